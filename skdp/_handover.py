@@ -200,29 +200,22 @@ def _copied(model: Any, twin: Any, *names: str) -> Any:
 _VARIANCES = ("explained_variance_", "explained_variance_ratio_", "singular_values_")
 
 
-def _check_rows_stay(model: Any) -> None:
+def _components(model: Any, twin: Any, *names: str) -> Any:
     if type(model._unit).normalize is not ResolvedUnit.normalize:
         raise ValueError(
             f"{type(model).__name__} with privacy_unit={model.privacy_unit!r} divides each row by "
             "the root of its sum, which no twin does. Hand over components_ as an array, and "
             "divide rows so before they are multiplied by it."
         )
+    return _copied(model, twin, "components_", *names, *_VARIANCES)
 
 
 def _pca(model: DPPCA) -> PCA:
-    _check_rows_stay(model)
     twin = PCA(n_components=model.n_components_, whiten=model.whiten)
-    names = ("components_", "mean_", "noise_variance_", "n_components_", "n_samples_")
-    _copied(model, twin, *names, *_VARIANCES)
+    _components(model, twin, "mean_", "noise_variance_", "n_components_", "n_samples_")
     if model.whiten:
         twin.explained_variance_ = model._whitening_stds() ** 2
     return twin
-
-
-def _truncated_svd(model: DPTruncatedSVD) -> TruncatedSVD:
-    _check_rows_stay(model)
-    twin = TruncatedSVD(n_components=len(model.components_))
-    return _copied(model, twin, "components_", *_VARIANCES)
 
 
 def _linear_regression(model: DPLinearRegression) -> Any:
@@ -319,7 +312,7 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
 _TWINS: dict[type, Callable[[Any], Any]] = {
     DPCovariance: DPCovariance._twin,
     DPPCA: _pca,
-    DPTruncatedSVD: _truncated_svd,
+    DPTruncatedSVD: lambda model: _components(model, TruncatedSVD(len(model.components_))),
     DPLinearRegression: _linear_regression,
     DPLogisticRegression: lambda model: _copied(
         model, LogisticRegression(), "classes_", "coef_", "intercept_"

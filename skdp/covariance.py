@@ -24,7 +24,6 @@ from skdp._marginals import are_whole, hides_samples, plan_marginals, release_ma
 from skdp._prior import NORMAL_LAW, PriorParameter, check_prior, normal_law
 from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp.data.containers import finite
-from skdp.data.reduce import on_block
 from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
@@ -127,16 +126,6 @@ def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: st
     return sensitivity.second_moment(row_norm, adjacency, rounding) / n_units
 
 
-def warnings_for_covariance(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
-    """Warn of so little budget for so many columns that single models would be better."""
-    if spec.cost.is_private and strength_of(spec) < _WEAK:
-        yield (
-            f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
-            f"{counted(spec.n_features, 'column')}, noise leaves little of many correlations. "
-            "Use fewer columns, a larger epsilon, or an estimator of the one model that is wanted."
-        )
-
-
 # ------------------------------
 # The release.
 
@@ -175,31 +164,26 @@ def release_moment(
     is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
     divisor = np.where(is_constant, np.inf, scale)
     row_norm, entry = clip_of(spec)
-    kernel = partial(_joint_gram, center=center, scale=divisor, row_norm=row_norm, entry=entry)
-    total = view.map_sum(on_block(kernel), (spec.n_features + 1) ** 2)
+
+    def _joint_gram(_: slice, block: Any) -> np.ndarray:
+        rows = np.asarray(block.raw, np.float64)
+        joint = np.ones((len(rows), rows.shape[1] + 1))
+        joint[:, :-1] = np.clip((rows - center) / divisor, -entry, entry)
+        # Gaps become 0. A row that has nothing but gaps is null, and counts nowhere.
+        is_gap = np.isnan(joint)
+        is_null = is_gap[:, :-1].all(axis=1)
+        joint[is_gap] = 0.0
+        norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
+        norms[is_null] = np.nan
+        clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
+        return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
+
+    total = view.map_sum(_joint_gram, (spec.n_features + 1) ** 2)
     released, noise_std = budget.release(plan.moment, total / spec.n_units)
     shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
     ends = np.stack([center - entry * scale, center + entry * scale])
     known = scales, is_constant, shows_nothing, ends
     return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
-
-
-def _joint_gram(
-    block: Any, center: np.ndarray, scale: np.ndarray, row_norm: float, entry: float
-) -> np.ndarray:
-    """Sum the outer products of scaled and clipped rows with a 1; gaps become 0.
-
-    A row that has nothing but gaps is null, and counts nowhere.
-    """
-    rows = np.asarray(block.raw, np.float64)
-    joint = np.ones((len(rows), rows.shape[1] + 1))
-    joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
-    is_gap = np.isnan(joint)
-    is_null = is_gap[:, :-1].all(axis=1)
-    joint[is_gap] = 0.0
-    norms = np.where(is_null, np.nan, row_norms(joint))
-    clipped = DenseBlock(joint, None, joint).weighted(weighting_to(row_norm, joint.shape[1]), norms)
-    return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
 
 
 # ------------------------------
@@ -854,7 +838,18 @@ class DPCovariance(ColumnEstimator):
             prior += bool(self.assume_centered) * np.outer(mean, mean)
         return super()._spec_of(*size, prior=prior, **facts)
 
-    _plan, _warnings = staticmethod(plan_covariance), staticmethod(warnings_for_covariance)
+    _plan = staticmethod(plan_covariance)
+
+    @staticmethod
+    def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
+        """Warn of so little budget for so many columns that single models would be better."""
+        if spec.cost.is_private and strength_of(spec) < _WEAK:
+            yield (
+                f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
+                f"{counted(spec.n_features, 'column')}, noise leaves little of many correlations. "
+                "Use fewer columns, a larger epsilon, or an estimator of the one model that is "
+                "wanted."
+            )
 
     def _solve(
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any

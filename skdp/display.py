@@ -179,15 +179,12 @@ class CorrelationDisplay(_Display):
         ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_yticks(places, names)
         ax.figure.colorbar(self.image_, ax=ax, label="correlation (gray: hidden by noise)")
-        if len(names) <= _MOST_NUMBERS:
-            self._write_numbers(ax, correlations)
-        return self
-
-    def _write_numbers(self, ax: Any, correlations: np.ndarray) -> None:
-        for i, j in zip(*np.nonzero(~self.is_hidden_), strict=True):
+        readable = ~self.is_hidden_ & (len(names) <= _MOST_NUMBERS)
+        for i, j in zip(*np.nonzero(readable), strict=True):
             color = "white" if abs(correlations[i, j]) > 0.6 else "black"
             place = {"ha": "center", "va": "center", "fontsize": "small", "color": color}
             ax.text(j, i, f"{correlations[i, j]:.2f}", **place)
+        return self
 
 
 class EpsilonCurveDisplay(_Display):

@@ -237,26 +237,23 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
     """Compute the result of a call in a worker, or its error, and name its machine."""
     # Errors are returned, because dask would print them. Only another process is silenced: in
     # this one, other threads may have warnings.
+    missing = ": it needs all modules of this process, in the same versions"
     with nullcontext() if this_process() == client else workers.without_warnings():
-        return pickle.dumps((_machine(), _result(unpickle)))
+        try:
+            call = unpickle()
+            missing = ""
+            result = workers.on_one_thread(call)
+        except (Exception, SystemExit) as error:
+            result = RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
+            # The texts of these types are ours, once there is a call.
+            if type(error) in (ValueError, MemoryError) and not missing:
+                result = type(error)(str(error))
+        return pickle.dumps((_machine(), result))
 
 
 def this_process() -> tuple[str, int]:
     """Return a name that no other process has, on this machine or another."""
     return platform.node(), os.getpid()
-
-
-def _result(unpickle: Callable[[], Callable[[], Any]]) -> Any:
-    missing = ": it needs all modules of this process, in the same versions"
-    try:
-        call = unpickle()
-        missing = ""
-        return workers.on_one_thread(call)
-    except (Exception, SystemExit) as error:
-        # The texts of these types are ours, once there is a call.
-        if type(error) in (ValueError, MemoryError) and not missing:
-            return type(error)(str(error))
-        return RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
 
 
 @cache

@@ -203,7 +203,17 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
     # loads a part for ever. The limit that all threads share is set once, around all of them.
     tasks = deque((call, Future[T]()) for call in calls)
     futures = deque(future for _, future in tasks)
-    threads = [threading.Thread(target=_work, args=(tasks,), daemon=True) for _ in range(n_threads)]
+
+    def _work() -> None:
+        while tasks:
+            with suppress(IndexError):  # of the last one, which another thread took
+                call, future = tasks.popleft()
+                try:
+                    future.set_result(on_one_thread(call))
+                except BaseException as error:
+                    future.set_exception(error)
+
+    threads = [threading.Thread(target=_work, daemon=True) for _ in range(n_threads)]
     with one_blas_thread():
         try:
             for thread in threads:
@@ -216,16 +226,6 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
             # the pass ends: so it waits. It does not if it is interrupted or closed.
             for thread in threads if isinstance(sys.exception(), Exception) else ():
                 thread.join()
-
-
-def _work(tasks: deque[Any]) -> None:
-    while tasks:
-        with suppress(IndexError):  # of the last one, which another thread took
-            call, future = tasks.popleft()
-            try:
-                future.set_result(on_one_thread(call))
-            except BaseException as error:
-                future.set_exception(error)
 
 
 def on_one_thread(call: Callable[[], T]) -> T:

@@ -109,19 +109,6 @@ def tangent_level(spec: TraceClassSpec) -> float:
 _LEAST_STRENGTH = 12.0
 
 
-def warnings_for_matrices(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-    """Warn of losses that public facts show."""
-    yield from warnings_for_size(spec, plan)
-    if spec.cost.is_private and spec.strength < _LEAST_STRENGTH:
-        yield (
-            f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
-            f"few for {counted(spec.n_free, 'coefficient')} of a class: probabilities may be "
-            "worse than the frequencies of the classes. Pass at least "
-            f"{math.ceil(10 * _LEAST_STRENGTH / spec.strength) / 10:g} times as many, a larger "
-            f"epsilon, or {spec.fewer}."
-        )
-
-
 # ------------------------------
 # The fit: the mean of the matrices, a start, and steps along matrices of low rank.
 
@@ -354,7 +341,19 @@ class DPTraceClassifier(PrivateClassifier):
 
     _most_classes, _kind = 2, TraceClassSpec
     _plan, _solve = staticmethod(plan_trace_classes), staticmethod(solve_trace_classes)
-    _warnings = staticmethod(warnings_for_matrices)
+
+    @staticmethod
+    def _warnings(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
+        """Warn of losses that public facts show."""
+        yield from warnings_for_size(spec, plan)
+        if spec.cost.is_private and spec.strength < _LEAST_STRENGTH:
+            yield (
+                f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
+                f"few for {counted(spec.n_free, 'coefficient')} of a class: probabilities may be "
+                "worse than the frequencies of the classes. Pass at least "
+                f"{math.ceil(10 * _LEAST_STRENGTH / spec.strength) / 10:g} times as many, a larger "
+                f"epsilon, or {spec.fewer}."
+            )
 
     def __init__(
         self,

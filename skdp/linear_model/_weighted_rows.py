@@ -64,25 +64,18 @@ def whitened_norms(
     n_parts = max(1, -(-longest * root.shape[1] // _PART))
     for columns in np.array_split(np.arange(root.shape[1]), n_parts):
         part = root[:, columns]
-        if block.mass is None:
-            products, squares_of = block.matmul_by_column(part).T, _squares_by_column
-        else:
-            products, squares_of = block.matmul_anywhere(part), row_squares
+        is_alone = block.mass is None
+        products = block.matmul_by_column(part).T if is_alone else block.matmul_anywhere(part)
         if mean is not None:
             products -= mean @ part
-        squares += squares_of(products)
+        # Unlike those of `numpy.einsum`, sums by column do not depend on where arrays lie.
+        squares += (
+            np.square(products, out=products).sum(axis=1) if is_alone else row_squares(products)
+        )
     margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * largest * bound
     norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
     norms[block.is_null] = np.nan
     return norms
-
-
-def _squares_by_column(values: np.ndarray) -> np.ndarray:
-    """Add up the squares of each row, column after column, and overwrite the values.
-
-    Unlike those of `numpy.einsum`, these sums do not depend on where arrays lie in memory.
-    """
-    return np.asarray(np.square(values, out=values).sum(axis=1))
 
 
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:

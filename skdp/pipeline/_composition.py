@@ -33,19 +33,9 @@ from skdp.linear_model._supervised import (
     known_codes,
     labels_in,
 )
+from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import columns_of
 from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
-from skdp.pipeline._rules import (
-    OF_ALL_ROWS,
-    SharedBudget,
-    is_columns,
-    is_passed_through,
-    keeps_columns,
-    last_of,
-    not_private,
-    private_parts,
-    takes_all_rows,
-)
 from skdp.pipeline._shares import Step, given_shares
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy.precision import as_python
@@ -71,13 +61,15 @@ def steps_of(estimator: Any) -> list[Step]:
     # Called only for what they refuse.
     adjacency_of(steps)
     common_unit(steps)
-    shares = given_shares(steps, estimator.shares) if isinstance(estimator, SharedBudget) else {}
+    shares = (
+        given_shares(steps, estimator.shares) if isinstance(estimator, rules.SharedBudget) else {}
+    )
     return [step._replace(share=shares.get(step.name)) for step in steps]
 
 
 def _listed(estimator: Any) -> list[Step]:
     """List the steps of a pipeline; any other estimator is one step without a name."""
-    if isinstance(estimator, SharedBudget):
+    if isinstance(estimator, rules.SharedBudget):
         pairs = [one for one in estimator.steps if isinstance(one, list | tuple) and len(one) == 2]
         names = [name for name, _ in pairs if isinstance(name, str)]
         if not names or len(names) < len(estimator.steps):
@@ -93,7 +85,7 @@ def _listed(estimator: Any) -> list[Step]:
         raise ValueError(
             "estimator must not have memory, which writes rows to disk: pass memory=None."
         )
-    if any(is_columns(step) and private_parts(step) for _, step in estimator.steps):
+    if any(rules.is_columns(step) and rules.private_parts(step) for _, step in estimator.steps):
         raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
     return [Step(name, step) for name, step in estimator.steps]
 
@@ -102,9 +94,9 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
     """Put the private parts of a ColumnTransformer, which may come first, before it."""
     steps = []
     for number, (name, step) in enumerate(named):
-        if is_columns(step) and not number:
+        if rules.is_columns(step) and not number:
             _check_columns(name, step)
-            steps += [_of_part(name, *part) for part in private_parts(step)]
+            steps += [_of_part(name, *part) for part in rules.private_parts(step)]
         steps.append(Step(name, step))
     return steps
 
@@ -129,7 +121,7 @@ def _check_columns(name: str, step: Any) -> None:
 
 def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
     """Return the private step of a part of the ColumnTransformer of that name."""
-    if one is last_of(one):
+    if one is rules.last_of(one):
         return Step(f"{name}__{part}", one, columns=columns)
     *before, (own, last) = one.steps
     public = Pipeline(before) if before else None
@@ -152,20 +144,20 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
     for number, step in enumerate(steps):
         own = names
         if step.before is not None:
-            keep_names = all(keeps_columns(one) for _, one in step.before.steps)
+            keep_names = all(rules.keeps_columns(one) for _, one in step.before.steps)
             own = feature_names(columns_of(X, step.columns)) if keep_names else None
         has_lost = step.before is not None or (number and step.columns is None)
         bounds = getattr(step.estimator, "bounds", None)
         if has_lost and own is not None and isinstance(bounds, Mapping):
             renamed = clone(step.estimator).set_params(bounds=in_order(bounds, own))
             step = step._replace(estimator=renamed)
-        if step.columns is None and not keeps_columns(step.estimator):
+        if step.columns is None and not rules.keeps_columns(step.estimator):
             names = None
         named.append(step)
     return named
 
 
-def private_within(estimator: SharedBudget) -> dict[str, Any]:
+def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
     """Return by name the private steps that share a budget, parts of a ColumnTransformer too."""
     return {step.name: step.estimator for step in _expanded(estimator.steps) if step.is_private}
 
@@ -177,7 +169,7 @@ def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for prefix, step in steps.items():
-        if isinstance(step, SharedBudget):
+        if isinstance(step, rules.SharedBudget):
             found |= {prefix + name: one for name, one in private_within(step).items()}
         else:
             found[prefix] = step
@@ -201,7 +193,7 @@ def check_blocks(steps: Sequence[tuple[str, Any]], X: RowBlocks) -> None:
             "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
             "as RowBlocks.from_partitions makes them, an array, or a memory map."
         )
-    if any(is_columns(step) for _, step in steps):
+    if any(rules.is_columns(step) for _, step in steps):
         raise ValueError(
             "A ColumnTransformer does not take rows in parts: let the functions that load these "
             "choose the columns; of RowBlocks.from_parquet the parameters columns and categories "
@@ -238,21 +230,18 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
     made = mapped_blocks(rows, finite)
     supervised = _supervised(steps)
     if supervised and isinstance(made, RowParts) and made.y is not None:
-        known: Any = _finite_numbers
-        if is_classifier(supervised[-1]):
-            known = partial(_known_labels, classes=given_classes(supervised[-1].classes))
-        made.y = made.y.mapped(known)
+        last = supervised[-1]
+        classes = given_classes(last.classes) if is_classifier(last) else None
+
+        def _known(targets: np.ndarray) -> np.ndarray:
+            if classes is None:
+                return np.asarray(finite(as_numbers_or_nan(targets)))
+            # The first class stands for a label that is none of them.
+            own = codes_or(classes, targets)
+            return np.asarray(own[np.maximum(known_codes(targets, own), 0)])
+
+        made.y = made.y.mapped(_known)
     return made
-
-
-def _finite_numbers(responses: np.ndarray) -> np.ndarray:
-    return np.asarray(finite(as_numbers_or_nan(responses)))
-
-
-def _known_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Take the first class for a label that is none of them."""
-    classes = codes_or(classes, labels)
-    return np.asarray(classes[np.maximum(known_codes(labels, classes), 0)])
 
 
 def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
@@ -266,23 +255,26 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
             f"Step {step.name!r} returns data frames, which no next step takes: set "
             "set_output(transform='default') of it."
         )
-    if step.is_private and isinstance(whole, SharedBudget):
+    if step.is_private and isinstance(whole, rules.SharedBudget):
         yield from _not_left_alone(whole, step)
     is_first = all(one.columns is not None for one in steps[:number])
-    if is_columns(step.estimator) and not (is_first or takes_all_rows(step.estimator)):
+    if rules.is_columns(step.estimator) and not (is_first or rules.takes_all_rows(step.estimator)):
         yield (
             f"Step {step.name!r}: put it before the first private step, as the first of all. "
-            f"Elsewhere a ColumnTransformer is only of {OF_ALL_ROWS}, for columns that are named."
+            f"Elsewhere a ColumnTransformer is only of {rules.OF_ALL_ROWS}, for columns that are "
+            "named."
         )
         return
     is_behind = any(one.is_private for one in steps[:number])
-    yield from not_private(step.name, step.estimator, is_behind=is_behind)
-    if not (is_last or is_passed_through(step.estimator) or hasattr(step.estimator, "transform")):
+    yield from rules.not_private(step.name, step.estimator, is_behind=is_behind)
+    if not (
+        is_last or rules.is_passed_through(step.estimator) or hasattr(step.estimator, "transform")
+    ):
         kind = type(step.estimator).__name__
         yield f"Step {step.name!r}, {kind}, has no transform: it must be the last."
 
 
-def _not_left_alone(whole: SharedBudget, step: Step) -> Iterator[str]:
+def _not_left_alone(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
     """Return which parameters of a step are those of a budget, which is that of the whole."""
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
@@ -350,7 +342,7 @@ def unit_of(step: Any) -> tuple[str, bool]:
     given = getattr(step, "privacy_unit", None)
     if isinstance(step, PlannedEstimator):
         return str(given), False
-    if isinstance(step, SharedBudget):
+    if isinstance(step, rules.SharedBudget):
         return str(given), all(unit_of(one)[1] for one in private_within(step).values())
     if isinstance(step, PrivateClassifier):
         # Classes that are taken from the labels are promised to be public.

@@ -47,19 +47,8 @@ from skdp.data.workers import without_warnings
 from skdp.exceptions import shortened
 from skdp.linalg.norms import with_data
 from skdp.pipeline import _public_rows as twos
+from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import TWICE, are_numbers, columns_of, plain_rows, stand_ins
-from skdp.pipeline._rules import (
-    copied,
-    ending_with,
-    fitted_parts,
-    is_columns,
-    last_of,
-    leaves_of,
-    make_strict,
-    private_parts,
-    refuses_unknown,
-    takes_all_rows,
-)
 from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
@@ -97,7 +86,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     """
     what, rows, function = f"Step {name!r}", plain_rows(rows), getattr(step, method)
     result = _attempt(function, rows)
-    if isinstance(step, PrivateEstimator) or takes_all_rows(step):
+    if isinstance(step, PrivateEstimator) or rules.takes_all_rows(step):
         return _finite_but_gaps(_real(what, result, rows), rows)
     public = _public(what, function, stand_ins(rows))
     if public.rows is None:
@@ -106,7 +95,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
         # A step that was fitted to some categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public, function)
-    for part, its in _parts(step, rows) if is_columns(step) else [(step, rows)]:
+    for part, its in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
         _check_by_rows(what, part, its, method)
     made = _real(what, result, rows)
     others = twos.without_categories(public.rows) if twos.hold_categories(rows) else public.rows
@@ -137,7 +126,7 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
         if not mend and getattr(dtype, "kind", "") in "OU":
             # Of the columns of a ColumnTransformer each part has some.
-            is_part = is_columns(getattr(function, "__self__", None))
+            is_part = rules.is_columns(getattr(function, "__self__", None))
             mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
         # Of categories and texts, they follow values.
         facts = "" if twos.hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
@@ -173,12 +162,12 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
 
 def _parts(step: Any, rows: Any) -> list[tuple[Any, Any]]:
     """Return the parts of a fitted ColumnTransformer, and the rows of each."""
-    return [(part, columns_of(rows, columns)) for _, part, columns in fitted_parts(step)]
+    return [(part, columns_of(rows, columns)) for _, part, columns in rules.fitted_parts(step)]
 
 
 def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     """Refuse a step that looks at all rows together, where public rows show it."""
-    leaves = [*leaves_of(step, is_fitted=True)]
+    leaves = [*rules.leaves_of(step, is_fitted=True)]
     if not any(type(one) in _MAY_MIX for one in leaves):
         # All other classes are known to take each row by itself.
         return
@@ -291,7 +280,7 @@ def _attempt(function: Callable[..., Any], rows: Any) -> Any:
     except Exception as error:
         return error
 
-    return _as_numbers(made) if is_columns(getattr(function, "__self__", None)) else made
+    return _as_numbers(made) if rules.is_columns(getattr(function, "__self__", None)) else made
 
 
 def _as_numbers(made: Any) -> Any:
@@ -339,17 +328,19 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     fitted = _attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):
         raise ValueError(_refusal(what, fitted, rows, public.error))
-    if is_columns(fitted):
+    if rules.is_columns(fitted):
         # By density, as scikit-learn decides, it would follow values.
-        makes = _public("", partial(_make_sparse, fitted), stand_ins(rows))
+
+        def _make_sparse(rows: Any) -> bool:
+            made = (
+                x if isinstance(part, str) else part.transform(x)
+                for part, x in _parts(fitted, rows)
+            )
+            return any(map(issparse, made))
+
+        makes = _public("", _make_sparse, stand_ins(rows))
         fitted.sparse_output_ = bool(step.sparse_threshold and makes.result)
     return fitted
-
-
-def _make_sparse(fitted: Any, rows: Any) -> bool:
-    """Return whether any part of a ColumnTransformer makes sparse rows."""
-    parts = _parts(fitted, rows)
-    return any(issparse(x if isinstance(part, str) else part.transform(x)) for part, x in parts)
 
 
 @_in_arrays
@@ -419,7 +410,10 @@ def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
 
 def in_public(step: Any) -> Any:
     """Return the transformer with public parts only: private ones keep columns as they are."""
-    wide = {name: ending_with(one, _as_wide(last_of(one))) for name, one, _ in private_parts(step)}
+    wide = {
+        name: rules.ending_with(one, _as_wide(rules.last_of(one)))
+        for name, one, _ in rules.private_parts(step)
+    }
     return with_parts(step, wide)
 
 
@@ -440,13 +434,13 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
             f"Step {name!r} refuses unknown categories, which takes rows in memory: pass "
             "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
         )
-    given = in_public(step) if is_columns(step) else step
-    fitted = fitted_to_nothing(name, copied(given), rows)
+    given = in_public(step) if rules.is_columns(step) else step
+    fitted = fitted_to_nothing(name, rules.copied(given), rows)
     made = transformed([(name, fitted)], rows)
-    if refuses_unknown(fitted, is_fitted=True):
-        result = _attempt(make_strict(fitted).transform, rows)
+    if rules.refuses_unknown(fitted, is_fitted=True):
+        result = _attempt(rules.make_strict(fitted).transform, rows)
         if isinstance(result, Exception):
-            named = shortened(_refusing_columns(make_strict(fitted), rows))
+            named = shortened(_refusing_columns(rules.make_strict(fitted), rows))
             columns = f" It is about columns: {named}." * bool(named)
             raise ValueError(_message(f"Step {name!r}", result) + columns)
     return made
@@ -455,7 +449,9 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
 def _refusing_columns(step: Any, rows: Any) -> list[str]:
     """Name the columns that fitted encoders refuse, or all those of parts that refuse rows."""
     named = []
-    for _, part, columns in fitted_parts(step) if is_columns(step) else [("", step, None)]:
+    for _, part, columns in (
+        rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
+    ):
         its = columns_of(rows, columns)
         if not isinstance(_attempt(getattr(part, "transform", np.asarray), its), Exception):
             continue
@@ -541,7 +537,7 @@ def _with_columns(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
     """Name the columns of odd kinds that a part does not take, or else all that it gets."""
-    leaves = [one for one in leaves_of(part, is_fitted=False) if not isinstance(one, str)]
+    leaves = [one for one in rules.leaves_of(part, is_fitted=False) if not isinstance(one, str)]
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}
     if is_for_texts and tags[0].string and not is_single:
@@ -562,12 +558,13 @@ def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) ->
     """Fit the transformer around fitted private steps, by their paths, which stay as they are."""
     ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
     frozen = {
-        part: ending_with(one, FrozenEstimator(ends[part])) for part, one, _ in private_parts(step)
+        part: rules.ending_with(one, FrozenEstimator(ends[part]))
+        for part, one, _ in rules.private_parts(step)
     }
     whole = fitted_to_nothing(name, with_parts(step, frozen), rows)
     whole.transformers = clone(step).transformers
     whole.transformers_ = [
-        (part, ending_with(fitted, ends[part]) if part in ends else fitted, columns)
+        (part, rules.ending_with(fitted, ends[part]) if part in ends else fitted, columns)
         for part, fitted, columns in whole.transformers_
     ]
     return whole

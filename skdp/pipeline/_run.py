@@ -323,13 +323,13 @@ def _in_same_layout(made: Any, like: Any) -> Any:
     """Give public rows the public layout of rows in parts, which sums of them round by."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made
-    return mapped_blocks(like, partial(_like_public, made=made), made.shape[1])
+    is_sparse, n_columns, dtype = holds_sparse(made), made.shape[1], made.dtype
 
+    def _zeros(rows: Any) -> Any:
+        zeros = np.zeros((rows.shape[0], n_columns), dtype)
+        return csr_array(zeros) if is_sparse else zeros
 
-def _like_public(rows: Any, made: Any) -> Any:
-    """Return as many zeros as rows, dense or sparse."""
-    zeros = np.zeros((rows.shape[0], made.shape[1]), made.dtype)
-    return csr_array(zeros) if holds_sparse(made) else zeros
+    return mapped_blocks(like, _zeros, n_columns)
 
 
 def n_components_of(step: Any) -> Any:
@@ -433,7 +433,10 @@ def fit_private(
         n_passes = partial(one._expected_passes, rows)
         with _estimator.restored_on_error(one, n_passes, hides_groups=bool(run.users)):
             spec, data = (opened.spec, opened.data) if opened else run.validate(one, rows)
-            plan = place.plan if _are_equal(spec, place.spec) else None
+            is_planned = spec is place.spec
+            with suppress(ValueError):  # of arrays among facts, of which nobody knows
+                is_planned = is_planned or bool(spec == place.spec)
+            plan = place.plan if is_planned else None
             spec, result, budget = one._release(spec, data, lambda *_: None, plan)
             if corrects_scales:
                 result = result.of_correlations(spec.n_components)
@@ -448,14 +451,6 @@ def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole
     are_components = isinstance(one, DPPCA | DPTruncatedSVD)
     return are_components and is_behind and (scaler.with_mean or isinstance(one.center, str))
-
-
-def _are_equal(spec: Any, planned: Any) -> bool:
-    """Return whether facts are those that were planned with; of arrays nobody knows."""
-    try:
-        return bool(spec is planned or spec == planned)
-    except ValueError:
-        return False
 
 
 def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = None) -> Prefix:

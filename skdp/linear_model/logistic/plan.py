@@ -295,15 +295,11 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    found = mean, root, vectors, spread, largest, clip_norm, is_clear
-    are_unlike = _are_unlike(variances, noise_std)
-    return Whitening(*found, np.maximum(variances, 0.0), are_unlike, is_flat)
-
-
-def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
-    """Return whether noise hides the median of released variances, and not the largest by far."""
+    # Noise hides the median of released variances, and not the largest by far.
     median = max(float(np.median(variances)), noise_std)
-    return bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
+    are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
+    found = mean, root, vectors, spread, largest, clip_norm, is_clear
+    return Whitening(*found, np.maximum(variances, 0.0), are_unlike, is_flat)
 
 
 def start_of(moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]) -> np.ndarray:
