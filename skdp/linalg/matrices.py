@@ -393,7 +393,10 @@ class OuterMatrices(Massed):
         """
         along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
         along_norms, across_norms = row_norms(along), row_norms(across)
-        outside = self._norms_outside(along_norms)
+        # The norms of the right factors outside the subspace follow from those inside.
+        lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
+        squares = np.maximum(1 - (along_norms / lengths) ** 2, 0.0)
+        outside = self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
         norms = self.scale * np.hypot(self._left_norms * along_norms, across_norms * outside)
 
         def _weighted_sum(weights: np.ndarray) -> np.ndarray:
@@ -404,12 +407,6 @@ class OuterMatrices(Massed):
         inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
         size = point.left.size + point.right.size + (intercept > 0)
         return LazyCoordinates(np.hypot(norms, intercept), _weighted_sum, size, intercept), inner
-
-    def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
-        """Bound the norms of the right factors outside a subspace from those inside."""
-        lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
-        squares = np.maximum(1 - (inside / lengths) ** 2, 0.0)
-        return self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
 
     def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
         if self.mass is None:

@@ -2,7 +2,7 @@
 
 import math
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -132,25 +132,20 @@ def expected_subspace_error(
             f"n_components={n_components!r} leaves the number to the fit; pass an int, "
             "whose error is then predicted."
         )
-    noise = _noise_of(estimator, n_samples, len(spectrum))
+    off_diagonal_std, mean_std = _noise_of(estimator, n_samples, len(spectrum))
     if len(spectrum) == estimator.n_components:
         raise ValueError(
             f"eigenvalues has {len(spectrum)} entries for n_components={n_components}; pass one "
             "for every feature, the small ones too: their number is the number of features."
         )
-    if noise.off_diagonal_std == 0 or n_components == len(spectrum):
+    if off_diagonal_std == 0 or n_components == len(spectrum):
         return 0.0
-    norm_squared = spectrum.sum() + len(spectrum) * noise.mean_std**2
+    norm_squared = spectrum.sum() + len(spectrum) * mean_std**2
     # Clipping scales rows beyond the bound down, together with the noise that centering adds.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
     # From here on everything is in units of the noise off the diagonal.
-    n_in_units = n_samples * shrinkage / noise.off_diagonal_std
-    return _mean_sine(n_in_units * spectrum, n_components, n_in_units * noise.mean_std**2)
-
-
-class _Noise(NamedTuple):
-    off_diagonal_std: float  # of the second moment
-    mean_std: float  # in every coordinate of the center
+    n_in_units = n_samples * shrinkage / off_diagonal_std
+    return _mean_sine(n_in_units * spectrum, n_components, n_in_units * mean_std**2)
 
 
 def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
@@ -184,17 +179,17 @@ def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features:
     return clone(estimator).set_params(solver="covariance").plan(n_samples, n_features)
 
 
-def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> _Noise:
-    """Read the standard deviations of the noise off the plan."""
+def _noise_of(
+    estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
+) -> tuple[float, float]:
+    """Read the noise off the plan: beside the diagonal of the second moment, and of the center."""
     plan = _checked_plan(estimator, n_samples, n_features).parts
     branch = plan.branches.branches[0]
     # Rows may be centered twice. Without centering the components do not depend on the mean.
     mean = None if plan.center is None else (plan.center, *branch.means)[-1]
-    return _Noise(
-        # The plan has the std on the diagonal, which is larger by the square root of 2.
-        off_diagonal_std=_known_std(branch.solver) * math.sqrt(0.5),
-        mean_std=0.0 if mean is None else _known_std(mean),
-    )
+    # The plan has the std on the diagonal, which is larger by the square root of 2.
+    off_diagonal_std = _known_std(branch.solver) * math.sqrt(0.5)
+    return off_diagonal_std, 0.0 if mean is None else _known_std(mean)
 
 
 def _known_std(release: Release) -> float:

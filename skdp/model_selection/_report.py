@@ -323,7 +323,11 @@ def _unwarned(step: PrivacyStep) -> PrivacyStep:
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     """Return a step with a record, which alone does not make it private."""
-    others = _kinds_of(estimator).difference(_OURS)
+    # A choice among candidates may depend on whatever the private steps store.
+    wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
+    steps = rules.private_steps(wrapped)
+    kinds = {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
+    others = kinds.difference(_OURS)
     complaints = {
         _MAY_KEEP: any(issubclass(kind, _OURS) for kind in others),
         _ELSEWHERE: isinstance(estimator, PlannedEstimator) and record.enforced,
@@ -343,14 +347,6 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
 
 def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
     return {_INFINITE: math.isinf(record.epsilon), _GUESSABLE: record.guessable}
-
-
-def _kinds_of(estimator: Any) -> set[type]:
-    """Return the classes of an estimator and of the private steps that it has fitted."""
-    # A choice among candidates may depend on whatever the private steps store.
-    wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
-    steps = rules.private_steps(wrapped)
-    return {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
 
 
 class _FrozenPath(str):

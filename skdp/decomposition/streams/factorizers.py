@@ -268,7 +268,8 @@ class DPStreamingFactorizer(BaseStream):
             with ExclusiveWrite(self) as state:
                 shard._close("it has been merged")
                 self._merged.add(shard._id)
-                state.absorb(part)
+                state.right += part.right
+                state.left += part.left
         return self
 
     def finalize(self) -> LowRankFactors:

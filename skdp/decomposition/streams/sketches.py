@@ -254,11 +254,6 @@ class StreamState:
             rows, columns = np.nonzero(block)
             self.add(rows + first + start, columns, block[rows, columns])
 
-    def absorb(self, other: "StreamState") -> None:
-        """Add the sums of another state with the same sketches."""
-        self.right += other.right
-        self.left += other.left
-
     def shard(self, *, allow_pickle: bool) -> "StreamState":
         """Make an empty state with the same sketches."""
         return StreamState(

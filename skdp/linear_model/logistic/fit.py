@@ -429,10 +429,9 @@ def solve_logistic(
         # Rows show nothing but 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
     fraction_std = whitening.class_noise / beside[0]
-    length = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
-    weights = scores.weights(length.factor)
-    gain = length.least_gain / length.whole
-    return Estimate(weights, tuple(warnings_for_fit(spec, whitening, fractions, gain)), gain)
+    factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
+    warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain))
+    return Estimate(scores.weights(factor), warnings, gain)
 
 
 def release_norm(

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import entr, softmax
@@ -85,14 +84,6 @@ def scores_of(
     return Scores(slopes, shift, start[-1], move, size, noise / square, penalty)
 
 
-class Length(NamedTuple):
-    """The factor of scores, what they gain at least, likely, and the whole loss of fractions."""
-
-    factor: float
-    least_gain: float
-    whole: float
-
-
 def length_of(
     spec: LogisticSpec,
     release: Release,
@@ -100,9 +91,10 @@ def length_of(
     scores: Scores,
     fraction_std: float,
     budget: PrivacyBudget,
-) -> Length:
+) -> tuple[float, float]:
     """Release losses of scores of several lengths, average them with a guess, and take the least.
 
+    Return the factor of the scores, and what part of the loss of the fractions they gain at least.
     The loss is convex, and nearly a parabola for short scores, so that a loss by unit of length
     rises nearly in a line. Noise of the fractions, of that deviation, is a loss of its own.
     """
@@ -126,7 +118,7 @@ def length_of(
     losses += scores.penalty * factors**2
     best = int(losses.argmin())
     lost = fraction_std**2 * float(np.sum(1 / (fractions + fraction_std))) / 2
-    return Length(float(factors[best]), -float(losses[best]) - lost, whole)
+    return float(factors[best]), (-float(losses[best]) - lost) / whole
 
 
 def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.ndarray:
