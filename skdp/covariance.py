@@ -27,17 +27,7 @@ from skdp.data.containers import finite
 from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
-from skdp.linalg.denoising import (
-    Estimate,
-    Regression,
-    check_visible,
-    coefficient_errors,
-    explained_by,
-    located,
-    regress,
-    repaired_spectrum,
-    toward_prior,
-)
+from skdp.linalg import denoising
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
 from skdp.preprocessing._scaler import ColumnEstimator, warnings_for_scales
@@ -231,7 +221,7 @@ def attributes_of(
     units, taken = np.outer(moment.scale, moment.scale), 0.0
     if prior is not None:
         is_seen = ~(moment.is_constant | moment.shows_nothing)
-        covariance, noise, taken = toward_prior(covariance, noise, prior, is_seen)
+        covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
     # The weight divides once, and once more where it stands for what clipping took.
     of_weight = (1 + (weight < is_there)) * math.sqrt(2) * moment.noise_std / weight
@@ -239,7 +229,7 @@ def attributes_of(
     values, vectors = np.linalg.eigh(covariance)
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
     edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
-    repaired = vectors * repaired_spectrum(values, edge) @ vectors.T
+    repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
     # What noise leaves of a constant's covariances would be large in its own tiny unit.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
@@ -247,7 +237,7 @@ def attributes_of(
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     mean, of_noise = moment.center + moment.scale * mean, noise_std * unclipped / presence
     own, other = (mean, moment.scale * of_noise), (moment.center, moment.scales.center_std)
-    location, location_std, is_located = located(*own, *other, moment.scale)
+    location, location_std, is_located = denoising.located(*own, *other, moment.scale)
     # A constant is correlated with itself alone.
     stds = np.sqrt(np.diag(repaired))
     stds = np.where(stds > 0, stds, 1.0)
@@ -618,12 +608,14 @@ class DPCovariance(ColumnEstimator):
             or where the target lies (`is_located_`).
         """
         found, columns = self._regress(target, on)
-        check_visible(found)
+        denoising.check_visible(found)
         of = [*columns, self._place("target", target)]
         presence, left = self.presence_[of], self.left_[of]
-        return coefficient_errors(found, self.n_samples_seen_, presence, self.unclipped_, left)
+        return denoising.coefficient_errors(
+            found, self.n_samples_seen_, presence, self.unclipped_, left
+        )
 
-    def r2(self, target: Any, on: Any = None) -> Estimate:
+    def r2(self, target: Any, on: Any = None) -> denoising.Estimate:
         """Estimate R2 of `regression` on new rows: a function of released values.
 
         Parameters
@@ -643,7 +635,7 @@ class DPCovariance(ColumnEstimator):
         ValueError
             If noise hides where the target lies (`is_located_`).
         """
-        return explained_by(self._regress(target, on)[0], self.n_samples_seen_)
+        return denoising.explained_by(self._regress(target, on)[0], self.n_samples_seen_)
 
     def components(self, k: int, on: Any = None, *, scale: bool = False) -> Any:
         """Make principal components of columns: a function of released values.
@@ -770,7 +762,9 @@ class DPCovariance(ColumnEstimator):
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
         return carrying(Pipeline([("clip", self._named(clip, columns)), *steps]), self)
 
-    def _regress(self, target: Any, on: Any, alpha: float = 0.0) -> tuple[Regression, list[int]]:
+    def _regress(
+        self, target: Any, on: Any, alpha: float = 0.0
+    ) -> tuple[denoising.Regression, list[int]]:
         check_is_fitted(self)
         at = self._place("target", target)
         columns = self._columns(on, without=at)
@@ -783,7 +777,7 @@ class DPCovariance(ColumnEstimator):
                 "without looking at X."
             )
         penalty = alpha / self.n_samples_seen_
-        return regress(self.covariance_, self.noise_std_, columns, at, penalty), columns
+        return denoising.regress(self.covariance_, self.noise_std_, columns, at, penalty), columns
 
     def _place(self, parameter: str, column: Any) -> int:
         """Return the place of a column that is given by its name or place."""
@@ -894,7 +888,10 @@ _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 
 def _set_discriminant(
-    model: LinearDiscriminantAnalysis, found: Regression, mean: np.ndarray, fraction: float
+    model: LinearDiscriminantAnalysis,
+    found: denoising.Regression,
+    mean: np.ndarray,
+    fraction: float,
 ) -> None:
     r"""Set what a discriminant has from the regression on the column of classes.
 
