@@ -3,9 +3,13 @@
 import warnings
 
 
+def lines_warned_by(call):
+    """Return the lines of the texts of all warnings."""
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        call()
+    return [line for one in caught for line in str(one.message).splitlines()]
+
+
 def warned_by(call):
     """Return the texts of all warnings, in one."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call()
-    return " ".join(str(one.message) for one in caught)
+    return " ".join(lines_warned_by(call))

@@ -185,6 +185,13 @@ def groups_of(cell, data, own, generator):
     return as_groups(cell, found, null_person)
 
 
+def own_of(single, generator):
+    """Give what a person may have: one of these alone or many times, and mixtures of all."""
+    alone, often = [[one] for one in single[::2]], [[one] * 25 for one in single[1::2]]
+    places = generator.integers(0, len(single), (4, 40))
+    return [*alone, *often, *([single[place] for place in some] for some in places)]
+
+
 def as_groups(cell, found, null):
     """Neighbors in the first person, who is null in the first of them where units may be."""
     arguments = [one.arguments for one in found]
@@ -253,10 +260,7 @@ def scaled_groups(cell, data):
     """People in the place of the first one, with rows that break what is not careful."""
     generator = np.random.default_rng(0)
     rows = [scaler_cells.dense(X)[0] for X, *_ in _rows_of(cell, data)]
-    own = [row[np.newaxis] for row in rows]
-    own += [np.repeat(row[np.newaxis], 30, axis=0) for row in rows[::3]]
-    own += [np.array(rows)[generator.integers(0, len(rows), 50)] for _ in range(3)]
-    return groups_of(cell, data, own, generator)
+    return groups_of(cell, data, own_of(rows, generator), generator)
 
 
 def _rows_of(cell, data):
@@ -327,9 +331,7 @@ def class_groups(cell, records):
     (group,) = class_cells.groups(plain, single)
     rows = np.array([scaler_cells.dense(X)[0].ravel() for X, _ in group.datasets], np.float64)
     labels = np.array([y[0] for _, y in group.datasets])
-    chosen = [[number] for number in range(len(rows))]
-    chosen += [[number] * 25 for number in range(0, len(rows), 3)]
-    chosen += [generator.integers(0, len(rows), 40) for _ in range(4)]
+    chosen = own_of(range(len(rows)), generator)
     found = [records, *(records.with_first(rows[i], labels[i], generator) for i in chosen)]
     is_first = (records.users == 0)[:, np.newaxis]
     other = np.where(is_first, generator.normal(size=records.data.rows.shape), records.data.rows)
@@ -361,7 +363,7 @@ class TraceCell(OfPeople, trace_cells.Cell):
 def _trace_cells():
     in_parts_are = ("flat", "vectors", "row vectors", "narrow vectors", "sparse vectors")
     # Layouts that only records tell from others.
-    known = ("row vectors", "numbers")
+    known = ("row vectors", "numbers", "float32", "tasks")
     of_records = [
         cell for cell in trace_cells.CELLS if cell.unit == "record" and cell.layout not in known
     ]
@@ -431,9 +433,7 @@ def trace_groups(cell, records):
         record(cell, records.arguments)
     frames = trace_neighbors.frames(cell, records.data, points)
     single = trace_neighbors.candidates(cell, records.data, frames, looks)
-    own = [[one] for one in single]
-    own += [[one] * 25 for one in single[::3]]
-    own += [[single[i] for i in generator.integers(0, len(single), 40)] for _ in range(4)]
+    own = own_of(single, generator)
     found = [records, *(records.with_first(one, generator) for one in own)]
     # Last with other records at the same places, so that sums without these round alike.
     places = np.flatnonzero(records.users == 0)

@@ -1,20 +1,15 @@
-"""What every estimator promises, for every pair of values of cells: by default, for every value.
+"""What every estimator promises, for every pair of values of cells.
 
-Laws that take many fits run by default in every third cell of it, in turns. What classes and
-modules keep is hardly a matter of the cell: it is looked at once a class.
+By default for a cover with every value, of which each law takes every third cell, in turns. What
+classes and modules keep is hardly a matter of the cell: it is looked at once a class.
 """
 
 import pytest
 from attack_laws import ATTACK_LAWS
 from contract_laws import (
     CONTRACT_LAWS,
-    a_second_fit_does_not_depend_on_the_first,
-    any_finite_data_fit_without_warnings_about_them,
     contract_laws_for,
-    no_noise_is_shared_by_different_fits,
-    noise_is_fresh_without_a_seed,
     nothing_is_stored_beside_the_estimator,
-    the_record_is_what_was_planned,
 )
 from covers import pairwise_cover, single_cover
 from families import FAMILIES
@@ -22,12 +17,7 @@ from public import ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-IN_TURNS = (
-    (no_noise_is_shared_by_different_fits,),
-    (any_finite_data_fit_without_warnings_about_them, the_record_is_what_was_planned),
-    (a_second_fit_does_not_depend_on_the_first, noise_is_fresh_without_a_seed),
-)
-TURN = {law: number for number, laws in enumerate(IN_TURNS) for law in laws}
+N_TURNS = 3
 
 
 def class_of(cell):
@@ -50,8 +40,7 @@ def is_slow(law, family, cell):
         return True
     if law is nothing_is_stored_beside_the_estimator:
         return cell is not FIRSTS[class_of(cell)]
-    n_turns = min(len(IN_TURNS), len(cover))
-    return law in TURN and (cover[cell] - TURN[law]) % n_turns != 0
+    return (cover[cell] - CONTRACT_LAWS.index(law)) % min(N_TURNS, len(cover)) != 0
 
 
 ALL = [

@@ -11,6 +11,7 @@ from refusals import refusal_of
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from told import warned_by
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.datasets import make_spiked
@@ -257,10 +258,7 @@ def test_a_warning_tells_what_noise_hides_unless_it_is_next_to_nothing(make, sca
     turn = np.linalg.qr(random.normal(size=(12, 12)))[0]
     rows = random.normal(size=(2000, 12)) * np.append([3.0, 2.0], np.full(10, scale)) @ turn
     estimator = make(8, epsilon=16 if scale < 1 else 0.1, random_state=SECRET, **GIVEN)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimator.fit(rows)
-    told = re.search(r"hold up to (\d+)%", " ".join(str(one.message) for one in caught))
+    told = re.search(r"hold up to (\d+)%", warned_by(lambda: estimator.fit(rows)))
     assert told is None if scale < 1 else 10 < int(told[1]) <= 100
 
 

@@ -1,9 +1,8 @@
 """A search for a size that ends at an end of its grid gives a warning about units."""
 
-import warnings
-
 import numpy as np
 import pytest
+from told import lines_warned_by
 
 import skdp
 from skdp.model_selection import DPGridSearch, private_score
@@ -17,11 +16,8 @@ CHOICE = {"solver": "exponential", "n_components": 1, **OFF}
 
 def known_of(model, *data):
     """Return the warnings of searches that ended at an end of their grids."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", skdp.PrivacyWarning)
-        model.fit(*data)
-    said = [line for one in caught for line in str(one.message).splitlines()]
-    return [one for one in said if "number that it covers" in one]
+    lines = lines_warned_by(lambda: model.fit(*data))
+    return [one for one in lines if "number that it covers" in one]
 
 
 def draw(x_size=1.0, y_size=1.0):
@@ -111,9 +107,7 @@ def test_levels_of_losses(size):
     model = skdp.DPTraceRegressor(response_bound=size, **KEY).fit(X, y)
     regression = skdp.DPTraceRegressor(response_bound=size)
     told = known_of(DPGridSearch(regression, {"n_iter": [1, 5]}, **KEY), X, y)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", skdp.PrivacyWarning)
-        private_score(model, X, y, **KEY)
-    told += [str(one.message) for one in caught if "that it covers" in str(one.message)]
+    lines = lines_warned_by(lambda: private_score(model, X, y, **KEY))
+    told += [one for one in lines if "that it covers" in one]
     assert len(told) == (0 if size == 1 else 2)
     assert all("units" in one for one in told)

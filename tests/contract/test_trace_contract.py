@@ -1,7 +1,6 @@
 """skdp's own contract for the trace regression, beside scikit-learn's checks."""
 
 import copy
-import warnings
 from functools import cache, partial
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy import sparse
 from sizes import sizes_for_counts
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from told import lines_warned_by
 from uncut import without_cut
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
@@ -399,10 +399,7 @@ def test_matrices_of_other_shapes_are_not_predicted():
 
 
 def messages_of(estimator, X, y):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimator.fit(X, y)
-    return [line for warning in caught for line in str(warning.message).splitlines()]
+    return lines_warned_by(lambda: estimator.fit(X, y))
 
 
 def test_warnings():

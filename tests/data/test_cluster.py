@@ -98,6 +98,7 @@ def wait_for_both(client):
 
 
 @needs_signals
+@pytest.mark.slow
 def test_a_worker_that_dies_in_a_fit_changes_no_bit_and_costs_nothing(client, tmp_path, ledger):
     marks = tmp_path / "marks"
     fitted = seeded(ledger=ledger).fit(chunks(partial(killing, marks=marks)))

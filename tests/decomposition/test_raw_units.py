@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
+from told import lines_warned_by
 
 from skdp import DPPCA, DPStandardScaler
 
@@ -13,10 +14,7 @@ SEED = 2**100
 
 
 def told(estimator, X):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimator.fit(X)
-    lines = [line for one in caught for line in str(one.message).splitlines()]
+    lines = lines_warned_by(lambda: estimator.fit(X))
     return [line for line in lines if "DPStandardScaler" in line]
 
 

@@ -1,7 +1,6 @@
 """Personal regression: what is recovered, heads, ids, and searches."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 from threadpoolctl import threadpool_limits
+from told import lines_warned_by, warned_by
 
 import skdp
 from skdp.data.users import Users
@@ -46,13 +46,6 @@ def draw(n_users=N_USERS, n_features=N_FEATURES, *, n_rows=12, noise=0.2, offset
     X = generator.normal(size=(len(groups), n_features)) + offset
     y = np.einsum("ij,ij->i", X - offset, coefs[groups]) + offset
     return X, y + noise * generator.normal(size=len(y)), groups, coefs, basis
-
-
-def said(fit):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit()
-    return [line for warning in caught for line in str(warning.message).splitlines()]
 
 
 def personalized(**more):
@@ -174,14 +167,14 @@ def test_for_users_who_hardly_differ_heads_are_as_good_as_the_mean_model():
     X = generator.normal(size=(len(groups), 10))
     y = X @ generator.normal(size=10) / 2 + 3 * generator.normal(size=len(groups))
     model = personalized(epsilon=10.0)
-    said(lambda: model.fit(X, y, groups))
+    lines_warned_by(lambda: model.fit(X, y, groups))
     assert model.score(X, y, groups=groups) > r2_score(y, model.predict(X)) - 0.03
 
 
 def test_noisy_responses_alone_are_no_reason_to_doubt_heads():
     X, y, groups, _, _ = draw(3000, noise=6.0, n_rows=40)
     model = personalized(epsilon=10.0)
-    told = said(lambda: model.fit(X, y, groups))
+    told = lines_warned_by(lambda: model.fit(X, y, groups))
     assert model.noise_variance_ > 10 * model.prior_variances_.sum()
     assert model.score(X, y, groups=groups) > r2_score(y, model.predict(X))
     assert not any("predicted best by the mean model" in one for one in told)
@@ -199,8 +192,8 @@ def test_a_pickle_has_no_ids_and_nothing_follows_their_names():
 
 
 def test_too_few_users_to_be_centered_are_told_so():
-    told = said(lambda: personalized(epsilon=0.5).fit(*draw(300)[:3]))
-    assert any("find the center of the rows and the responses" in one for one in told)
+    told = warned_by(lambda: personalized(epsilon=0.5).fit(*draw(300)[:3]))
+    assert "find the center of the rows and the responses" in told
 
 
 def test_names_and_order_of_users_make_no_difference_without_noise():
@@ -306,8 +299,10 @@ def test_a_score_of_users_who_are_not_known_says_that_it_is_that_of_the_mean_mod
     with pytest.warns(UserWarning, match="a score of the mean model, not of heads"):
         cross_val_score(model, X, y, cv=GroupKFold(3), groups=groups, params={"users": groups})
     pooled = personalized(n_components=0).fit(X, y, groups)
-    assert not any("mean model" in one for one in said(lambda: pooled.score(X, y)))
-    assert not any("mean model" in one for one in said(lambda: model.score(X, y, groups=groups)))
+    assert not any("mean model" in one for one in lines_warned_by(lambda: pooled.score(X, y)))
+    assert not any(
+        "mean model" in one for one in lines_warned_by(lambda: model.score(X, y, groups=groups))
+    )
 
 
 def test_heads_are_frozen_and_tell_nothing_when_printed():
@@ -618,9 +613,9 @@ def test_users_reach_fits_of_searches(routing):
 
 def test_a_representation_that_is_lost_in_noise_is_doubted():
     X, y, groups, _, _ = draw(300, 20)
-    told = said(lambda: personalized(epsilon=0.2).fit(X, y, groups))
+    told = lines_warned_by(lambda: personalized(epsilon=0.2).fit(X, y, groups))
     assert any("does not stand out from the noise" in one for one in told)
-    told = said(lambda: personalized(epsilon=0.1, delta=1e-4).fit(*draw(20)[:3]))
+    told = lines_warned_by(lambda: personalized(epsilon=0.1, delta=1e-4).fit(*draw(20)[:3]))
     assert any("are too few for 8 features" in one for one in told)
 
 
@@ -647,13 +642,13 @@ def test_a_private_scaler_before_takes_any_units():
 def test_features_in_other_units_are_told_of():
     X, y, groups, _, _ = draw(2000)
     X[:, 0] *= 1e4
-    told = said(lambda: personalized().fit(X, y, groups))
+    told = lines_warned_by(lambda: personalized().fit(X, y, groups))
     assert any(
         "Features too small beside the others" in one and ": 7 of 8. " in one for one in told
     )
     assert any("put DPStandardScaler(privacy_unit='user') before this step" in one for one in told)
     # Of features of one size noise may hide all alike.
-    told = said(lambda: personalized(epsilon=1.0).fit(*draw(600, 20)[:3]))
+    told = lines_warned_by(lambda: personalized(epsilon=1.0).fit(*draw(600, 20)[:3]))
     assert not any("too small beside" in one for one in told)
 
 
@@ -682,7 +677,7 @@ def test_a_representation_of_no_use_is_doubted_and_costs_little():
     X = generator.normal(size=(len(groups), 8))
     y = np.einsum("ij,ij->i", X, coefs[groups]) + generator.normal(size=len(groups))
     model = personalized()
-    told = said(lambda: model.fit(X, y, groups))
+    told = lines_warned_by(lambda: model.fit(X, y, groups))
     assert any("prior_mix_ is 1" in one for one in told)
     ridge = [Ridge().fit(X[groups == u][:30], y[groups == u][:30]) for u in range(100)]
     scores = [one.score(X[groups == u][30:], y[groups == u][30:]) for u, one in enumerate(ridge)]
@@ -691,5 +686,5 @@ def test_a_representation_of_no_use_is_doubted_and_costs_little():
 
 def test_good_data_give_no_doubts():
     X, y, groups, _, _ = draw(3000)
-    told = said(lambda: personalized(random_state=None, delta=1e-6).fit(X, y, groups))
+    told = lines_warned_by(lambda: personalized(random_state=None, delta=1e-6).fit(X, y, groups))
     assert told == []

@@ -3,15 +3,14 @@
 Fits with 50 seeds have been on the side of each threshold that is asked for.
 """
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.metrics import r2_score
+from told import lines_warned_by
 from utility import KEY
 
-from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
+from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
 
 SECRET = 0xD1CE << 100
@@ -32,11 +31,7 @@ def rows_of_features(seed=0, n=20_000):
 
 
 def messages_of(model, X, y):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X, y)
-    assert all(issubclass(one.category, PrivacyWarning) for one in caught)
-    return [line for one in caught for line in str(one.message).splitlines()]
+    return lines_warned_by(lambda: model.fit(X, y))
 
 
 def regressor(seed=0, rank=1, **parameters):

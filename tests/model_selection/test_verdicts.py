@@ -4,7 +4,6 @@ import functools
 import math
 import pickle
 import re
-import warnings
 
 import joblib
 import numpy as np
@@ -28,6 +27,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from small_pipelines import FOLDS, MU, X, Y, pca, regressor, statuses, svd, total
+from told import lines_warned_by, warned_by
 
 from skdp import DPPipeline, DPTruncatedSVD
 from skdp.model_selection import DPGridSearch, privacy_spent
@@ -98,10 +98,7 @@ def encoder(**more):
 
 
 def warnings_of(model, rows):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(rows)
-    return [str(one.message) for one in caught if "unknown categories" in str(one.message)]
+    return [one for one in lines_warned_by(lambda: model.fit(rows)) if "unknown categories" in one]
 
 
 @pytest.mark.parametrize("drop", ["first", "if_binary", [0] * 6])
@@ -128,10 +125,7 @@ def test_an_encoder_that_warns_of_one_unknown_category_is_not_private(drop):
 def test_functions_that_a_pipeline_with_one_budget_tries_are_tried_on_public_rows():
     step = FunctionTransformer(np.cbrt, np.abs)
     model = DPPipeline([("mine", step), ("svd", svd())])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X)
-    assert not any("inverse" in str(one.message) for one in caught)
+    assert "inverse" not in warned_by(lambda: model.fit(X))
     assert privacy_spent(model).is_private
 
 

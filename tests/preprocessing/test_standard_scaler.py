@@ -12,6 +12,7 @@ from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
+from told import lines_warned_by
 
 from skdp import (
     DPCovariance,
@@ -267,11 +268,7 @@ def test_a_second_place_with_a_fifth_of_the_rows_is_not_lost():
 
 
 def told(scaler, rows):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PrivacyWarning)
-        scaler.fit(rows)
-    lines = [line for one in caught for line in str(one.message).splitlines()]
-    return [line for line in lines if "guess" not in line]
+    return [line for line in lines_warned_by(lambda: scaler.fit(rows)) if "guess" not in line]
 
 
 def test_it_warns_where_noise_hides_most():
