@@ -232,6 +232,8 @@ Data = tuple[Any, Callable[[], Any]]
 
 # The ledger and the threads do not change the result of a fit; the seed is the key itself.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
+# What came later leaves fits without it as they were, noise and all.
+_LATER = ("class_weight", "prior", "scales")
 # Default of all constructors.
 _DEFAULT_DELTA = 1e-6  # not studied
 
@@ -286,8 +288,8 @@ class RequestsUsersMixin:
         """
         routing = super().get_metadata_routing()  # type: ignore[misc]
         if routing.fit.requests.get("users", False) is None:
-            unit = getattr(self, "privacy_unit", "user")
-            routing.fit.add_request(param="users", alias=unit == "user")
+            is_user = getattr(self, "privacy_unit", "user") == "user"
+            routing.fit.add_request(param="users", alias=is_user)
         return routing
 
 
@@ -450,9 +452,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Fill a dataclass with the parameters as plain values; `facts` take precedence."""
         facts = {"cost": self._cost(), **facts}
         names = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
-        for name in names - facts.keys():
-            if hasattr(self, name):
-                facts[name] = as_python(getattr(self, name))
+        given = {name for name in names - facts.keys() if hasattr(self, name)}
+        facts |= {name: as_python(getattr(self, name)) for name in given}
         return kind(**{name: facts[name] for name in names & facts.keys()})
 
     @property
@@ -639,8 +640,7 @@ def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], .
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
         for name, value in values
-        # What is None leaves fits as they were before there was such a thing, noise and all.
-        if name not in (*_NOT_IN_NOISE_KEY, *(("class_weight", "prior") if value is None else ()))
+        if name not in _NOT_IN_NOISE_KEY and (value is not None or name not in _LATER)
     )
 
 

@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import pinvh
@@ -17,264 +15,45 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import carrying
-from skdp._marginals import are_whole, hides_samples, plan_marginals, release_marginals, sample_rows
+from skdp._marginals import are_whole, hides_samples, release_marginals, sample_rows
+from skdp._one_pass import OnePassMixin
 from skdp._prior import NORMAL_LAW, PriorParameter, check_prior, normal_law
+from skdp._second_moment import (
+    WEAK,
+    CovarianceSpec,
+    attributes_of,
+    plan_covariance,
+    release_moment,
+    strength_of,
+    summed_moment,
+    units_of_bounds,
+)
 from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
-from skdp.data.containers import finite
-from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
 from skdp.linalg import denoising
-from skdp.linalg.norms import row_norms
-from skdp.linalg.spectrum import deterministic_signs, noise_edge
+from skdp.linalg.spectrum import deterministic_signs
 from skdp.preprocessing._scaler import ColumnEstimator, warnings_for_scales
-from skdp.preprocessing.scales import (
-    ScaleReleases,
-    Scales,
-    ScaleSpec,
-    plan_scales_by_share,
-    release_scales,
-)
-from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import NO_CLIPPING, weighting_to
-from skdp.privacy.plan import left_of
+from skdp.preprocessing.scales import Scales, ScaleSpec
+from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
-
-# ------------------------------
-# The plan: scales, and the second moment of rows in their units.
-
-# Share of the scales: the first one at a strength of `_WEAK`, which grows with the inverse root of
-# a smaller one, up to the second. Chosen on half of the tables of the sweep.
-_SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Part of that for the sizes of columns: a target whose place noise hides costs most.
-_OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
-# Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
-# rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
-# rows grows with the fourth root of the strength, and that of entries with its square root: the
-# less harm noise does, the less clipping may do.
-_WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-
-
-@dataclass(frozen=True, kw_only=True)
-class CovarianceSpec(ScaleSpec):
-    """Public facts of a fit: those of columns, and what sampled ones will be."""
-
-    marginals: bool
-    dtypes: tuple[str, ...]
-    prior: np.ndarray | None
-
-    @property
-    def are_binary(self) -> np.ndarray:
-        """Return which columns are 0 or 1 by their types and bounds."""
-        low, high = self.interval or (0.0, 1.0)
-        return np.asarray((low == 0) & (high == 1)) & are_whole(self.dtypes)
-
-
-class CovarianceReleases(NamedTuple):
-    """What a fit releases, in this order."""
-
-    scales: ScaleReleases
-    moment: Release
-    marginals: Release | None
-
-
-def strength_of(spec: ScaleSpec) -> float:
-    """Return n mu / d, which the accuracy of a moment of scaled columns follows."""
-    return spec.n_units * spec.cost.mu / spec.n_features
-
-
-def clip_of(spec: ScaleSpec) -> tuple[float, float]:
-    """Choose to what rows in units of the scales, with a 1 at the end, and entries are clipped."""
-    if not spec.cost.is_private:
-        return NO_CLIPPING, math.inf
-    factor = float(np.clip((strength_of(spec) / _WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
-    return factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2
-
-
-def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
-    """Plan all releases, in order."""
-    n_counted = int((~spec.are_binary).sum()) if spec.marginals else 0
-    marginals = plan_marginals(spec.cost, n_counted, spec.unit.adjacency)
-    left, (least, largest) = left_of(marginals), _SCALES_SHARES
-    share = left * float(np.clip(least * math.sqrt(_WEAK / strength_of(spec)), least, largest))
-    scales = plan_scales_by_share(spec, share, _OF_SIZES)
-    change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
-    row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
-    known = {"row_norm": row_norm, "rounding": spec.rounding}
-    shape = (spec.n_features + 1,) * 2
-    moment = spec.cost.release(
-        "scaled second moment", "symmetric_gaussian", left - share, change, known, shape=shape
-    )
-    return CovarianceReleases(scales, moment, marginals)
-
-
-def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: str) -> float:
-    return sensitivity.second_moment(row_norm, adjacency, rounding) / n_units
-
-
-# ------------------------------
-# The release.
-
-
-class Moment(NamedTuple):
-    """A released second moment of rows in units of `scale` around `center`, with a 1 at the end."""
-
-    center: np.ndarray
-    scale: np.ndarray
-    matrix: np.ndarray
-    noise_std: float  # off the diagonal
-    scales: Scales
-    is_constant: np.ndarray  # columns that do not vary, as far as releases show
-    shows_nothing: np.ndarray  # those that may vary, but whose scales do not show it
-    ends: np.ndarray  # what rows were clipped between: the lower ends, and the upper ones
-
-
-def release_moment(
-    plan: CovarianceReleases,
-    spec: ScaleSpec,
-    view: Rows,
-    budget: PrivacyBudget,
-    *,
-    is_centered: bool,
-) -> Moment:
-    """Release the scales, and then the moment; rows that are `is_centered` have the center 0."""
-    shape = spec.n_units, spec.n_features
-    scales = release_scales(plan.scales, view, shape, spec.interval, budget)
-    center, squares = scales.center, scales.variance
-    if is_centered:
-        center, squares = np.zeros(len(center)), squares + np.square(center)
-    scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-    # Without noise, what rounding leaves is flat. In its own tiny unit a constant lies anywhere and
-    # would shorten all rows. Around 0 it has the unit of its size.
-    are_points = scales.is_point if spec.cost.is_private else scales.is_flat
-    is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
-    divisor = np.where(is_constant, np.inf, scale)
-    row_norm, entry = clip_of(spec)
-
-    def _joint_gram(_: slice, block: Any) -> np.ndarray:
-        rows = np.asarray(block.raw, np.float64)
-        joint = np.ones((len(rows), rows.shape[1] + 1))
-        joint[:, :-1] = np.clip((rows - center) / divisor, -entry, entry)
-        # Gaps become 0. A row that has nothing but gaps is null, and counts nowhere.
-        is_gap = np.isnan(joint)
-        is_null = is_gap[:, :-1].all(axis=1)
-        joint[is_gap] = 0.0
-        norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
-        norms[is_null] = np.nan
-        clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
-        return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
-
-    total = view.map_sum(_joint_gram, (spec.n_features + 1) ** 2)
-    released, noise_std = budget.release(plan.moment, total / spec.n_units)
-    shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
-    ends = np.stack([center - entry * scale, center + entry * scale])
-    known = scales, is_constant, shows_nothing, ends
-    return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
-
-
-# ------------------------------
-# From the moment to covariances.
-
-# Least part of the rows, by weight, that clipping can have left; the usual one, and its deviation.
-_LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# For errors, what is left of the variance that a scale has, plus so much of its noise, is at least
-# this. Without the noise, intervals of a skewed target are too short.
-_NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
-# A column whose scale shows nothing has no covariance if its variance is not so many standard
-# deviations of its noise, either.
-_LEAST_SEEN = 4.0  # not studied
-
-
-def attributes_of(
-    moment: Moment, prior: np.ndarray | None, *, is_centered: bool
-) -> tuple[dict[str, Any], np.ndarray]:
-    r"""Compute means and covariances, positive semidefinite, in the units of the columns.
-
-    Return also of which columns noise hides the variance in the moment.
-
-    A sum over pairs of columns i and j has only the rows that have both. If gaps are at random, it
-    is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
-    :doi:`10.3150/12-BEJ487`). Rows with nothing but gaps count nowhere: of the others a column has
-    :math:`p_i / (1 - \prod_j (1 - p_j))`. Means are those of shortened rows, by their weights. Long
-    rows, which are shortened, have more than their part of the variance, of which about as much is
-    lost once more.
-    """
-    of_scales = moment.scales
-    presence, presence_std = of_scales.presence, of_scales.presence_std
-    is_there = 1 - float(np.prod(1 - presence))
-    weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
-    # Noise may exceed the weight, of which less is known then than of most tables.
-    weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
-    weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
-    unclipped = weight / is_there
-    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / unclipped
-    of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
-    pairs = np.outer(presence, presence)
-    np.fill_diagonal(pairs, presence)
-    mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
-    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / unclipped
-    noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
-    units, taken = np.outer(moment.scale, moment.scale), 0.0
-    if prior is not None:
-        is_seen = ~(moment.is_constant | moment.shows_nothing)
-        covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
-    noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
-    # The weight divides once, and once more where it stands for what clipping took.
-    of_weight = (1 + (weight < is_there)) * math.sqrt(2) * moment.noise_std / weight
-    noise = np.hypot(noise, of_weight * covariance)
-    values, vectors = np.linalg.eigh(covariance)
-    root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
-    edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
-    repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
-    repaired = (repaired + repaired.T) / 2
-    # What noise leaves of a constant's covariances would be large in its own tiny unit.
-    hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
-    varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
-    repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
-    mean, of_noise = moment.center + moment.scale * mean, noise_std * unclipped / presence
-    own, other = (mean, moment.scale * of_noise), (moment.center, moment.scales.center_std)
-    location, location_std, is_located = denoising.located(*own, *other, moment.scale)
-    # A constant is correlated with itself alone.
-    stds = np.sqrt(np.diag(repaired))
-    stds = np.where(stds > 0, stds, 1.0)
-    correlations = np.clip(repaired / np.outer(stds, stds), -1.0, 1.0)
-    np.fill_diagonal(correlations, 1.0)
-    matrix, noise = finite(units * repaired), finite(units * noise)
-    whole = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(of_scales.variance_std, posinf=0.0)
-    left = np.clip(np.diag(matrix) / np.where(whole > 0, whole, 1.0), _LEAST_RATIO, 1.0)
-    attributes = {
-        "location_": finite(location),
-        "location_noise_std_": finite(location_std),
-        "is_located_": is_located,
-        "covariance_": matrix,
-        "correlation_": finite(correlations),
-        "scale_": np.sqrt(np.diag(matrix)),
-        "noise_std_": noise,
-        "presence_": of_scales.presence,
-        "unclipped_": unclipped,
-        "left_": np.where(varies, left, 1.0),
-        "feature_bounds_": moment.ends,
-        "prior_weight_": taken,
-    }
-    return attributes, hidden
-
 
 # ------------------------------
 # The estimator.
 
 
-class DPCovariance(ColumnEstimator):
+class DPCovariance(OnePassMixin, ColumnEstimator):
     """Covariances, correlations, and the models that follow from them, of one private release.
 
-    Publishes centers and scales of the columns, and one second moment of the rows in their units,
-    under (epsilon, delta)-differential privacy for rows. Covariances, correlations, components,
-    regressions of any column on any others, and discriminants are computed from these and cost
-    nothing more, however many. With ``epsilon=inf`` and ``bounds=None`` it computes what
-    :class:`sklearn.covariance.EmpiricalCovariance` does.
+    Publishes centers and scales of the columns, and one second moment of the rows in their units.
+    Covariances, correlations, components, regressions of any column on any others, and
+    discriminants are computed from these and cost nothing more, however many. With ``epsilon=inf``
+    and ``bounds=None`` it is :class:`sklearn.covariance.EmpiricalCovariance`.
 
     Parameters
     ----------
@@ -294,11 +73,14 @@ class DPCovariance(ColumnEstimator):
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
         As in :class:`DPStandardScaler`.
+    scales : {"bounds"} or None, default=None
+        ``None`` releases centers and scales, and clips rows in these. ``"bounds"`` measures columns
+        in half the width of `bounds`, which are needed, and releases the moment alone: rows may
+        come by `partial_fit`. Noise grows with the square of that width.
     missing : {"refuse", "mean"}, default="refuse"
-        What becomes of NaN in dense rows. "mean" leaves it out of means, variances and covariances,
-        which are divided by how many entries the columns have. This is unbiased if gaps are at
-        random: independent of all values, and of the gaps of other columns. Leave rows with nothing
-        but gaps out.
+        What becomes of NaN in dense rows. "mean" leaves it out of all sums, which is unbiased if
+        gaps are at random: independent of all values, and of the gaps of other columns. Leave rows
+        with nothing but gaps out.
     marginals : bool, default=False
         Whether counts of the entries are released, too, for a fifth of the budget, so that `sample`
         can draw rows, whose entries are between `bounds`, which are needed, and `feature_bounds_`.
@@ -334,14 +116,12 @@ class DPCovariance(ColumnEstimator):
     noise_std_ : ndarray of shape (n_features, n_features)
         Standard deviation of the noise in each entry of `covariance_`. Covered by the guarantee.
     presence_ : ndarray of shape (n_features,)
-        What fraction of the entries of each column is there, 1 without gaps. Covered by the
-        guarantee.
+        What fraction of the entries of each column is there. Covered by the guarantee.
     unclipped_ : float
         Mean square of the factors by which clipping has shortened rows: 1 if it has changed none.
         Covered by the guarantee.
     left_ : ndarray of shape (n_features,)
-        What part of the variance of each column, by its scale, clipping has left. Errors
-        of coefficients grow with what it took. Covered by the guarantee.
+        What part of the variance of each column clipping has left. Covered by the guarantee.
     prior_weight_ : float
         How much of the prior is in `covariance_`, from 0 to 1; 0 without one. Covered by the
         guarantee.
@@ -377,8 +157,8 @@ class DPCovariance(ColumnEstimator):
     :class:`DPStandardScaler`, for .35 to .6 of the budget; then the second moment of rows in these
     units, with a 1 at the end, clipped in norm; and with `marginals` how many entries of each
     column are at either end of its bounds, 0, or in each of 32 bins between, but for columns that
-    are 0 or 1 by their types and bounds. `plan` lists every release before a fit,
-    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtypes, feature names, and
+    are 0 or 1 by their types and bounds. With ``scales="bounds"`` there are no centers and scales.
+    `plan` lists all releases. Assumed public: the shape of X, its dtypes, feature names, and
     parameters. Infinity is refused, and without ``missing="mean"`` also NaN; a fit without an error
     shows that there is neither. Not covered: what `mahalanobis` and `score` return, noise-free
     functions of the rows; and the running time.
@@ -405,6 +185,7 @@ class DPCovariance(ColumnEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ColumnEstimator._parameter_constraints,
         "assume_centered": ["boolean"],
+        "scales": [StrOptions({"bounds"}), None],
         "marginals": ["boolean"],
         "prior": "no_validation",  # `check_prior` checks it.
     }
@@ -420,6 +201,7 @@ class DPCovariance(ColumnEstimator):
         privacy_unit: str = "row",
         adjacency: str = "replace",
         bounds: Any = None,
+        scales: str | None = None,
         missing: str = "refuse",
         marginals: bool = False,
         prior: Any = None,
@@ -433,6 +215,7 @@ class DPCovariance(ColumnEstimator):
         self.privacy_unit = privacy_unit
         self.adjacency = adjacency
         self.bounds = bounds
+        self.scales = scales
         self.missing = missing
         self.marginals = marginals
         self.prior = prior
@@ -826,6 +609,10 @@ class DPCovariance(ColumnEstimator):
             raise ValueError(
                 "marginals=True needs bounds, known without looking at X, and no assume_centered."
             )
+        if self.scales is not None and (self.bounds is None or self._takes_gaps):
+            raise ValueError(
+                "scales='bounds' needs bounds, known without looking at X, and missing='refuse'."
+            )
         if (prior := self.prior) is not None:
             d, names = size[1], facts["names"]
             mean, prior = check_prior(prior, NORMAL_LAW, [(d,), (d, d)], names)
@@ -837,13 +624,25 @@ class DPCovariance(ColumnEstimator):
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
         """Warn of so little budget for so many columns that single models would be better."""
-        if spec.cost.is_private and strength_of(spec) < _WEAK:
+        if spec.cost.is_private and strength_of(spec) < WEAK:
             yield (
                 f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
                 f"{counted(spec.n_features, 'column')}, noise leaves little of many correlations. "
                 "Use fewer columns, a larger epsilon, or an estimator of the one model that is "
                 "wanted."
             )
+
+    def _check_one_pass(self) -> None:
+        if self.privacy_unit != "row" or self.scales is None or self.marginals:
+            raise ValueError(
+                "partial_fit needs privacy_unit='row', scales='bounds' and marginals=False: all "
+                "else is released in more than one reading of the rows. Pass these, and bounds "
+                "that are known without looking at X, or call fit with all rows."
+            )
+
+    def _sums_of(self, spec: Any, view: Any) -> tuple[np.ndarray, ...]:
+        units = units_of_bounds(spec, is_centered=self.assume_centered)
+        return (summed_moment(spec, view, *units),)
 
     def _solve(
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any

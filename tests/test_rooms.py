@@ -22,9 +22,10 @@ FLOORS = (
     {"units"},
     {"_estimator", "datasets", "interactions", "metrics", "testing"},
     {"preprocessing"},
-    {"_prior"},
+    {"_prior", "_one_pass"},
     {"decomposition", "linear_model"},
     {"_marginals"},
+    {"_second_moment"},
     {"covariance"},
     {"pipeline"},
     {"federated", "model_selection"},
@@ -35,7 +36,7 @@ FLOORS = (
 ARRAY_ROOMS = (
     *("linalg.", "data.", "privacy."),
     *("decomposition.rows.", "decomposition.entries."),
-    *("preprocessing.intervals", "preprocessing.scales", "_marginals"),
+    *("preprocessing.intervals", "preprocessing.scales", "_marginals", "_second_moment"),
 )
 KNOWS_SKLEARN = {"data.matrices"}
 # Files below 25 code lines, and why each is one.
@@ -174,7 +175,7 @@ def test_no_module_is_a_splinter():
 
 
 def test_files_are_few():
-    assert len(MODULES.keys() - SHORT.keys()) <= 111
+    assert len(MODULES.keys() - SHORT.keys()) <= 113
 
 
 def test_what_fits_can_do_without_is_not_imported_before_it_is_used(added):

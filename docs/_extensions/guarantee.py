@@ -34,7 +34,8 @@ GUARANTEE = {
     "mahalanobis": _ROWS,
     "merge": "The stream itself; nothing is released.",
     "open_budget": "A budget; nothing is released, and a ledger is charged with the first release.",
-    "partial_fit": "The stream itself; nothing is released.",
+    "partial_fit": "The stream or the estimator itself; nothing is released. Until ``finalize`` it "
+    "is as secret as the rows.",
     "personalize": "**Not covered**: noise-free functions of the rows passed in, each for its "
     "owner only.",
     "plan": "**Public**: a function of the settings and of the public facts passed in.",

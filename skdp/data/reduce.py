@@ -248,21 +248,6 @@ def _most_leaves(size: int) -> int:
     return max(_LEAF_NUMBERS // max(size, 1), 2)
 
 
-def tree_sum(values: Iterable[Any]) -> Any:
-    """Add up values; hold no more of them at a time than the tree has levels."""
-    trees: list[tuple[int, Any]] = []  # sizes, powers of two that decrease, and sums
-    for value in values:
-        size = 1
-        while trees and trees[-1][0] == size:
-            value, size = _add(trees.pop()[1], value), 2 * size
-        trees.append((size, value))
-    return reduce(lambda total, tree: _add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
-
-
-def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
-    return reduce(_add, starmap(kernel, pieces), None)
-
-
 def _add(first: Any, second: Any) -> Any:
     """Add in place, into the first, which nobody else holds; None stands for nothing."""
     if first is None or second is None:
@@ -275,6 +260,32 @@ def _add(first: Any, second: Any) -> Any:
     if isinstance(first, Counts):
         return first.plus(second)
     return np.add(first, second, out=first)
+
+
+def tree_sum(values: Iterable[Any]) -> Any:
+    """Add up values; hold no more of them at a time than the tree has levels."""
+    return joined_trees(reduce(with_value, values, ()))
+
+
+#: Sizes, powers of two that decrease, and sums of so many values.
+Trees = tuple[tuple[int, Any], ...]
+
+
+def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) -> Trees:
+    """Add one more value to a sum, in place unless `add` makes a new one."""
+    size = 1
+    while trees and trees[-1][0] == size:
+        value, size, trees = add(trees[-1][1], value), 2 * size, trees[:-1]
+    return (*trees, (size, value))
+
+
+def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
+    """Add up what the trees of a sum hold."""
+    return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
+
+
+def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
+    return reduce(_add, starmap(kernel, pieces), None)
 
 
 def _joined(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Components of private rows: principal ones, with their Gaussian model, and singular vectors."""
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,11 +8,15 @@ from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOp
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import in_dtype
+from skdp._one_pass import OnePassMixin
 from skdp._prior import PriorParameter, normal_law
 from skdp._validation import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
+from skdp.data.rows import RowCache
 from skdp.data.sources import mean_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
 from skdp.decomposition._spec import Factors, MatrixSpec, RowsSpec, choose_rank
+from skdp.decomposition.rows.plan import bound_of_mean
+from skdp.privacy.clipping import clipped
 
 
 class DPPCA(MatrixEstimator):
@@ -341,7 +346,7 @@ class DPPCA(MatrixEstimator):
         return stds.astype(self.explained_variance_.dtype)
 
 
-class DPTruncatedSVD(MatrixEstimator):
+class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
     """Truncated SVD with differential privacy for rows, entries or edges.
 
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
@@ -513,6 +518,26 @@ class DPTruncatedSVD(MatrixEstimator):
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def _check_one_pass(self) -> None:
+        is_row = isinstance(self.privacy_unit, str) and self.privacy_unit == "row"
+        is_bounded = self.row_norm is not None or self.epsilon == math.inf
+        if not (is_row and is_bounded and self.solver == "covariance"):
+            raise ValueError(
+                "partial_fit needs privacy_unit='row', solver='covariance' and a row_norm that is "
+                "known without looking at X: all else is released in more than one reading of the "
+                "rows. Pass these, or call fit with all rows."
+            )
+
+    def _sums_of(self, spec: Any, rows: Any) -> tuple[np.ndarray, ...]:
+        gram, _ = clipped(rows, spec.row_norm).gram()
+        return gram, rows.cache.total, np.asarray(rows.cache.n_mostly_positive or 0.0)
+
+    def _known_sums(self, spec: Any, sums: tuple[np.ndarray, ...]) -> dict[str, Any]:
+        gram, total, n_positive = sums
+        bound = float(bound_of_mean(spec))
+        cache = RowCache(n_mostly_positive=float(n_positive), total=total, bound=bound)
+        return {"moment": gram, "cache": cache}
 
     def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
         assert isinstance(spec.n_components, int)

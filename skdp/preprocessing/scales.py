@@ -283,9 +283,9 @@ _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 _AT_ENDS = 0.5
 # A mean so far from the middle, in units of half an interval, may be that of entries beyond it.
 _AT_END = 0.6  # not studied
-# Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
+#: Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
 # million equal rows left 127 eps at most.
-_ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
+ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
 # Variance of squares, in squared variances, that errors of variances assume: that of an exponential
 # law is 8.
 _SQUARES = 4.0  # benchmarks/noise_errors/scales.md
@@ -385,7 +385,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
     is_flat = variances <= np.maximum(_HIDDEN * left, least)
     if not is_noisy:
-        is_flat = variances <= _ROUNDING * np.maximum(means**2, 1.0)
+        is_flat = variances <= ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
     # In columns whose entries are mostly at the ends, the rarer end is not the usual one.
     means = np.clip(means, -1.0, 1.0)

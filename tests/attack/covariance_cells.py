@@ -38,6 +38,7 @@ class Cell(scaler_cells.Cell):
     is_centered: bool = False
     has_marginals: bool = False
     has_prior: bool = False
+    in_bounds: bool = False
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -46,6 +47,7 @@ class Cell(scaler_cells.Cell):
             "adjacency": self.adjacency,
             "bounds": BOUNDS[self.bounds],
             "assume_centered": self.is_centered,
+            "scales": "bounds" if self.in_bounds else None,
             "missing": "mean" if self.has_gaps else "refuse",
             "marginals": self.has_marginals,
             "prior": (np.zeros(D), np.eye(D)) if self.has_prior else None,
@@ -56,6 +58,7 @@ class Cell(scaler_cells.Cell):
         kind = f"epsilon {self.epsilon:g}" + ", centered" * self.is_centered
         kind += ", marginals" * self.has_marginals
         kind += ", prior" * self.has_prior
+        kind += ", in bounds" * self.in_bounds
         return f"{super().__str__()}, {kind}"
 
 
@@ -77,6 +80,11 @@ CELLS += tuple(
 CELLS += tuple(
     Cell("given", adjacency, epsilon=4.0, is_centered=is_centered, has_prior=True)
     for adjacency, is_centered in itertools.product(ADJACENCIES, (False, True))
+)
+CELLS += tuple(
+    Cell("given", adjacency, container, is_centered=is_centered, in_bounds=True)
+    for adjacency in ADJACENCIES
+    for container, is_centered in (("dense", False), ("parts", True))
 )
 
 
@@ -126,6 +134,12 @@ SLIPS = {
         "second_moment", MOMENT, Cell(bounds, adjacency, is_narrow=False)
     )
     for bounds in BOUNDS
+    for adjacency in ADJACENCIES
+}
+SLIPS |= {
+    f"second_moment, in bounds, {adjacency}": Slip(
+        "second_moment", MOMENT, Cell("given", adjacency, is_narrow=False, in_bounds=True)
+    )
     for adjacency in ADJACENCIES
 }
 SLIPS |= {

@@ -72,6 +72,9 @@ OF_SPARSE = {
     "DPTruncatedSVD.fit": fitted(SVD),
     "DPTruncatedSVD.fit_transform": lambda bad: clone(SVD).fit_transform(bad),
     "DPTruncatedSVD.transform": SVD.transform,
+    "DPTruncatedSVD.partial_fit": lambda bad: (
+        clone(SVD).set_params(solver="covariance").partial_fit(X).partial_fit(bad)
+    ),
     "DPStandardScaler.fit": fitted(SCALER),
     "DPStandardScaler.transform": SCALER.transform,
     "DPStandardScaler.inverse_transform": SCALER.inverse_transform,
@@ -117,6 +120,9 @@ OF_ROWS = {
     "DPPCA.inverse_transform": lambda bad: PCA.inverse_transform(bad),
     "DPPCA.score_samples": PCA.score_samples,
     "DPCovariance.fit": fitted(COVARIANCE),
+    "DPCovariance.partial_fit": lambda bad: (
+        clone(COVARIANCE).set_params(scales="bounds").partial_fit(X).partial_fit(bad)
+    ),
     "DPCovariance.mahalanobis": COVARIANCE.mahalanobis,
     "DPCovariance.score": COVARIANCE.score,
     "LocalReports.aggregate": skdp.LocalReports(SHAPE[1], row_norm=1.0).aggregate,

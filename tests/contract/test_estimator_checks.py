@@ -35,6 +35,7 @@ ESTIMATORS = [
     skdp.DPTruncatedSVD(n_components=1, solver="adaptive", **GENEROUS),
     skdp.DPTruncatedSVD(n_components=1, solver="power", **GENEROUS),
     skdp.DPTruncatedSVD(adjacency="zero_out", **GENEROUS),
+    skdp.DPTruncatedSVD(solver="covariance", **GENEROUS),
 ]
 # The checks fit a few rows, and square kernels of them for units that need these.
 LOOSE = {"n_components": 1, "epsilon": 1000.0}
@@ -131,6 +132,7 @@ ESTIMATORS += [
         {"bounds": BOUNDS, "adjacency": "zero_out", "assume_centered": True},
         {"missing": "mean"},
         {"bounds": BOUNDS, "marginals": True},
+        {"bounds": BOUNDS, "scales": "bounds"},
     )
 ]
 # With so large an epsilon the checks expect a good score.

@@ -1,0 +1,194 @@
+"""One pass over rows that come in several calls: their sums stay secret until one release."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils.metaestimators import available_if
+
+from skdp import _validation as checks
+from skdp._estimator import PrivateEstimator, parameters_by_value, restored_on_error
+from skdp.data.reduce import Kernel, Trees, joined_trees, rounding_of_depth, with_value
+from skdp.data.rows import Agreed, Rows
+from skdp.data.sources import as_source
+from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.privacy.noise import digest_of
+
+
+@dataclass(eq=False)
+class GatheredRows(Rows):  # numpydoc ignore=PR01
+    """Rows that are gone: of sums over them that are not in the cache, the `moment` is known."""
+
+    moment: Any = None
+
+    def map_sum(self, kernel: Kernel, size: int) -> Any:
+        """Return the moment, which is the only sum that is asked for."""
+        return self.moment.copy()
+
+
+class OpenSums(NamedTuple):
+    """What is known between the first rows and the release, and is as secret as the rows."""
+
+    key: bytes  # of the parameters, which decide on the sums
+    spec: Any  # public facts of the first rows
+    trees: Trees  # sums of the calls, in the tree that adds up the parts of a fit
+    depth: int = 0  # longest chain of additions within a call
+    n_calls: int = 0
+    n_rows: int = 0
+    digest: bytes = b""
+
+    def with_call(self, rows: Rows, sums: tuple[np.ndarray, ...], digest: Any) -> "OpenSums":
+        """Add the sums of one more call; nothing that was there is changed."""
+        return self._replace(
+            trees=with_value(self.trees, sums, _added),
+            depth=max(self.depth, rows.depth),
+            n_calls=self.n_calls + 1,
+            n_rows=self.n_rows + rows.n_rows,
+            digest=digest_of(self.digest, rows.n_rows, digest),
+        )
+
+
+def _added(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    return tuple(map(np.add, first, second))
+
+
+def _takes_parts(estimator: Any) -> bool:
+    estimator._check_one_pass()
+    return True
+
+
+class OnePassMixin(PrivateEstimator):
+    """Takes rows in several calls, where bounds are public, and releases once.
+
+    Nothing is published before `finalize`, and nothing spent: sums are exact, and belong to no
+    pickle and no copy.
+    """
+
+    _open_sums: OpenSums | None = None
+
+    @available_if(_takes_parts)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add rows of more people to the sums that `finalize` will release. Nothing is spent.
+
+        A person has a row in one call only. Until `finalize` the sums in memory are as secret as
+        the rows; the estimator is neither pickled nor copied, and a clone has none of them. `fit`
+        forgets them, and a fitted estimator begins anew.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
+            More rows to protect, as `fit` takes them. If any other error than those below
+            interrupts a call, they may have been added: do not repeat it.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Self
+            The estimator, which is not fitted yet.
+
+        Raises
+        ------
+        AttributeError
+            If the parameters ask for more than one reading of the rows. The error before says what
+            to pass.
+        ValueError
+            If X is not acceptable, or a parameter has changed since the first call. Then nothing
+            has been added.
+        """
+        with restored_on_error(self, lambda: None, hides_groups=True):
+            X, _ = checks.in_parts(X)
+            before = self._open_sums
+            if before is not None:
+                self._check_unchanged(before)
+                checks.check_features(X, self)
+            else:
+                for name in [name for name in vars(self) if name.endswith("_")]:
+                    delattr(self, name)
+            spec, (rows, digest) = self._validate(X, None)
+            sums = self._sums_of(spec, rows)
+            key = digest() if self._is_seeded else None
+            before = before or OpenSums(self._key_of_sums(), spec, ())
+            self._open_sums = before.with_call(rows, sums, key)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def finalize(self) -> Self:
+        """Release what `fit` of all rows together would release, spending the whole budget.
+
+        Returns
+        -------
+        Self
+            The fitted estimator. A further call returns it as it is.
+
+        Raises
+        ------
+        ValueError
+            If `partial_fit` has had no rows, or a parameter has changed since. Nothing has been
+            spent then.
+        """
+        if hasattr(self, "privacy_spent_"):
+            return self
+        if (found := self._open_sums) is None:
+            raise ValueError(f"This {type(self).__name__} has no rows: call partial_fit first.")
+        self._check_unchanged(found)
+        with warnings_together(type(self).__name__):
+            with restored_on_error(self, lambda: None, hides_groups=True):
+                n_rows, n_features = found.n_rows, self.n_features_in_
+                depth = found.depth + (found.n_calls - 1).bit_length()
+                of_all: dict[str, Any] = {
+                    "n_units": n_rows,
+                    "rounding": rounding_of_depth(depth, n_rows),
+                }
+                if hasattr(found.spec, "shape"):
+                    of_all["shape"] = n_rows, n_features
+                spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
+                # One row of zeros stands for those that are gone.
+                gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
+                rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
+                released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)
+                warnings = self._keep(*released)
+            warn_of_privacy(*warnings)
+        return self
+
+    def _keep(self, *solved: Any) -> list[str]:
+        self.__dict__.pop("_open_sums", None)
+        return super()._keep(*solved)
+
+    def _key_of_sums(self) -> bytes:
+        return digest_of(parameters_by_value(self), self._is_seeded)
+
+    def _check_unchanged(self, found: OpenSums) -> None:
+        if found.key != self._key_of_sums():
+            raise ValueError(
+                f"A parameter of {type(self).__name__} has changed since the first partial_fit, "
+                "whose sums depend on it: set it back, or take sklearn.base.clone(...)."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "privacy_spent_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._open_sums is not None:
+            raise TypeError(
+                f"A {type(self).__name__} between partial_fit and finalize is neither copied nor "
+                "pickled: it has exact sums of private rows. Call finalize first, or take "
+                "sklearn.base.clone(...), which has none."
+            )
+        return super().__getstate__()
+
+    # What a family says of itself.
+
+    def _check_one_pass(self) -> None:
+        """Refuse parameters with which sums depend on what is released before."""
+        raise NotImplementedError
+
+    def _sums_of(self, spec: Any, rows: Any) -> tuple[np.ndarray, ...]:
+        """Compute all sums that a fit releases."""
+        raise NotImplementedError
+
+    def _known_sums(self, spec: Any, sums: tuple[np.ndarray, ...]) -> dict[str, Any]:
+        """Return the sums as fields of `GatheredRows`."""
+        return {"moment": sums[0]}

@@ -1,0 +1,294 @@
+"""A private second moment of rows in units of scales or bounds, and the covariances it gives."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdp._marginals import are_whole, plan_marginals
+from skdp.data.containers import finite
+from skdp.data.rows import DenseBlock, Rows
+from skdp.linalg import denoising
+from skdp.linalg.norms import row_norms
+from skdp.linalg.spectrum import noise_edge
+from skdp.preprocessing.scales import (
+    ROUNDING,
+    ScaleReleases,
+    Scales,
+    ScaleSpec,
+    plan_scales_by_share,
+    release_scales,
+)
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.clipping import NO_CLIPPING, weighting_to
+from skdp.privacy.plan import left_of
+
+# ------------------------------
+# The plan: scales, and the second moment of rows in their units.
+
+# Share of the scales: the first one at a strength of `WEAK`, which grows with the inverse root of
+# a smaller one, up to the second. Chosen on half of the tables of the sweep.
+_SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
+# Part of that for the sizes of columns: a target whose place noise hides costs most.
+_OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
+# Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
+# rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
+# rows grows with the fourth root of the strength, and that of entries with its square root: the
+# less harm noise does, the less clipping may do.
+WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
+
+
+@dataclass(frozen=True, kw_only=True)
+class CovarianceSpec(ScaleSpec):
+    """Public facts of a fit: those of columns, and what sampled ones will be."""
+
+    scales: str | None  # "bounds", or None for private ones
+    marginals: bool
+    dtypes: tuple[str, ...]
+    prior: np.ndarray | None
+
+    @property
+    def are_binary(self) -> np.ndarray:
+        """Return which columns are 0 or 1 by their types and bounds."""
+        low, high = self.interval or (0.0, 1.0)
+        return np.asarray((low == 0) & (high == 1)) & are_whole(self.dtypes)
+
+
+class CovarianceReleases(NamedTuple):
+    """What a fit releases, in this order."""
+
+    scales: ScaleReleases | None
+    moment: Release
+    marginals: Release | None
+
+
+def strength_of(spec: ScaleSpec) -> float:
+    """Return n mu / d, which the accuracy of a moment of scaled columns follows."""
+    return spec.n_units * spec.cost.mu / spec.n_features
+
+
+def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
+    """Choose to what rows in units of the scales, with a 1 at the end, and entries are clipped."""
+    if spec.scales is not None:
+        return math.sqrt(spec.n_features + 1), 1.0
+    if not spec.cost.is_private:
+        return NO_CLIPPING, math.inf
+    factor = float(np.clip((strength_of(spec) / WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
+    return factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2
+
+
+def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
+    """Plan all releases, in order."""
+    n_counted = int((~spec.are_binary).sum()) if spec.marginals else 0
+    marginals = plan_marginals(spec.cost, n_counted, spec.unit.adjacency)
+    left, (least, largest), scales, share = left_of(marginals), _SCALES_SHARES, None, 0.0
+    if spec.scales is None:
+        share = left * float(np.clip(least * math.sqrt(WEAK / strength_of(spec)), least, largest))
+        scales = plan_scales_by_share(spec, share, _OF_SIZES)
+    change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
+    row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
+    known = {"row_norm": row_norm, "rounding": spec.rounding}
+    shape = (spec.n_features + 1,) * 2
+    moment = spec.cost.release(
+        "scaled second moment", "symmetric_gaussian", left - share, change, known, shape=shape
+    )
+    return CovarianceReleases(scales, moment, marginals)
+
+
+def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: str) -> float:
+    return sensitivity.second_moment(row_norm, adjacency, rounding) / n_units
+
+
+# ------------------------------
+# The release.
+
+
+class Moment(NamedTuple):
+    """A released second moment of rows in units of `scale` around `center`, with a 1 at the end."""
+
+    center: np.ndarray
+    scale: np.ndarray
+    matrix: np.ndarray
+    noise_std: float  # off the diagonal
+    scales: Scales
+    is_constant: np.ndarray  # columns that do not vary, as far as releases show
+    shows_nothing: np.ndarray  # those that may vary, but whose scales do not show it
+    ends: np.ndarray  # what rows were clipped between: the lower ends, and the upper ones
+    is_in_bounds: bool = False  # in units of bounds, within which no row is shortened
+
+
+def release_moment(
+    plan: CovarianceReleases,
+    spec: CovarianceSpec,
+    view: Rows,
+    budget: PrivacyBudget,
+    *,
+    is_centered: bool,
+) -> Moment:
+    """Release the scales, and then the moment; rows that are `is_centered` have the center 0."""
+    if plan.scales is None:
+        return _moment_in_bounds(plan.moment, spec, view, budget, is_centered=is_centered)
+    shape = spec.n_units, spec.n_features
+    scales = release_scales(plan.scales, view, shape, spec.interval, budget)
+    center, squares = scales.center, scales.variance
+    if is_centered:
+        center, squares = np.zeros(len(center)), squares + np.square(center)
+    scale = np.where(squares > 0, np.sqrt(squares), 1.0)
+    # Without noise, what rounding leaves is flat. In its own tiny unit a constant lies anywhere and
+    # would shorten all rows. Around 0 it has the unit of its size.
+    are_points = scales.is_point if spec.cost.is_private else scales.is_flat
+    is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
+    total = summed_moment(spec, view, center, np.where(is_constant, np.inf, scale))
+    released, noise_std = budget.release(plan.moment, total / spec.n_units)
+    shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
+    entry = clip_of(spec)[1]
+    ends = np.stack([center - entry * scale, center + entry * scale])
+    known = scales, is_constant, shows_nothing, ends
+    return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
+
+
+def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the middle of the bounds of each column and half their width; or 0 and their size."""
+    assert spec.interval is not None
+    low, high = spec.interval
+    if is_centered:
+        return np.zeros(len(low)), np.maximum(np.abs(low), np.abs(high))
+    return (low + high) / 2, (high - low) / 2
+
+
+def _moment_in_bounds(
+    release: Release, spec: CovarianceSpec, view: Rows, budget: PrivacyBudget, *, is_centered: bool
+) -> Moment:
+    """Release the moment of rows in units of their bounds; no row is longer than that allows."""
+    center, half = units_of_bounds(spec, is_centered=is_centered)
+    total = summed_moment(spec, view, center, half)
+    released, noise_std = budget.release(release, total / spec.n_units)
+    # Every row has the weight 1, and noise in that would tell less.
+    released[-1, -1] = 1.0
+    squares, means = np.diag(released)[:-1], released[-1, :-1]
+    is_flat = squares - means**2 <= ROUNDING * np.maximum(squares, 1.0)
+    none = np.zeros(len(half), bool)
+    unknown = {"off_usual": ~none, "variance_std": np.full(len(half), np.inf)}
+    scales = Scales(center, half**2, ~none, none, presence=np.ones(len(half)), **unknown)
+    is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)
+    ends = np.stack([center - half, center + half])
+    known = scales, is_constant, none, ends
+    return Moment(center, half, released, noise_std * math.sqrt(0.5), *known, is_in_bounds=True)
+
+
+def summed_moment(
+    spec: CovarianceSpec, view: Rows, center: np.ndarray, scale: np.ndarray
+) -> np.ndarray:
+    """Sum the outer products of rows in these units, with a 1 at the end, and clipped."""
+    row_norm, entry = clip_of(spec)
+
+    def _joint_gram(_: slice, block: Any) -> np.ndarray:
+        rows = np.asarray(block.raw, np.float64)
+        joint = np.ones((len(rows), rows.shape[1] + 1))
+        joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
+        # Gaps become 0. A row that has nothing but gaps is null, and counts nowhere.
+        is_gap = np.isnan(joint)
+        is_null = is_gap[:, :-1].all(axis=1)
+        joint[is_gap] = 0.0
+        norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
+        norms[is_null] = np.nan
+        clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
+        return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
+
+    return np.asarray(view.map_sum(_joint_gram, (spec.n_features + 1) ** 2))
+
+
+# ------------------------------
+# From the moment to covariances.
+
+# Least part of the rows, by weight, that clipping can have left; the usual one, and its deviation.
+_LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
+# For errors, what is left of the variance that a scale has, plus so much of its noise, is at least
+# this. Without the noise, intervals of a skewed target are too short.
+_NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
+# A column whose scale shows nothing has no covariance if its variance is not so many standard
+# deviations of its noise, either.
+_LEAST_SEEN = 4.0  # not studied
+# Standard deviation of what shows nothing of a location, and whose square is finite.
+_UNKNOWN = 1e150  # not tuned
+
+
+def attributes_of(
+    moment: Moment, prior: np.ndarray | None, *, is_centered: bool
+) -> tuple[dict[str, Any], np.ndarray]:
+    r"""Compute means and covariances, positive semidefinite, in the units of the columns.
+
+    Return also of which columns noise hides the variance in the moment.
+
+    A sum over pairs of columns i and j has only the rows that have both. If gaps are at random, it
+    is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
+    :doi:`10.3150/12-BEJ487`). Rows with nothing but gaps count nowhere: of the others a column has
+    :math:`p_i / (1 - \prod_j (1 - p_j))`. Means are those of shortened rows, by their weights. Long
+    rows, which are shortened, have more than their part of the variance, of which about as much is
+    lost once more.
+    """
+    of_scales = moment.scales
+    presence, presence_std = of_scales.presence, of_scales.presence_std
+    is_there = 1 - float(np.prod(1 - presence))
+    weight, weight_std = float(moment.matrix[-1, -1]), moment.noise_std * (not moment.is_in_bounds)
+    noise_square = 2 * weight_std**2
+    # Noise may exceed the weight, of which less is known then than of most tables.
+    weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
+    weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
+    unclipped = weight / is_there
+    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / unclipped
+    of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
+    pairs = np.outer(presence, presence)
+    np.fill_diagonal(pairs, presence)
+    mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
+    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / unclipped
+    noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
+    units, taken = np.outer(moment.scale, moment.scale), 0.0
+    if prior is not None:
+        is_seen = ~(moment.is_constant | moment.shows_nothing)
+        covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
+    noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
+    # The weight divides once, and once more where it stands for what clipping took.
+    of_weight = (1 + (weight < is_there)) * math.sqrt(2) * weight_std / weight
+    noise = np.hypot(noise, of_weight * covariance)
+    values, vectors = np.linalg.eigh(covariance)
+    root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
+    edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
+    repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
+    repaired = (repaired + repaired.T) / 2
+    # What noise leaves of a constant's covariances would be large in its own tiny unit.
+    hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
+    varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
+    repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
+    mean, of_noise = moment.center + moment.scale * mean, noise_std * unclipped / presence
+    own, other = (mean, moment.scale * of_noise), (moment.center, moment.scales.center_std)
+    unit = moment.scale
+    if moment.is_in_bounds:
+        # The center is no estimate, and the scale none of the deviation.
+        other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * np.sqrt(np.diag(repaired))
+    location, location_std, is_located = denoising.located(*own, *other, unit)
+    # A constant is correlated with itself alone.
+    stds = np.sqrt(np.diag(repaired))
+    stds = np.where(stds > 0, stds, 1.0)
+    correlations = np.clip(repaired / np.outer(stds, stds), -1.0, 1.0)
+    np.fill_diagonal(correlations, 1.0)
+    matrix, noise = finite(units * repaired), finite(units * noise)
+    whole = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(of_scales.variance_std, posinf=0.0)
+    left = np.clip(np.diag(matrix) / np.where(whole > 0, whole, 1.0), _LEAST_RATIO, 1.0)
+    attributes = {
+        "location_": finite(location),
+        "location_noise_std_": finite(location_std),
+        "is_located_": is_located,
+        "covariance_": matrix,
+        "correlation_": finite(correlations),
+        "scale_": np.sqrt(np.diag(matrix)),
+        "noise_std_": noise,
+        "presence_": of_scales.presence,
+        "unclipped_": unclipped,
+        "left_": np.where(varies & (not moment.is_in_bounds), left, 1.0),
+        "feature_bounds_": moment.ends,
+        "prior_weight_": taken,
+    }
+    return attributes, hidden
