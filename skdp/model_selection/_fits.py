@@ -106,7 +106,8 @@ def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
 
 def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
     """Make a key of what a step is, whatever parameters of its own a candidate gives it."""
-    facts = (step.columns, step.before, None if step.is_private else step.estimator)
+    functions = step.target and (step.target.func, step.target.inverse_func)
+    facts = step.columns, step.before, functions, None if step.is_private else step.estimator
     return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
 
 
@@ -132,11 +133,11 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
 
     Those of a private part of a ColumnTransformer are parameters of that, too.
     """
-    if not steps[0].name:
+    if not steps[0].prefix:
         return (parameters,)
     split: list[dict[str, Any]] = [{} for _ in steps]
     for name, value in parameters.items():
-        holders = [i for i, step in enumerate(steps) if name.startswith(f"{step.name}__")]
+        holders = [i for i, step in enumerate(steps) if name.startswith(step.prefix)]
         fitted = (steps[i].estimator for i in holders)
         if all(is_passed_through(one) or is_columns(one) for one in fitted):
             raise ValueError(
@@ -144,7 +145,7 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
                 "or 'columns__part__parameter', of a private part of a ColumnTransformer."
             )
         for i in holders:
-            split[i][name.removeprefix(f"{steps[i].name}__")] = value
+            split[i][name.removeprefix(steps[i].prefix)] = value
     return tuple(split)
 
 
@@ -440,9 +441,10 @@ def _fit_together(
     number, own = len(prefix.fitted), shares[members[0]]
     runs, is_last = [search.candidates[j].run for j in members], shares is search.split.final
     step = runs[0].steps[number]
-    label = step.name
+    label = step.label
     if step.share is None or len(search.candidates) > 1:
         label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
+        label += step.label.removeprefix(step.name)
     first, *others = (handed(run, number, own, label) for run in runs)
     # Candidates whose fits would correct scales differently are compared without that.
     corrects = is_last or search.split.n_fits[step.name] == 1

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length
 
@@ -35,7 +36,7 @@ from skdp.linear_model._supervised import (
 )
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import columns_of
-from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
+from skdp.pipeline._public_steps import fitted_to_nothing, of_people, quietly, transformed
 from skdp.pipeline._shares import Step, given_shares
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy.precision import as_python
@@ -80,14 +81,24 @@ def _listed(estimator: Any) -> list[Step]:
         estimator._validate_names(names)
         return _expanded(estimator.steps)
     if type(estimator) is not Pipeline:
-        return [Step("", estimator)]
+        return [_of_target("", estimator)]
     if estimator.memory is not None:
         raise ValueError(
             "estimator must not have memory, which writes rows to disk: pass memory=None."
         )
     if any(rules.is_columns(step) and rules.private_parts(step) for _, step in estimator.steps):
         raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
-    return [Step(name, step) for name, step in estimator.steps]
+    *before, last = estimator.steps
+    return [*(Step(name, step) for name, step in before), _of_target(*last)]
+
+
+def _of_target(name: str, last: Any) -> Step:
+    """Return the last step, which may be a regression of what functions make of responses."""
+    return (
+        Step(name, last.regressor, target=last)
+        if rules.is_public_target(last)
+        else Step(name, last)
+    )
 
 
 def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
@@ -98,6 +109,7 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
             _check_columns(name, step)
             steps += [_of_part(name, *part) for part in rules.private_parts(step)]
         steps.append(Step(name, step))
+    steps[-1] = _of_target(*steps[-1][:2])
     return steps
 
 
@@ -217,6 +229,31 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
             checked_responses(y)
     elif supervised:
         check_given(y, type(supervised[0]).__name__)
+
+
+def with_target(step: Step, X: Any, y: Any) -> Any:
+    """Return the responses that the last step is fitted to; refuse what is not finite."""
+    if step.target is None:
+        return y
+    if isinstance(X, RowBlocks):
+        raise ValueError(
+            f"Step {step.name!r}: a TransformedTargetRegressor takes rows in memory. Let what "
+            "loads parts transform their responses, and map back what predict returns."
+        )
+    transformer = transformer_of(step.target)
+    responses = checked_responses(y)[:, np.newaxis]
+    if not np.isfinite(quietly(transformer.transform, responses)).all():
+        raise ValueError(
+            f"Step {step.name!r}: func of TransformedTargetRegressor makes NaN or infinity of some "
+            "responses: pass one that takes all of them, as np.log1p does from 0 on."
+        )
+    return transformed([(f"{step.name}__func", transformer)], responses)[:, 0]
+
+
+def transformer_of(target: Any) -> Any:
+    """Return what a TransformedTargetRegressor makes of its functions, fitted to public numbers."""
+    functions = {"func": target.func, "inverse_func": target.inverse_func, "validate": True}
+    return FunctionTransformer(**functions, check_inverse=False).fit(np.ones((2, 1)))
 
 
 def _supervised(steps: Sequence[Step]) -> list[Any]:

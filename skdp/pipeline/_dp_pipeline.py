@@ -46,7 +46,9 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     steps : list of (str, estimator)
         Names and steps, in order: private steps that protect rows, records, responses or users,
         steps that learn nothing, and before the first private step also
-        :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack `transform`. What learns
+        :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack `transform`. It may be a
+        :class:`~sklearn.compose.TransformedTargetRegressor` of a private regression, with plain
+        `func` and `inverse_func`, whose bounds are those of transformed responses. What learns
         without privacy is refused, and behind a private step all that may refuse a row. The default
         `epsilon` and `delta` of a private step stand for those of the whole, whether they are
         passed or not; other values, ledgers and random states of steps are refused. The first step
@@ -204,7 +206,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             public = runs.warnings_of(run, shares, places)
             whole, charge = self._begin(run, shares.whole, public)
             fitted = runs.fit_steps(run, shares, prefix, places, opened, charge)
-            private = {run.steps[i].name: fitted[i] for i in shares.of}
+            private = {run.steps[i].label: fitted[i] for i in shares.of}
             warnings = [text for one in private.values() for text in one._warnings_given]
             records = {name: one.privacy_spent_ for name, one in private.items()}
             spent = runs.record_of(whole, records)
@@ -370,7 +372,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
 def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
     """Plan all steps together, with their releases named after them."""
-    parts = [_within(places[i], run.steps[i].name, share) for i, share in shares.of.items()]
+    parts = [_within(places[i], run.steps[i].label, share) for i, share in shares.of.items()]
     return run.planned(shares.whole, tuple(parts))
 
 

@@ -100,7 +100,8 @@ _TWINS = {
             "MinMaxScaler",
         ),
         "DPTruncatedSVD": ("TruncatedSVD",),
-        "it around the whole pipeline or search, with check_inverse=False": (
+        "func and inverse_func, plain functions, and no transformer, around a private regression "
+        "as the last step; or it around the whole pipeline or search, with check_inverse=False": (
             "TransformedTargetRegressor",
         ),
         "plain functions": ("FunctionTransformer", "HashingVectorizer"),
@@ -203,6 +204,15 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
     elif callable(given):
         return isinstance(given, _PLAIN)
     return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in contents)
+
+
+def is_public_target(step: Any) -> bool:
+    """Return whether a step is a private regression of what public functions make of responses."""
+    if type(step) is not TransformedTargetRegressor or step.transformer is not None:
+        return False
+    functions = [step.func, step.inverse_func]
+    is_private = isinstance(step.regressor, PrivateEstimator)
+    return is_private and None not in functions and _is_plain(functions)
 
 
 def instead_of(step: Any) -> str:

@@ -139,6 +139,7 @@ def prepare(
     if not is_planned:
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
+        y = composition.with_target(steps[-1], X, y)
     ids = {} if people is None else {"users": users}
     return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned, party)
 
@@ -489,9 +490,14 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
 
 def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     """Put fitted steps together as they were."""
+    *before, last = fitted
+    if (target := run.steps[-1].target) is not None:
+        one, last = last, clone(target).set_params(regressor=clone(last))
+        last.regressor_, last.transformer_ = one, composition.transformer_of(target)
+        last._training_dim = np.ndim(run.y)
     if not run.steps[0].name:
-        return fitted[0]
-    pairs = zip(run.steps, fitted, strict=True)
+        return last
+    pairs = zip(run.steps, [*before, last], strict=True)
     steps = [(step.name, one) for step, one in pairs if step.columns is None]
     if isinstance(run.estimator, rules.SharedBudget):
         return Pipeline(steps)

@@ -22,6 +22,21 @@ class Step(NamedTuple):
     # the public steps of that part that come before it, as a Pipeline
     columns: Any = None
     before: Any = None
+    # the TransformedTargetRegressor around a last step, which is its regressor
+    target: Any = None
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its parameters begin with."""
+        return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
+
+    @property
+    def label(self) -> str:
+        """What records call its releases: its name, and the function of responses if any."""
+        if self.target is None:
+            return self.name
+        function = getattr(self.target.func, "__name__", type(self.target.func).__name__)
+        return f"{self.name} of {function}(y)"
 
     @property
     def is_private(self) -> bool:

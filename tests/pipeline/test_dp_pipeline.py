@@ -508,7 +508,7 @@ REFUSED_STEPS = [
     (DPPipeline([("a", DPPCA(2))]), "'one': a DPPipeline has a budget of its own"),
     (DPGridSearch(DPPCA(2), {}), "a DPGridSearch has a budget of its own"),
     (make_pipeline(DPPCA(2)), "Pipeline within a Pipeline"),
-    (TransformedTargetRegressor(), "Use it around the whole pipeline or search, with check_inv"),
+    (TransformedTargetRegressor(), "Use func and inverse_func, .*or it around the whole"),
     (make_union(StandardScaler()), r"may learn from the rows without privacy.*\.$"),
     (DPLogisticRegression(classes=["no", "yes"]), "must be the last"),
     (DPStandardScaler(adjacency="zero_out"), "one adjacency"),
