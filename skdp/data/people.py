@@ -85,8 +85,8 @@ class People:
         is_used : ndarray of shape (batch_size,)
             False for places that are left over.
         """
-        columns = (self.codes + _places(self.codes, self.n_people)) % _BATCH
-        lines = _places(columns, _BATCH)
+        columns = (self.codes + places_within(self.codes, self.n_people)) % _BATCH
+        lines = places_within(columns, _BATCH)
         laid_out = np.full((lines.max() + 1, _BATCH), -1)
         laid_out[lines, columns] = np.arange(len(self.codes))
         for line in laid_out:
@@ -101,10 +101,10 @@ def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
     """Divide 2 ** 24 parts among the rows of each person, as equally as whole parts allow."""
     counts, all_parts = np.bincount(codes, minlength=n_people), 1 << _BITS
     parts, rest = np.divmod(all_parts, np.maximum(counts, 1))
-    return (parts[codes] + (_places(codes, n_people) < rest[codes])) / all_parts
+    return (parts[codes] + (places_within(codes, n_people) < rest[codes])) / all_parts
 
 
-def _places(codes: np.ndarray, n_codes: int) -> np.ndarray:
+def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
     """Count how many of the same code come before each."""
     counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)

@@ -227,7 +227,14 @@ def _own_view(
     if isinstance(estimator, MatrixEstimator):
         checked = estimator._checked(X)
         check_size(checked.shape, is_sparse=holds_sparse(checked))
-        return estimator._view(checked, spec, partial(_changing_rows, agreed=agreed))[0]
+
+        def _rows(source: Source, n_jobs: int | None) -> Rows:
+            # A fit may wait for days. If X changes meanwhile, rows must not be clipped by their
+            # old norms.
+            source.is_repeatable = False
+            return Rows(source, n_jobs, agreed=agreed)
+
+        return estimator._view(checked, spec, _rows)[0]
     own = clone(estimator)
     own._part = estimator._part
     if getattr(spec, "interval", None) is not None:
@@ -264,12 +271,6 @@ def digest_of_view(view: Any) -> bytes:
     is_outer = isinstance(source, RankOneMatrices)
     parts = map(as_source, (source.left, source.right)) if is_outer else [source]
     return b"".join(digests(*parts, *([] if targets is None else [targets])))
-
-
-def _changing_rows(source: Source, n_jobs: int | None, agreed: Agreed) -> Rows:
-    # A fit may wait for days. If X changes meanwhile, rows must not be clipped by their old norms.
-    source.is_repeatable = False
-    return Rows(source, n_jobs, agreed=agreed)
 
 
 def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows: int) -> None:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, float_dtype, hide_error_text
-from skdp.data.people import check_users, checked_ids, kind_of_ids
+from skdp.data.people import check_users, checked_ids, kind_of_ids, places_within
 from skdp.data.sources import digests
 from skdp.data.users import Users
 from skdp.linalg.norms import row_products
@@ -678,7 +678,9 @@ class DPPersonalizedRegressor(
                 "a DPPipeline. A search without metadata routing cannot: its scoring='r2' is of "
                 "the mean model."
             )
-        is_support = _first_halves(data.codes, data.n_users)
+        # The first half of the rows of each user, rounded down.
+        halves = np.bincount(data.codes, minlength=data.n_users) // 2
+        is_support = places_within(data.codes, data.n_users) < halves[data.codes]
         predictions = self._mean_predictions(data.rows)
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
@@ -843,13 +845,3 @@ class DPPersonalizedRegressor(
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         tags.input_tags.sparse = self.user_column is None
         return tags
-
-
-def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:
-    """Mark the first half of the rows of each user, rounded down."""
-    order = np.argsort(codes, kind="stable")
-    counts = np.bincount(codes, minlength=n_users)
-    starts = np.cumsum(counts) - counts
-    ranks = np.empty(len(codes), dtype=np.intp)
-    ranks[order] = np.arange(len(codes)) - np.repeat(starts, counts)
-    return np.asarray(ranks < (counts // 2)[codes])

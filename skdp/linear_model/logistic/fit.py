@@ -30,7 +30,6 @@ from skdp.linear_model.logistic.plan import (
     curvature_fraction,
     fractions_of,
     is_norm_guessed,
-    joint_moment,
     level_factor,
     mean_of,
     momentum_of,
@@ -410,7 +409,7 @@ def solve_logistic(
     # Predictions are of rows that are not clipped, and so are the losses.
     whole = clipped(view, NO_CLIPPING)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
-    total = joint_moment(view, spec.n_classes, beside)
+    total = view.joint_moment(spec.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=spec.rounding)
     moment, n_units = noisy / spec.n_units, spec.n_units
     n_features = spec.n_features

@@ -86,22 +86,21 @@ class LabeledRows(Rows):
         for rows, block in super().blocks(group):
             yield rows, block.without(self.codes[rows] < 0)
 
+    def joint_moment(self, n_classes: int, beside: tuple[float, float]) -> np.ndarray:
+        """Sum the outer products of rows, constants and labels, as one vector a record."""
+        codes, (constant, label_weight) = self.codes, beside
+
+        def _joint_moment(rows: slice, block: Block) -> np.ndarray:
+            labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
+            return joint_gram(block, np.column_stack([np.full(len(labels), constant), labels]))
+
+        return np.asarray(self.map_sum(_joint_moment, (self.n_features + 1 + n_classes) ** 2))
+
 
 def weights_beside(row_norm: float) -> tuple[float, float]:
     """Return the constant beside rows of that norm, and the weight of a label beside both."""
     constant = row_norm / 2
     return constant, math.hypot(row_norm, constant) / 2
-
-
-def joint_moment(view: LabeledRows, n_classes: int, beside: tuple[float, float]) -> np.ndarray:
-    """Sum the outer products of rows, constants and labels, as one vector a record."""
-    codes, (constant, label_weight) = view.codes, beside
-
-    def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-        labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
-        return joint_gram(block, np.column_stack([np.full(len(labels), constant), labels]))
-
-    return np.asarray(view.map_sum(_joint_moment, (view.n_features + 1 + n_classes) ** 2))
 
 
 # ------------------------------
