@@ -263,7 +263,9 @@ def attributes_of(
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     mean, of_noise = moment.center + moment.scale * mean, noise_std * unclipped / presence
-    own, other = (mean, moment.scale * of_noise), (moment.center, moment.scales.center_std)
+    # A center that is assumed has no noise.
+    own = mean, (not is_centered) * moment.scale * of_noise
+    other = moment.center, moment.scales.center_std
     unit = moment.scale
     if moment.is_in_bounds:
         # The center is no estimate, and the scale none of the deviation.

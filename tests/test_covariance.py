@@ -325,6 +325,16 @@ def test_a_column_of_zeros_tells_nothing(epsilon):
         assert abs(model[-1].coef_[3]) < 0.01
 
 
+def test_no_column_is_located_where_all_are_hidden():
+    # All centers are 0 then, as those that are assumed.
+    for seed in range(5):
+        made = skdp.DPCovariance(epsilon=0.02, random_state=SECRET + seed)
+        warned_by(lambda made=made: made.fit(TABLE[:100]))
+        assert not made.is_located_.any()
+        with pytest.raises(ValueError, match="Noise hides where the target"):
+            made.regression("bought")
+
+
 def test_a_target_whose_place_noise_hides_has_no_regression():
     # A fit predicted numbers near 0 for responses near 180,000, with R2 below -7 in each of 30.
     generator = np.random.default_rng(0)

@@ -467,7 +467,7 @@ def toward_prior(
 
 
 # With more noise in its location, in units of its scale, it is hidden where a column lies.
-_MOST_NOISE = 0.4  # not studied
+_MOST_NOISE = 0.3  # benchmarks/sweep/sweep.md, job "regression"
 
 
 def located(
@@ -482,7 +482,7 @@ def located(
     How far they are apart, beyond the noise of both, is the bias of the first. Return also the
     noise that is left, and of which columns it does not hide the place.
     """
-    if not np.any(mean_std) or not np.any(center):
+    if not np.any(mean_std):
         return mean, np.zeros(len(mean)), np.full(len(mean), True)
     own, other = np.square(mean_std), np.square(center_std)
     error = own + np.maximum(np.square(mean - center) - own - other, 0.0)
