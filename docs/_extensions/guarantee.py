@@ -61,6 +61,7 @@ GUARANTEE = {
     "std_errors": _RELEASED,
     "transform": _ROWS,
     "update": _NOTHING,
+    "window": _RELEASED,
 }
 
 # Methods of the parties of a federation, whose names stand for something else elsewhere.

@@ -89,7 +89,7 @@ EVERY_CELL = tuple(each.ravel() for each in np.indices(SHAPE))
 
 def public(cell):
     """Name what is public, or empty once the stream has ended."""
-    once = {"_id", "_n_rows_seen", "_n_shards", "_merged"}
+    once = {"_id", "_n_shards", "_merged"}
     own = (
         {"_horizon", "n_epochs_", "_since", "_stored", "_stores"}
         if cell.make is DPContinualFactorizer
@@ -97,7 +97,7 @@ def public(cell):
     )
     of_all = (
         "_shape _sketches _lock _process _has_ended _noisy_sums _state _closed_reason "
-        "_released_sums _factors value_unit_ privacy_spent_"
+        "_n_rows_seen _released_sums _factors value_unit_ privacy_spent_"
     )
     return own | set(of_all.split())
 

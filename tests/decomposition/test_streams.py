@@ -296,6 +296,45 @@ def test_a_window_has_the_updates_after_an_epoch():
         DPContinualFactorizer(shape=SHAPE, horizon=3, privacy_unit=Update(1.0)).release(since=1)
 
 
+def test_any_window_between_stored_releases_is_there_afterwards():
+    stream = DPContinualFactorizer(
+        3, shape=(60, 20), horizon=4, privacy_unit=Update(1.0), epsilon=np.inf, random_state=0
+    )
+    # Rows of the open epoch follow those of the epochs before.
+    for number, rows in enumerate(np.split(LOW_RANK, 4)):
+        stream.partial_fit(rows)
+        stream.release(store=number != 2)
+    for since, until in ((0, 1), (1, 2), (1, 4), (0, 4)):
+        window = np.zeros((60, 20))
+        window[15 * since : 15 * until] = np.clip(LOW_RANK, -1, 1)[15 * since : 15 * until]
+        outside = np.linalg.svd(window, compute_uv=False)[3:]
+        found = stream.window(since, until).reconstruct()
+        assert np.linalg.norm(found - window) < 3 * np.linalg.norm(outside) + 1e-3
+    for bad, name in (
+        ((3, 4), "since"),
+        ((None, 4), "since"),
+        ((0, 3), "until"),
+        ((2, 1), "until"),
+        ((0, 0), "until"),
+    ):
+        with pytest.raises(ValueError, match=f"{name}="):
+            stream.window(*bad)
+
+
+def test_a_later_window_is_that_of_the_release():
+    stream, seen = CONTINUAL_CELLS[0](), []
+    with patch.object(BaseStream, "_factorized", lambda _, values: (seen.append(values), [])):
+        for since in (None, 1):
+            stream.update(0, 0, 1.0)
+            stream.release(since, store=True)
+        stream.window(1, 2)
+        stream.window(0, 1)
+    for side in range(2):
+        for one, other in ((seen[2], seen[1]), (seen[3], seen[0])):
+            np.testing.assert_array_equal(one[side].value, other[side].value)
+            assert one[side].noise_std == other[side].noise_std
+
+
 def test_the_noise_of_a_window_is_that_of_the_difference():
     shape, seen = (400, 300), []
     stream = DPContinualFactorizer(shape=shape, horizon=40, privacy_unit=Update(1.0))

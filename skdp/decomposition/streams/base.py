@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
 import numpy as np
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import units
 from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
-from skdp._validation import AT_LEAST_ONE, without_secrets
+from skdp._validation import AT_LEAST_ONE, INPUT, redact_errors, without_secrets
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams import sketches
@@ -217,7 +218,7 @@ def _checked_updates(
 # Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Raised with every change of what a stream keeps: no other version may go on with it.
-_FORMAT = 4  # not tuned
+_FORMAT = 5  # not tuned
 _KEY_SIZE = 32  # not tuned
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned
@@ -248,6 +249,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
+    _n_rows_seen: int
     # Released sums that have not been factorized: an interruption must not lose what is paid for.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
@@ -272,6 +274,49 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     def _attributes(self) -> dict[str, Any]:
         return without_secrets(super().__getstate__())
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add the next rows of the matrix: an update for every stored entry that is not 0.
+
+        Entries of a sparse X that are stored more than once are updates of their own.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_columns)
+            Rows that follow those of the calls before.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Self
+            The stream.
+
+        Raises
+        ------
+        ValueError
+            If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
+        """
+        n_rows, n_columns = self._shape
+        # Converts before it takes the lock: the conversion may wait for threads that need the lock.
+        # Entries of one cell are not added up, as each of them is clipped by itself.
+        X = redact_errors(check_array)(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")
+        if X.shape[1] != n_columns:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
+            )
+        with self._lock:
+            self._open_state()
+            first = self._n_rows_seen
+            if first + X.shape[0] > n_rows:
+                raise ValueError(
+                    f"X has {X.shape[0]} rows after {first} others, but shape={self._shape} has "
+                    f"{n_rows}."
+                )
+            with ExclusiveWrite(self) as state:
+                self._n_rows_seen = first + X.shape[0]
+                state.add_rows(first, X)
+        return self
 
     def checkpoint(self, path: str | os.PathLike[str], key: bytes) -> None:
         """Write the stream to a new file, for `resume`, and end it in this process.
@@ -414,7 +459,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         plan = plan_of(spec, sketches.plan_stream(spec, count_unit))
         title = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
         budget = self._open_budget(plan, title)
-        self._process = _current_process()
+        self._process, self._n_rows_seen = _current_process(), 0
         self._has_ended = False
         right, left = self._noisy_sums = tuple(
             budget.sums_with_initial_noise(release, unit=count_unit, correlation=correlation)

@@ -5,13 +5,11 @@ import warnings
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
-from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._validation import INPUT, redact_errors
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams.base import BaseStream, ExclusiveWrite, StreamShard
-from skdp.exceptions import shortened, shown
+from skdp.exceptions import shortened, shown, warn_of_privacy
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Released
 from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
@@ -152,53 +150,9 @@ class DPStreamingFactorizer(BaseStream):
         self.random_state = random_state
         self._validate_params()
         self._start(prefix_noise(1))
-        self._n_rows_seen = 0
         self._id = secrets.token_hex(16)
         self._n_shards = 0
         self._merged: set[str] = set()
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add the next rows of the matrix: an update for every stored entry that is not 0.
-
-        Entries of a sparse X that are stored more than once are updates of their own.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_rows, n_columns)
-            Rows that follow those of the calls before.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        Self
-            The stream.
-
-        Raises
-        ------
-        ValueError
-            If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
-        """
-        n_rows, n_columns = self._shape
-        # Converts before it takes the lock: the conversion may wait for threads that need the lock.
-        # Entries of one cell are not added up, as each of them is clipped by itself.
-        X = redact_errors(check_array)(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")
-        if X.shape[1] != n_columns:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
-            )
-        with self._lock:
-            self._open_state()
-            first = self._n_rows_seen
-            if first + X.shape[0] > n_rows:
-                raise ValueError(
-                    f"X has {X.shape[0]} rows after {first} others, but shape={self._shape} has "
-                    f"{n_rows}."
-                )
-            with ExclusiveWrite(self) as state:
-                self._n_rows_seen = first + X.shape[0]
-                state.add_rows(first, X)
-        return self
 
     def shard(self, *, allow_pickle: bool = False) -> StreamShard:
         """Make an empty part of the stream, to gather updates elsewhere.
@@ -485,31 +439,71 @@ class DPContinualFactorizer(BaseStream):
             is closed.
         """
         with self._lock:
-            if since not in (None, 0, *self._stored) or isinstance(since, bool):
-                raise ValueError(
-                    f"since={shown(since)} must be None, 0, or a number of epochs whose release "
-                    f"had store=True: {shortened([str(one) for one in self._stored]) or 'none'}."
-                )
+            self._check_stored(None, 0, since=since)
             self._since, self._stores = since, store
             factors = self._factorize_once(self._open_next)
             self._factors = None
         return factors
 
+    def window(self, since: int, until: int) -> LowRankFactors:
+        """Factorize the updates between two releases, as their sums were stored.
+
+        A function of released sums, which spends nothing and closes no epoch; the stream may have
+        ended.
+
+        Parameters
+        ----------
+        since, until : int
+            The factors are those of the updates after `since` epochs, which may be 0, and in the
+            first `until` epochs. The `n_epochs_` after releases with `store`.
+
+        Returns
+        -------
+        LowRankFactors
+            Factors of both sides.
+
+        Raises
+        ------
+        ValueError
+            If no sums of these are stored, or `until` is not after `since`.
+        """
+        with self._lock:
+            self._check_stored(0, since=since)
+            self._check_stored(until=until)
+            if until <= since:
+                raise ValueError(f"until={until} must be larger than since={since}.")
+            values = self._window(self._stored[until], since, until)
+        factors, warnings = super()._factorized(values)
+        warn_of_privacy(*warnings)
+        return factors
+
+    def _check_stored(self, *others: int | None, **asked: Any) -> None:
+        """Refuse a number of epochs after which no sums are stored, unless it is another one."""
+        ((name, epoch),) = asked.items()
+        if epoch not in (*others, *self._stored) or isinstance(epoch, bool):
+            stored = shortened([str(one) for one in self._stored]) or "none"
+            also = "".join(f"{one}, " for one in others)
+            raise ValueError(
+                f"{name}={shown(epoch)} must be {also}or a number of epochs whose release had "
+                f"store=True: {stored}."
+            )
+
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sums, or their differences from stored ones."""
         if self._stores:
             self._stored[self.n_epochs_] = values
-        if self._since:
-            std = prefix_noise(self._horizon).window_std(self._since, self.n_epochs_)
-            pairs = zip(
-                values, self._stored[self._since], self.privacy_spent_.releases, strict=True
-            )
-            right, left = (
-                Released(now.value - then.value, std * (release.noise_std or 0.0))
-                for now, then, release in pairs
-            )
-            values = right, left
-        return super()._factorized(values)
+        return super()._factorized(self._window(values, self._since or 0, self.n_epochs_))
+
+    def _window(self, values: tuple[Released, Released], since: int, until: int) -> Any:
+        """Return the differences of released sums from stored ones, with their noise."""
+        if not since:
+            return values
+        std = prefix_noise(self._horizon).window_std(since, until)
+        pairs = zip(values, self._stored[since], self.privacy_spent_.releases, strict=True)
+        return tuple(
+            Released(now.value - then.value, std * (release.noise_std or 0.0))
+            for now, then, release in pairs
+        )
 
     def _open_next(self) -> None:
         """Add the noise of the next epoch before its updates, or end the stream."""
