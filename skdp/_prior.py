@@ -13,7 +13,9 @@ from skdp.preprocessing import DPStandardScaler
 
 #: What a prior of covariances may be, in the words of an error.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
-#: Arrays of a prior, such as coefficients and an intercept; and names of its features, or None.
+#: What errors call names of columns.
+FEATURES = "names of features"
+#: Arrays of a prior, such as coefficients and an intercept; and then facts, as names of features.
 Values = tuple[Any, ...]
 
 
@@ -58,6 +60,12 @@ def linear_model(model: Any) -> Values:
     return coef, intercept
 
 
+def linear_classifier(model: Any) -> Values:
+    """Return coefficients, intercepts and classes of a linear classifier."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return (*linear_model(model), tuple(np.asarray(last.classes_).tolist()))
+
+
 def normal_law(model: Any) -> Values:
     """Return mean and covariance of a model that has them."""
     has_own = hasattr(model, "covariance_")
@@ -67,16 +75,14 @@ def normal_law(model: Any) -> Values:
 
 
 def check_prior(
-    prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], names: Any
+    prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], facts: dict[str, Any]
 ) -> tuple[np.ndarray, ...]:
-    """Return the arrays of a prior in float64; refuse others, and those of other features."""
+    """Return the arrays of a prior in float64; refuse others, and those with other `facts`."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
         hint = " If it has been fitted, a clone has undone that: pass it in a FrozenEstimator."
     arrays: list[np.ndarray] = []
-    own = None
-    if isinstance(prior, tuple) and len(prior) in (len(shapes), len(shapes) + 1):
-        own = (*prior[len(shapes) :], None)[0]
+    if isinstance(prior, tuple) and 0 <= len(prior) - len(shapes) <= len(facts):
         try:
             arrays = [np.array(one, np.float64) for one in prior[: len(shapes)]]
         except (TypeError, ValueError):
@@ -93,8 +99,9 @@ def check_prior(
             )
         if not np.isfinite(one).all():
             raise ValueError("prior must have finite numbers only.")
-        if one.ndim == 2 and not np.allclose(one, one.T):
+        if expected == NORMAL_LAW and one.ndim == 2 and not np.allclose(one, one.T):
             raise ValueError("prior must have a symmetric matrix as its covariances.")
-    if None not in (own, names) and tuple(map(str, names)) != own:
-        raise ValueError("prior has other names of features than X, or in another order.")
+    for own, (what, given) in zip(prior[len(shapes) :], facts.items(), strict=False):
+        if not (own is None or given is None or [*own] == [*given]):
+            raise ValueError(f"prior has other {what} than this fit, or in another order.")
     return tuple(arrays)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import carrying
 from skdp._marginals import are_whole, hides_samples, release_marginals, sample_rows
 from skdp._one_pass import OnePassMixin
-from skdp._prior import NORMAL_LAW, PriorParameter, check_prior, normal_law
+from skdp._prior import FEATURES, NORMAL_LAW, PriorParameter, check_prior, normal_law
 from skdp._second_moment import (
     WEAK,
     CovarianceSpec,
@@ -615,7 +615,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
         if (prior := self.prior) is not None:
             d, names = size[1], facts["names"]
-            mean, prior = check_prior(prior, NORMAL_LAW, [(d,), (d, d)], names)
+            mean, prior = check_prior(prior, NORMAL_LAW, [(d,), (d, d)], {FEATURES: names})
             prior += bool(self.assume_centered) * np.outer(mean, mean)
         return super()._spec_of(*size, prior=prior, **facts)
 

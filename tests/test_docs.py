@@ -49,7 +49,7 @@ OWN_WORDS = {
     "ledger": {"Owner"} | SEARCH_NAMES | STREAM_NAMES,
     "n_oversamples": {"DPLowRankFactorizer"},
     "random_state": SEARCH_NAMES | STREAM_NAMES,
-    "prior": {"DPLinearRegression", "DPPCA"},
+    "prior": {"DPLinearRegression", "DPLogisticRegression", "DPPCA"},
     "zero_is_missing": {"Edge"},
 }
 PUBLIC_MODULES = [

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
-from skdp._prior import NORMAL_LAW, check_prior
+from skdp._prior import FEATURES, NORMAL_LAW, check_prior
 from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, text_of_kinds
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
@@ -436,7 +436,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 f"{given_unit} and solver={self.solver!r}: pass prior=None, or these."
             )
         shapes = [(n_features,), (n_features, n_features)]
-        return check_prior(prior, NORMAL_LAW, shapes, names)[1]
+        return check_prior(prior, NORMAL_LAW, shapes, {FEATURES: names})[1]
 
     def _resolved_unit(self) -> ResolvedUnit:
         given, name = self.privacy_unit, type(self).__name__

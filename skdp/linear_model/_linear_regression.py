@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
-from skdp._prior import PriorParameter, check_prior, linear_model
+from skdp._prior import FEATURES, PriorParameter, check_prior, linear_model
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts, Targets
@@ -232,7 +232,7 @@ class DPLinearRegression(PrivateRegressor):
         prior = None
         if self.prior is not None:
             expected = "a linear model or a tuple (coef, intercept)"
-            coef, intercept = check_prior(self.prior, expected, [size[1:], ()], names)
+            coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
         of_people = self.privacy_unit == "user"
         depth = _depth_of(rows, size, stays_sparse=stays_sparse, of_people=of_people)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
+from skdp._prior import FEATURES, PriorParameter, check_prior, linear_classifier
 from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import Targets
@@ -294,6 +296,13 @@ class DPLogisticRegression(PrivateClassifier):
         Public weights of classes by their labels, from 1e-100 to 1e100, and 1 where there is none.
         They multiply the odds of the classes: `intercept_` moves by their logarithms, as weighted
         records would move it where the model holds, and nothing else changes.
+    prior : estimator, tuple or None, default=None
+        A published classifier of the same features and classes: a fitted ``LogisticRegression``,
+        perhaps behind scalers in a pipeline or in a ``FrozenEstimator``, a fitted one of skdp, or
+        ``(coef, intercept)`` in their shapes. Public: it must not be of these records, unless they
+        have paid for it, and then they pay both. The fit releases losses of its scores, and learns
+        what they leave: :ref:`prior-classes`. Kept as ``(coef, intercept, classes, names)``. With
+        ``epsilon=inf`` it is not used.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches off the noise and the clipping of gradients.
@@ -330,6 +339,8 @@ class DPLogisticRegression(PrivateClassifier):
         guarantee.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts. Covered by the guarantee.
+    prior_weight_ : float
+        How much of the prior is in the model, from 0 to 1; 0 without one. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -347,7 +358,8 @@ class DPLogisticRegression(PrivateClassifier):
     **Privacy.** Unit: a record, that is a row with its label. Adjacency: `adjacency`. Mechanisms:
     Gaussian, and exponential for a quantile of the norms, accounted for in Gaussian differential
     privacy. Released: that quantile, unless `row_norm` is given or the records are few; the second
-    moment of clipped rows, a constant and the classes; in each step the sum of the gradients, each
+    moment of clipped rows, a constant and the classes; with `prior` losses of its scores; in each
+    step the sum of the gradients, each
     clipped in norm; and losses of shorter and longer scores, clipped as one vector a record. `plan`
     lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number of
     records, the shape, dtype and container of X, and its parts, feature names, the classes, and
@@ -395,7 +407,11 @@ class DPLogisticRegression(PrivateClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateClassifier._parameter_constraints,
         "class_weight": [dict, None],
+        # `check_prior` checks it.
+        "prior": "no_validation",
     }
+
+    prior = PriorParameter(linear_classifier)
 
     def _read(self, X: Any) -> tuple[Any, None]:
         return X, None
@@ -404,7 +420,13 @@ class DPLogisticRegression(PrivateClassifier):
         spec = super()._spec_of(*given, **more)
         # Called only for what it refuses.
         _log_weights(self.class_weight, spec.classes)
-        return spec
+        if self.prior is None:
+            return spec
+        shapes = [(spec.n_columns, spec.n_features), (spec.n_columns,)]
+        expected = "a linear classifier or a tuple (coef, intercept)"
+        facts = {"classes": spec.classes, FEATURES: more["names"]}
+        coef, intercept = check_prior(self.prior, expected, shapes, facts)
+        return replace(spec, prior=np.vstack([coef.T, intercept]))
 
     def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
         if self.class_weight is not None:
@@ -412,6 +434,7 @@ class DPLogisticRegression(PrivateClassifier):
             moved = result.weights.copy()
             moved[-1] += logs[1] - logs[0] if len(logs) == 2 else logs - logs.mean()
             result = result._replace(weights=moved)
+        self.prior_weight_ = result.prior_weight
         return super()._set_attributes(result, spec)
 
     def __init__(
@@ -419,6 +442,7 @@ class DPLogisticRegression(PrivateClassifier):
         *,
         classes: Any = None,
         class_weight: dict[Any, float] | None = None,
+        prior: Any = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         privacy_unit: str = "record",
@@ -430,6 +454,7 @@ class DPLogisticRegression(PrivateClassifier):
     ) -> None:
         self.classes = classes
         self.class_weight = class_weight
+        self.prior = prior
         self.epsilon = epsilon
         self.delta = delta
         self.privacy_unit = privacy_unit

@@ -62,12 +62,18 @@ class Cell:
     lacks_class: bool = False
     # Noise has to leave something that can be attacked.
     epsilon: float = 100.0
+    # How long the weights of the prior are.
+    prior: float | None = None
 
     def __call__(self, **more):
         """Make an estimator."""
         classes = list(range(self.n_classes))
         given = {"epsilon": self.epsilon, "adjacency": self.adjacency, "row_norm": self.row_norm}
         given = {"classes": classes, **given, **more}
+        if self.prior is not None:
+            n_columns = 1 if self.n_classes == 2 else self.n_classes
+            coef = self.prior * np.linspace(-1, 1, n_columns * N_FEATURES)
+            given["prior"] = coef.reshape(n_columns, N_FEATURES), np.ones(n_columns)
         if not self.has_matrices:
             return DPLogisticRegression(**given)
         shape = None if self.container == "matrices" else SHAPE
@@ -83,6 +89,7 @@ class Cell:
         parts += ["row norm"] * (self.row_norm is not None)
         parts += ["a class lacks"] * self.lacks_class
         parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 100)
+        parts += [] if self.prior is None else [f"prior {self.prior:g}"]
         return ", ".join(parts)
 
     def data(self):
@@ -107,6 +114,9 @@ def _cells():
         yield Cell(adjacency, 3, "float32", row_norm=3.0)
         yield Cell(adjacency, 3, lacks_class=True)
         yield Cell(adjacency, 2, "csr", lacks_class=True, row_norm=3.0)
+        yield Cell(adjacency, prior=1.0)
+        yield Cell(adjacency, 3, "csr", prior=-1.0)
+        yield Cell(adjacency, 3, "parts", row_norm=3.0, prior=1.0)
         # Too few records for the norm of the rows.
         yield Cell(adjacency, epsilon=5.0)
         yield Cell(adjacency, 2, "matrices")
@@ -116,6 +126,7 @@ def _cells():
         yield Cell(adjacency, 3, "csr parts", row_norm=3.0)
         yield Cell(adjacency, container="flat parts")
         yield Cell(adjacency, 2, "flat parts", row_norm=3.0)
+    yield Cell(prior=1e300)
 
 
 CELLS = tuple(_cells())
@@ -178,6 +189,13 @@ def strangers(cell, data):
     return [zeros.arguments, other.arguments]
 
 
+def released(cell):
+    """Names of the attributes that released values make."""
+    return {"coef_", "intercept_", "_gain"} | (
+        {"prior_weight_"} if not cell.has_matrices else set()
+    )
+
+
 def public(cell):
     """Names of the attributes that are public."""
     return {"n_features_in_", "privacy_spent_", "classes_"}
@@ -187,6 +205,9 @@ def is_reached(cell, worst):
     """Whether an attack got far: long rows of either class do, as all gradients are clipped."""
     if cell.has_matrices:
         return min(worst.values()) > 0.7
+    # A prior that is far too long counts as one without slopes.
+    if abs(cell.prior or 1e300) < 1e300 and worst["prior agreement"] < 0.6:
+        return False
     gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
     # Beside a class without records, residuals of the others are short: what is left are opposite
     # rows of that class. Of three classes, no two residuals need be opposite.
@@ -202,6 +223,8 @@ SLIPS = {
     "gradients without one": Slip("row_sum", "whitened gradient", Cell("zero_out", 3)),
     "losses": Slip("row_sum", "losses of scores", Cell()),
     "losses without one": Slip("row_sum", "losses of scores", Cell("zero_out", 3, "csr")),
+    "agreements": Slip("row_sum", "prior agreement", Cell(prior=1.0)),
+    "agreements without one": Slip("row_sum", "prior agreement", Cell("zero_out", prior=1.0)),
     "means": Slip("row_sum", "mean matrix", Cell(container="matrices")),
     "starts": Slip("row_sum", "class difference", Cell("zero_out", container="matrices")),
     "tangents": Slip("row_sum", "tangent gradient", Cell(container="flat")),

@@ -40,7 +40,14 @@ from skdp.linear_model.logistic.plan import (
     weights_beside,
     whitening_of,
 )
-from skdp.linear_model.logistic.scores import Scores, length_of, losses_at, scores_of
+from skdp.linear_model.logistic.scores import (
+    PriorPart,
+    Scores,
+    length_of,
+    losses_at,
+    release_agreement,
+    scores_of,
+)
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
@@ -143,12 +150,13 @@ class WhitenedRecords:
     """Records with what shrinks their whitened rows, found once for rows in memory.
 
     Rows from elsewhere may change from pass to pass, and each pass finds it again. Gradients are
-    clipped to the `level`.
+    clipped to the `level`. Steps add to the weights `base` of whitened rows.
     """
 
     view: LabeledRows
     whitening: Whitening
     level: float
+    base: np.ndarray | float = 0.0
     shrinking: np.ndarray | None = None
 
     @property
@@ -211,9 +219,11 @@ class WhitenedRecords:
         return np.vstack([white.root @ (products - np.outer(white.mean, shrunk)), all_of])
 
 
-def whitened(view: LabeledRows, whitening: Whitening, level: float) -> WhitenedRecords:
+def whitened(
+    view: LabeledRows, whitening: Whitening, level: float, base: np.ndarray | float = 0.0
+) -> WhitenedRecords:
     """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2."""
-    records = WhitenedRecords(view, whitening, level)
+    records = WhitenedRecords(view, whitening, level, base)
     if not view.source.is_repeatable:
         return records
     # By column, which steps read one after the other.
@@ -238,8 +248,8 @@ def descend(
     before, weights, iterates = start, start, list[np.ndarray]()
     for release in plan:
         ahead = weights + pace.momentum * (weights - before)
-        total = records.gradient(ahead)
-        rounding = _rounding(spec, records, ahead)
+        total = records.gradient(records.base + ahead)
+        rounding = _rounding(spec, records, records.base + ahead)
         noisy = budget.release(release, total, level, rounding=rounding).value
         before, weights = weights, ahead - pace.step * centered(noisy) / spec.n_units
         iterates.append(weights)
@@ -365,6 +375,7 @@ class Estimate(NamedTuple):
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
     gain: float = 0.0  # what part of the loss of the fractions scores surely gain
+    prior_weight: float = 0.0
 
 
 def opened(
@@ -421,16 +432,21 @@ def solve_logistic(
     )
     fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside)
+    fraction_std = whitening.class_noise / beside[0]
+    prior = PriorPart()
+    if plan.agreement is not None:
+        prior = release_agreement(spec, plan.agreement, whole, start[-1], whitening, budget)
+        start = np.vstack([(1 - prior.weight) * start[:-1], prior.offsets])
     level = gradient_level(whitening.clip_norm, spec.n_classes, level_factor(spec))
-    records = whitened(view, whitening, level)
-    scores = descend(spec, plan.gradients, records, start, budget)
+    records = whitened(view, whitening, level, prior.base)
+    scores = replace(descend(spec, plan.gradients, records, start, budget), base=prior.on_rows)
     if plan.norm is not None and row_norm == NORMS[0]:
         # Rows show nothing but 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
-    fraction_std = whitening.class_noise / beside[0]
     factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
+    gain += prior.gain
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain))
-    return Estimate(scores.weights(factor), warnings, gain)
+    return Estimate(scores.weights(factor), warnings, gain, prior.weight)
 
 
 def release_norm(

@@ -23,7 +23,7 @@ from skdp.linear_model._weighted_rows import (
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.plan import PrivacyCost, left_of, plan_sum
+from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.units import ResolvedRecord
 
 
@@ -42,6 +42,8 @@ class LogisticSpec:
     depth: int
     dtype: np.dtype
     row_norm: float | None
+    # Weights of rows by a published model, for each column; the last row are its intercepts.
+    prior: np.ndarray | None = field(default=None, kw_only=True)
     # Whether several owners have the records: the mechanism of the norm adds up counts then.
     has_owners: bool = field(default=False, kw_only=True)
 
@@ -115,6 +117,9 @@ FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # Losses, divided by the size of the scores, are clipped to so many for each factor, and to more, up
 # to that factor, by the root of the records times mu.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
+# Share of the losses of scores of a prior: what makes their noise so small a part of the records,
+# within limits: benchmarks/classification/prior.md.
+_AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 # With less of this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
@@ -133,6 +138,7 @@ class LogisticReleases(NamedTuple):
 
     norm: Release | None  # by which rows are clipped; None if it is given, or guessed
     moment: Release | None
+    agreement: Release | None  # losses of shorter and longer scores of a prior
     gradients: tuple[Release, ...]
     losses: Release | None  # of scores of several lengths
     coefficients: Release | None
@@ -144,17 +150,21 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         change = partial(sensitivity.row_sum, NO_CLIPPING, spec.unit.adjacency)
         name, shape = "coefficients", (spec.n_features + 1, spec.n_columns)
         exact = spec.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
-        return LogisticReleases(None, None, (), None, exact)
+        return LogisticReleases(None, None, None, (), None, exact)
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
     moment = plan_sum(spec, "class moment", _MOMENT_SHARE, (size, size), *of_moment)
     of_losses = FACTORS.shape, loss_level(spec), sensitivity.row_sum
-    losses = plan_sum(spec, "losses of scores", _LOSSES_SHARE, *of_losses)
-    shape, share = (spec.n_features + 1, spec.n_columns), left_of(norm, moment, losses)
+    losses, agreement = plan_sum(spec, "losses of scores", _LOSSES_SHARE, *of_losses), None
+    if spec.prior is not None:
+        facts = 1, spec.n_units, spec.cost.mu
+        part = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
+        agreement = plan_sum(spec, "prior agreement", part, *of_losses)
+    shape, share = (spec.n_features + 1, spec.n_columns), left_of(norm, moment, agreement, losses)
     steps = n_steps_of_rows(spec), WHITENED_GRADIENT
     gradients = plan_steps(spec, *steps, share, shape, moment.name)
-    return LogisticReleases(norm, moment, gradients, losses, None)
+    return LogisticReleases(norm, moment, agreement, gradients, losses, None)
 
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:

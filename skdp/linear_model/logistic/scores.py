@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import entr, softmax
@@ -16,6 +17,7 @@ from skdp.linear_model.logistic.plan import (
     LogisticSpec,
     Pace,
     Whitening,
+    centered,
     curvature_at,
     loss_level,
     n_free_scores,
@@ -39,6 +41,8 @@ _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 # that stop early shrink weights, too, so that the whole penalty makes scores too short.
 _OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
+# Scores of a prior are shortened to this root mean square.
+_LONGEST = 30.0  # not tuned
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class Scores:
 
     `size` is their root mean square length for t = 1, `noise` the part of its square that is
     noise, as far as both are known, and the `penalty` of the slopes counts as a loss. Offsets b go
-    from those of the `fractions` of the classes to where steps led, if t is 1.
+    from those of the `fractions` of the classes to where steps led, if t is 1. The weights `base`
+    of rows come on top.
     """
 
     slopes: np.ndarray
@@ -57,6 +62,7 @@ class Scores:
     size: float
     noise: float
     penalty: float
+    base: np.ndarray | float = 0.0
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the offsets of scores that are so many times as long."""
@@ -64,7 +70,8 @@ class Scores:
 
     def weights(self, factor: float) -> np.ndarray:
         """Return the weights of rows; the last row has the offsets."""
-        return np.vstack([factor * self.slopes, self.offsets(factor) - factor * self.shift])
+        own = np.vstack([factor * self.slopes, self.offsets(factor) - factor * self.shift])
+        return np.asarray(own + self.base)
 
 
 def scores_of(
@@ -137,6 +144,51 @@ def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.nda
     return np.where(factors < FACTORS[0], line, curve(np.log(factors)))
 
 
+class PriorPart(NamedTuple):
+    """The part of a prior that a model takes: offsets, and weights of whitened rows and of rows."""
+
+    weight: float = 0.0
+    gain: float = 0.0
+    offsets: np.ndarray | float = 0.0
+    base: np.ndarray | float = 0.0
+    on_rows: np.ndarray | float = 0.0
+
+
+def release_agreement(
+    spec: LogisticSpec,
+    release: Release,
+    view: LabeledRows,
+    fractions: np.ndarray,
+    white: Whitening,
+    budget: PrivacyBudget,
+) -> PriorPart:
+    """Release losses of shorter and longer scores of the prior, and take it as far as they fall.
+
+    It is taken for a good one, as far as noise hides that.
+    """
+    assert spec.prior is not None
+    slopes, constant = spec.prior[:-1], spec.prior[-1]
+    with np.errstate(all="ignore"):
+        of_white = np.nan_to_num(np.linalg.solve(white.root, slopes))
+        size = float(np.linalg.norm(np.sqrt(seen_spread(white))[:, np.newaxis] * of_white))
+        part = min(1.0, _LONGEST / max(size, _TINY))
+        shift, size = part * (white.mean @ slopes), max(_TINY, part * size)
+        move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
+    # At the mean of the rows a good prior is not much further from the fractions.
+    move = np.clip(move, -1 - size, 1 + size)
+    scores = Scores(part * slopes, shift, fractions, move, size, 0.0, 0.0)
+    factor, gain = length_of(spec, release, view, scores, 0.0, budget)
+    weight = min(1.0, factor) if gain > 0 else 0.0
+    none = np.zeros_like(fractions)
+    return PriorPart(
+        weight,
+        gain,
+        scores.offsets(weight),
+        np.vstack([weight * part * of_white, none]),
+        weight * np.vstack([part * slopes, -shift]),
+    )
+
+
 # Kernels.
 
 
@@ -146,9 +198,11 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
     product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):
         lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]
-        plain = losses_at(np.broadcast_to(scores.fractions, lengths.shape), of_rows)
+        base = scores.base
+        of_base = base if isinstance(base, float) else product(base[:-1]) + base[-1]
+        plain = losses_at(np.broadcast_to(scores.fractions + of_base, lengths.shape), of_rows)
         values = [
-            (losses_at(factor * lengths + scores.offsets(factor), of_rows) - plain)
+            (losses_at(factor * lengths + scores.offsets(factor) + of_base, of_rows) - plain)
             / (factor * scores.size)
             for factor in FACTORS
         ]
