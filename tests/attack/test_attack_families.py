@@ -1,8 +1,9 @@
 """Every law of privacy, for every cell of every family: by default, for covers.
 
 That of neighbors for the cover of the family, mostly a pairwise one, as it alone shows what is
-declared too small; the others, as those of the contract, for a single one. With the slow tests
-all laws for all cells, and with other data than the ordinary ones for those of the cover.
+declared too small; the others, as those of the contract, for a single one; of people for few cells.
+With the slow tests all laws for all cells, and with other data than the ordinary ones for those of
+the cover.
 """
 
 import itertools
@@ -21,13 +22,19 @@ from skdp.testing._checks import attacks
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
-SINGLE = {family.name: frozenset(single_cover(family.cells)) for family in FAMILIES}
 COVERS = {family.name: frozenset(family.cover(family.cells)) for family in FAMILIES}
+SINGLE = {family.name: frozenset(single_cover(family.cells)) for family in FAMILIES}
+# People make the releases that the family without them makes, of sums that few cells tell apart.
+FEW = {
+    family.name: frozenset(family.cover(family.cells)[:6])
+    for family in FAMILIES
+    if family.name.endswith("people")
+}
 
 
 def is_slow(law, family, cell):
     """Whether a law is slow for a cell."""
-    return cell not in (COVERS if law is neighbors else SINGLE)[family.name]
+    return cell not in {**(COVERS if law is neighbors else SINGLE), **FEW}[family.name]
 
 
 ALL = [
@@ -77,7 +84,7 @@ DEGENERATE = [
 ]
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize(("family", "cell", "name"), DEGENERATE)
 def test_other_data_have_no_worse_neighbors(family, cell, name):
     with family.setting(cell):
@@ -89,7 +96,7 @@ SLIPS = [(family, name, slip) for family in FAMILIES for name, slip in family.sl
 FIRST = {slip.function: slip for _, _, slip in reversed(SLIPS)}.values()
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize(
     ("family", "slip"),
     [

@@ -129,6 +129,7 @@ def test_a_worker_that_dies_with_the_chunks_it_holds_changes_no_bit(client, ledg
     wait_for_both(client)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_closed_ends_a_fit_and_leaves_the_estimator(ledger):
     with started(n_workers=1, processes=False) as cluster, Client(cluster):
         estimator = seeded(ledger=ledger).fit(parts())

@@ -207,6 +207,7 @@ def test_a_fit_on_a_ring_is_the_fit_in_one_place():
     np.testing.assert_allclose(np.abs(model.components_), np.abs(central.components_), atol=1e-9)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("victim", [0, 17])
 def test_all_neighbors_refuse_a_key_or_a_confirmation_that_is_not_of_its_owner(victim):
     """Honest owners stay connected: each liar is found out by somebody who shares its masks."""

@@ -65,6 +65,7 @@ def fields(question, n_owners=N_OWNERS):
 # Fits that some leave
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("name", ["scaler", "covariance", "logistic", *map(SLOW, MANY)])
 def test_three_of_twenty_leave_between_answers(name):
     """Exchanges: keys, confirmations, then a roll call and an answer for each release."""
@@ -95,6 +96,7 @@ ATTRIBUTES = {
 }
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("unit", ["row", "owner"])
 @pytest.mark.parametrize("name", [SLOW(name) if name in MANY else name for name in ATTRIBUTES])
 def test_without_noise_it_is_the_fit_of_those_who_are_left(name, unit):
@@ -304,6 +306,7 @@ def neighbors(request, monkeypatch):
     monkeypatch.setattr(_masks, "_FEWEST_NEIGHBORS", request.param)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.usefixtures("neighbors")
 @pytest.mark.parametrize("seed", range(5))
 def test_a_sum_is_of_all_who_are_on_one_roster(seed):

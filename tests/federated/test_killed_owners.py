@@ -108,9 +108,8 @@ def check_goes_on(folder, talk, n_before):
 
 
 @needs_system
-@pytest.mark.parametrize(
-    "n_before", [*(pytest.param(i, marks=pytest.mark.slow) for i in range(LAST)), LAST]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("n_before", range(LAST + 1))
 def test_an_owner_that_is_killed_at_any_change_comes_back(folder, talk, n_before):
     for i in range(n_before):
         ask(folder, talk.questions[i][0])
@@ -122,6 +121,18 @@ def test_an_owner_that_is_killed_at_any_change_comes_back(folder, talk, n_before
         check_goes_on(here, talk, n_before)
     assert len(ends) > 10
     assert any(ends) == (n_before == LAST)
+
+
+@needs_system
+@pytest.mark.parametrize("number", range(0, 40, 13))
+def test_an_owner_that_is_killed_at_some_changes_of_the_last_answer_comes_back(
+    folder, talk, number
+):
+    for i in range(LAST):
+        ask(folder, talk.questions[i][0])
+    if is_killed(folder, talk.questions[LAST][0], number):
+        assert not (has_ended(folder) and has_key(folder))
+        check_goes_on(folder, talk, LAST)
 
 
 @needs_system

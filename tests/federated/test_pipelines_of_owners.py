@@ -67,6 +67,7 @@ def test_without_noise_it_is_the_fit_in_one_place(name):
         assert_same_attributes(ours, theirs)
 
 
+@pytest.mark.covered(at_most=1)
 @EACH
 def test_the_record_is_that_of_the_whole(name):
     _, rows, y = CASES[name]
@@ -82,6 +83,7 @@ def test_the_record_is_that_of_the_whole(name):
         assert set(done) <= names
 
 
+@pytest.mark.covered(at_most=2)
 @EACH
 def test_all_owners_get_one_model_and_the_noise_is_that_of_the_plan(name):
     """The noise of each share, in units of the plan's."""
@@ -111,6 +113,7 @@ def test_all_owners_get_one_model_and_the_noise_is_that_of_the_plan(name):
             assert stds[own_name] * np.sqrt(3) == pytest.approx(release.noise_std)
 
 
+@pytest.mark.covered
 @EACH
 @pytest.mark.parametrize("seed", range(2))
 def test_lying_sums_end_a_fit_or_lead_all_owners_alike(name, seed):

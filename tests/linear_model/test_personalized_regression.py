@@ -52,6 +52,7 @@ def personalized(**more):
     return skdp.DPPersonalizedRegressor(**{"epsilon": 8.0, "random_state": SEED, **more})
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("decorrelate", [False, True])
 @pytest.mark.parametrize("solver", ["gradient", "altmin"])
 def test_without_noise_the_representation_is_found_exactly(solver, decorrelate):
@@ -65,6 +66,7 @@ def test_without_noise_the_representation_is_found_exactly(solver, decorrelate):
     assert model.snr_ == np.inf
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("solver", ["gradient", "altmin"])
 def test_without_noise_a_few_steps_go_on_until_they_converge(solver):
     # Of unlike components, four steps alone leave the weaker one .6 to .7 (gradient) off.
@@ -86,6 +88,7 @@ def test_without_noise_a_few_steps_go_on_until_they_converge(solver):
     assert np.linalg.norm(basis - short @ (short.T @ basis)) < 0.2
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("level", [0.0, 3.0])
 @pytest.mark.parametrize("n_rows", [4, 6, 8])
 def test_heads_are_shrunk_no_more_than_the_noise_asks_for(n_rows, level):
@@ -143,6 +146,7 @@ def test_levels_of_users_and_features_that_are_not_centered_are_no_matter(make, 
     assert model.score(X, y, groups=groups) > 0.75
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("n_rows", [2, 5])
 @pytest.mark.parametrize(("spread", "low", "high"), [(0.0, 0.0, 0.3), (5.0, 12.0, 40.0)])
 def test_levels_are_found_from_two_rows_a_user(n_rows, spread, low, high):
@@ -153,6 +157,7 @@ def test_levels_are_found_from_two_rows_a_user(n_rows, spread, low, high):
     assert low <= fit.intercept_variance_ <= high
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("offset", [0.0, 30.0, 1e3, 1e6])
 def test_the_mean_of_the_responses_is_no_matter(offset):
     X, y, groups, _, _ = draw(2000)
@@ -455,6 +460,7 @@ def test_sparse_rows_with_a_column_of_ids_are_refused_as_sparse():
         personalized(user_column=0).fit(table, y)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", [csr_array, csc_matrix])
 def test_sparse_rows_are_the_dense_ones(kind, dtype):
@@ -652,6 +658,7 @@ def test_features_in_other_units_are_told_of():
     assert not any("too small beside" in one for one in told)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("solver", ["gradient", "altmin"])
 def test_sizes_of_features_and_responses_make_no_difference(solver):
     X, y, groups, _, _ = draw(600)

@@ -49,6 +49,7 @@ def test_without_noise_a_descent_that_has_not_converged_says_so(monkeypatch):
         DPLinearRegression(epsilon=np.inf).fit(X, y)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("value", [0.0, 7.0, -3e-5, 1e6])
 @pytest.mark.parametrize("epsilon", [1.0, 30.0, np.inf])
 def test_a_constant_column_tells_nothing_and_costs_nothing(value, epsilon):
@@ -152,6 +153,7 @@ def test_a_constant_column_in_single_precision_is_not_lost_in_rounding(value):
     assert DPLinearRegression(epsilon=5.0, random_state=0).fit(X, y).score(X, y) > 0.75
 
 
+@pytest.mark.covered
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("bounds", [None, (-50, 50)])
 def test_a_column_of_zeros_among_many_tells_nothing(bounds):

@@ -132,6 +132,7 @@ def test_closer_searches_leave_exact_centers_as_they_are():
     assert model.coef_[0] - model.coef_[1] == pytest.approx(1, abs=0.01)
 
 
+@pytest.mark.slow
 def test_public_rows_with_one_of_few_rare_features_are_not_clipped():
     # With the quantile of other dense rows .78 at most, by 20 seeds.
     for seed in SEEDS:
@@ -151,6 +152,7 @@ def test_amounts_that_fill_no_bin_alone_are_found_by_several():
     assert np.median([fit.score(X, y) for fit in fits]) > 0.15
 
 
+@pytest.mark.slow
 def test_responses_too_rare_for_any_coefficient_have_none():
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(28_000, 14, 16)), (generator.uniform(size=28_000) < 0.04) * 1.0

@@ -115,6 +115,7 @@ def test_bounds_follow_the_units():
         assert 0.1 < ratio.min() <= ratio.max() < 10
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     "parameters", [{"epsilon": np.inf}, {"privacy_unit": "response"}, {"covariance": "identity"}]
 )
@@ -137,6 +138,7 @@ def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_
         assert np.mean(spread > 0.05 * X.std()) > 0.9
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("number", [0.0, 1.0])
 @pytest.mark.parametrize("bounds", [None, ([-5] * 3 + [0], [5] * 3 + [1])])
 @pytest.mark.parametrize("epsilon", [1.0, 16.0])
@@ -154,6 +156,7 @@ def test_a_column_of_zeros_or_ones_has_no_coefficient(bounds, epsilon, number):
     assert np.sort(sizes)[8] < 0.05
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("bounds", [None, (-20, 20)])
 def test_a_few_far_numbers_make_no_constant_of_a_column(bounds):
     # In an interval that has them all, the others hardly differ: one in five lost its coefficient.

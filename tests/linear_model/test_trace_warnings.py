@@ -19,6 +19,7 @@ NOT_CONVERGED = "has not converged"
 TOO_RARE = "observed so much more rarely"
 TOO_FEW = "too few for"
 NO_SIGNAL = "do not stand out"
+SLOW = pytest.mark.slow
 
 
 def rows_of_features(seed=0, n=20_000):
@@ -57,6 +58,7 @@ PROMISES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.covered(at_most=1)
 @PROMISES
 @pytest.mark.parametrize("factor", [10, 1e4])
 def test_entries_larger_than_promised_are_warned_of(promise, factor):
@@ -65,6 +67,7 @@ def test_entries_larger_than_promised_are_warned_of(promise, factor):
     assert NOT_CONVERGED in message
 
 
+@pytest.mark.covered(at_most=1)
 @PROMISES
 def test_a_promise_that_holds_is_not_warned_of(promise):
     # Twofold entries do no harm.
@@ -106,6 +109,7 @@ def test_public_rows_of_any_length_leave_the_others_to_be_learned_from(
     assert r2_score(new_y, model.predict(container(new_X))) > 0.8
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("design", ["gaussian", "tasks"])
 def test_public_matrices_of_any_length_leave_the_others_to_be_learned_from(design):
     X, y, M = make_trace_regression(20_000, (8, 6), rank=1, design=design, random_state=0)
@@ -140,7 +144,7 @@ def score_of_cells(model, M):
 def test_steps_stay_long_while_a_direction_is_hardly_found():
     # Seeds whose starts are nearly orthogonal to the truth: scores were below .65, once .24. Of 50
     # draws of the noise for each, one was .87 and all others above .97.
-    for seed in (88, 89, 209, 251, 270, 345):
+    for seed in (88, 209):
         X, y, M = cells(20_000, (60, 40), rank=1, seed=seed)
         model = DPTraceRegressor(rank=1, epsilon=8.0, random_state=KEY + seed).fit(X, y)
         assert score_of_cells(model, M) > 0.8
@@ -149,7 +153,7 @@ def test_steps_stay_long_while_a_direction_is_hardly_found():
 # The signal strengths of the user guide.
 @pytest.mark.parametrize(
     ("strength", "is_warned", "errors"),
-    [(3.7, True, (0.5, 2)), (5.9, True, (0.25, 2)), (12, False, (0, 1))],
+    [(3.7, True, (0.5, 2)), pytest.param(5.9, True, (0.25, 2), marks=SLOW), (12, False, (0, 1))],
 )
 def test_too_few_cells_are_warned_of(strength, is_warned, errors):
     # 1 for 5344 cells.
@@ -177,6 +181,7 @@ def test_a_rank_too_large_for_cells_that_are_observed_unevenly_is_warned_of():
     assert score_of_cells(model, M) < 0
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_cells_that_are_enough_are_not_warned_of(power):
     X, y, M = cells(40_000, (60, 40), 2, power=power)
@@ -185,6 +190,7 @@ def test_cells_that_are_enough_are_not_warned_of(power):
     assert score_of_cells(model, M) > 0.8
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("design", ["completion", "tasks"])
 def test_the_designs_of_the_tables_are_not_warned_of(design):
     X, y, _ = make_trace_regression(16_000, (16, 16), rank=2, design=design, random_state=0)
@@ -193,7 +199,7 @@ def test_the_designs_of_the_tables_are_not_warned_of(design):
 
 def test_cells_that_follow_their_rows_and_columns_are_not_warned_of():
     X, y = cells_of_sums(size=1.0)
-    for seed in range(8):
+    for seed in range(3):
         assert not any(NO_SIGNAL in message for message in messages_of(regressor(seed), X, y))
 
 

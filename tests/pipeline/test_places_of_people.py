@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 GENERATOR = np.random.default_rng(0)
 N_PEOPLE = 40
-USERS = GENERATOR.permutation(np.repeat(np.arange(N_PEOPLE), GENERATOR.integers(1, 60, N_PEOPLE)))
+USERS = GENERATOR.permutation(np.repeat(np.arange(N_PEOPLE), GENERATOR.integers(1, 15, N_PEOPLE)))
 X = GENERATOR.standard_normal((len(USERS), 4)) * [3, 2, 1, 1]
 N_OWN = (1, 2, 3, 50, 5000)
 
