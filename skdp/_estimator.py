@@ -22,7 +22,7 @@ from skdp import _validation as checks
 from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
-from skdp.exceptions import THE_DEFAULT, BudgetError, warn_of_privacy, warnings_together
+from skdp.exceptions import BudgetError, warn_of_privacy, warnings_together
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -234,8 +234,6 @@ Data = tuple[Any, Callable[[], Any]]
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 # What came later leaves fits without it as they were, noise and all.
 _LATER = ("class_weight", "prior", "scales")
-# Default of all constructors.
-_DEFAULT_DELTA = 1e-6  # not studied
 
 #: Called with the record of a plan, before its first release.
 Charge = Callable[[PrivacySpent], None]
@@ -405,7 +403,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _public_warnings(self, spec: Any, plan: Plan) -> list[str]:
         """Return all warnings from public facts: of delta, of the seed, and of the family."""
         counted, seed = spec.unit.counted, self.random_state
-        settings = warnings_for_settings(spec.cost, counted, spec.n_units, seed)
+        settings = checks.warnings_for_settings(spec.cost, counted, spec.n_units, seed)
         return [*settings, *self._warnings(spec, plan)]
 
     def _open(
@@ -701,18 +699,6 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
     return int(n_samples), int(n_features), like
-
-
-def warnings_for_settings(cost: PrivacyCost, counted: str, n: int, seed: Any = None) -> list[str]:
-    """Warn of a delta that allows publishing single units, and of a seed that may be guessed."""
-    warnings = [*checks.warnings_for_seed(seed)] if cost.is_private else []
-    if cost.is_private and cost.delta > 1 / n:
-        default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
-        warnings.append(
-            f"delta={cost.delta}{default} exceeds one over the number of {counted}, {n}: it allows "
-            f"publishing some of them outright. Pass delta={0.1 / n:.0e}, or less."
-        )
-    return warnings
 
 
 def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -48,10 +48,11 @@ from skdp.data.containers import (
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import callers, shortened, shown
+from skdp.exceptions import THE_DEFAULT, callers, shortened, shown
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
@@ -211,16 +212,27 @@ def check_sizes(**sizes: Any) -> None:
         check_scalar(size, name, Integral, min_val=1)
 
 
-def warnings_for_seed(random_state: Any) -> Iterator[str]:
-    """Warn of a seed that may be guessed, and with it the noise."""
+# Default of all constructors.
+_DEFAULT_DELTA = 1e-6  # not studied
+
+
+def warnings_for_settings(
+    cost: PrivacyCost, counted: str, n_units: int, seed: Any = None
+) -> Iterator[str]:
+    """Warn of a seed that may be guessed, and of a delta that allows publishing single units."""
     # A GuessableSeed needs no warning: whoever passed the seed that it was derived from has been
     # warned of that seed.
-    if may_be_guessed(random_state) and not isinstance(random_state, GuessableSeed):
-        is_int = isinstance(random_state, Integral)
-        given = "an int below 2**64" if is_int else type(random_state).__name__
+    if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
+        given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
         yield (
             f"random_state, {given}, may be guessed, and whoever guesses it can take the noise "
             "out. Pass None for the guarantee, or secrets.randbits(128) and keep it secret."
+        )
+    if cost.is_private and cost.delta > 1 / n_units:
+        default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
+        yield (
+            f"delta={cost.delta}{default} exceeds one over the number of {counted}, {n_units}: it "
+            f"allows publishing some of them outright. Pass delta={0.1 / n_units:.0e}, or less."
         )
 
 

@@ -15,8 +15,8 @@ from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_n_features, check_consistent_length, check_is_fitted
 
-from skdp._estimator import PrivateEstimator, warnings_for_settings
-from skdp._validation import BUDGET, SEED, check_given, check_rows, redact_errors, validate_plain
+from skdp import _validation as checks
+from skdp._estimator import PrivateEstimator
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
 from skdp.data.people import People, people_of
 from skdp.data.sources import digests
@@ -291,7 +291,7 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     return results
 
 
-@redact_errors
+@checks.redact_errors
 def _applied(rows: Any, last: Any, method: str) -> Any:
     return quietly(getattr(last, method), rows)
 
@@ -300,7 +300,7 @@ def _taken(rows: Any, last: Any) -> Any:
     """Cut the largest entries, which those of others may refuse: no finite row is an error."""
     if isinstance(last, PrivateEstimator):
         return rows
-    rows = check_rows(rows, type(last).__name__, ensure_all_finite="allow-nan")
+    rows = checks.check_rows(rows, type(last).__name__, ensure_all_finite="allow-nan")
     cut = partial(np.clip, a_min=-_LARGEST_ENTRY, a_max=_LARGEST_ENTRY)
     return with_data(rows, cut(rows.data)) if issparse(rows) else cut(rows)
 
@@ -441,10 +441,10 @@ def classes_for(scoring: str, last: Any) -> Any:
 def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
     """Refuse responses that the score would refuse."""
     if _takes_responses(scoring):
-        check_given(y, name)
+        checks.check_given(y, name)
     if y is None:
         return
-    redact_errors(check_consistent_length)(X, y)
+    checks.redact_errors(check_consistent_length)(X, y)
     if _takes_responses(scoring):
         (checked_labels if SCORES[scoring].of_classes else checked_responses)(y)
 
@@ -485,7 +485,11 @@ def _steps_of(model: Any) -> Steps:
 # it looks for; `release_level` takes a lower one with few rows, but at least _LEAST_QUANTILE.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Of functions that make releases of private rows.
-CONSTRAINTS: dict[str, Any] = {**BUDGET, **SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
+CONSTRAINTS: dict[str, Any] = {
+    **checks.BUDGET,
+    **checks.SEED,
+    "adjacency": [StrOptions(set(ADJACENCIES))],
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -630,11 +634,11 @@ def private_score(
     """
     given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     given |= {"ledger": ledger, "random_state": random_state}
-    validate_plain(CONSTRAINTS, given, "private_score")
+    checks.validate_plain(CONSTRAINTS, given, "private_score")
     is_list = isinstance(scoring, list | tuple)
     names = list(scoring) if is_list else [scoring]
     for name in names:
-        validate_plain(SCORING, {"scoring": name}, "private_score")
+        checks.validate_plain(SCORING, {"scoring": name}, "private_score")
     check_is_fitted(estimator)
     if "r2" in names:
         raise ValueError(
@@ -722,7 +726,9 @@ def opened(
 ) -> PrivacyBudget:
     """Open the budget of a function by its arguments; what it makes of the rows keys the noise."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
-    warn_of_privacy(*warnings_for_settings(plan.cost, counted, n_units, given["random_state"]))
+    warn_of_privacy(
+        *checks.warnings_for_settings(plan.cost, counted, n_units, given["random_state"])
+    )
     noise = noise_for(of_rows, people, draw_seed(given["random_state"]))
     ledger, what = given["ledger"], f"{name}, {n_units} {plan.unit}s"
     charge = None if ledger is None else partial(ledger.charge, what=what)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdp import _estimator
 from skdp._estimator import Charge, PlannedEstimator
+from skdp._validation import warnings_for_settings
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People, ids_in_memory, people_of
@@ -572,11 +573,9 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
             # How many rows they have is private.
             n_units, counted = run.people.n_people, "users"
         self._n_units = n_units
-        self._warnings_given = _estimator.warnings_for_settings(
-            cost, counted, n_units, self.random_state
-        )
-        self._warnings_given += [LABELS_BECOME_PUBLIC] * bool(run.lack_classes)
-        self._warnings_given += warnings
+        settings = warnings_for_settings(cost, counted, n_units, self.random_state)
+        of_classes = [LABELS_BECOME_PUBLIC] * bool(run.lack_classes)
+        self._warnings_given = [*settings, *of_classes, *warnings]
         if run.party is None:
             warn_of_privacy(*self._warnings_given)
         plan = run.planned(cost, ())

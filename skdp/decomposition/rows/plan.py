@@ -525,7 +525,11 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     # Shares of the components are parts of what the projection leaves.
     before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
-    shape = (spec.shape[0], rank_of(spec))
+    size = rank_of(spec)
+    shape = spec.shape[0], size
+    # With the rounding of a projection.
+    rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
+    change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
     return RowFactorReleases(
         row_norm,
         _plan_solver(before, 1.0 - _NORM_SHARE * (spec.row_norm is None)),
@@ -533,16 +537,9 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
             "projected rows",
             "gaussian",
             _PROJECTION_SHARE,
-            partial(_projection_change, spec=spec),
+            change,
             None if spec.row_norm is None else {"row_norm": spec.row_norm},
             follows=_ROW_NORM,
             shape=shape,
         ),
     )
-
-
-def _projection_change(row_norm: float, spec: RowsSpec) -> float:
-    """Bound how far one row moves the projected rows, with the rounding of a projection."""
-    terms, size = spec.shape[1], rank_of(spec)
-    rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)
-    return sensitivity.row_sum(row_norm, spec.unit.adjacency, rounding)

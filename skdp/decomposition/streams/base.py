@@ -18,8 +18,14 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import units
-from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
-from skdp._validation import AT_LEAST_ONE, INPUT, redact_errors, without_secrets
+from skdp._estimator import BudgetMixin, plan_of
+from skdp._validation import (
+    AT_LEAST_ONE,
+    INPUT,
+    redact_errors,
+    warnings_for_settings,
+    without_secrets,
+)
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams import sketches

@@ -28,7 +28,6 @@ from skdp.linear_model.logistic.plan import (
     clip_norm,
     curvature_at,
     curvature_fraction,
-    fractions_of,
     is_norm_guessed,
     level_factor,
     mean_of,
@@ -430,8 +429,7 @@ def solve_logistic(
         clip_norm=level_factor(spec) * whitening.clip_norm,
         class_noise=noise_std / n_units / beside[1] * math.sqrt(0.5),
     )
-    fractions = fractions_of(moment, beside, n_features)
-    start = start_of(moment, whitening, beside)
+    start, fractions = start_of(moment, whitening, beside)
     fraction_std = whitening.class_noise / beside[0]
     prior = PriorPart()
     if plan.agreement is not None:

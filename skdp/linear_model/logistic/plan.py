@@ -311,21 +311,26 @@ def whitening_of(
     return Whitening(*found, np.maximum(variances, 0.0), are_unlike, is_flat)
 
 
-def start_of(moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]) -> np.ndarray:
-    """Take a Newton step from the class fractions; the last row has the offsets.
+def start_of(
+    moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take a Newton step from the class fractions; return also these, noise and all.
 
-    The step is exact for fractions of 1/K; for a rare class its length is capped.
+    The last row of the weights has the offsets. The step is exact for fractions of 1/K; for a rare
+    class its length is capped.
     """
     constant, label_weight = beside
     n_features = len(whitening.mean)
     n_classes = len(moment) - n_features - 1
-    sums = _class_sums(moment, label_weight, n_features)
+    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
+    sums = sums - sums.mean(axis=1, keepdims=True)
     counts = sums[n_features] / constant
     fractions = _likely_fractions(counts, whitening.class_noise / constant)
     cross = sums[:n_features] - np.outer(whitening.mean, counts)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
     weights = np.vstack([slopes, np.log(fractions)])
-    return weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
+    weights = weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
+    return weights, counts + 1 / n_classes
 
 
 def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
@@ -344,18 +349,6 @@ def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarr
     """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
     slopes = root @ weights[:-1]
     return np.vstack([slopes, weights[-1] - mean @ slopes])
-
-
-def fractions_of(moment: np.ndarray, beside: tuple[float, float], n_features: int) -> np.ndarray:
-    """Return the fraction of the records that each class has, noise and all."""
-    constant, label_weight = beside
-    counts = _class_sums(moment, label_weight, n_features)[n_features] / constant
-    return np.asarray(counts + 1 / len(counts))
-
-
-def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.ndarray:
-    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
-    return np.asarray(sums - sums.mean(axis=1, keepdims=True))
 
 
 def centered(weights: np.ndarray) -> np.ndarray:
