@@ -110,7 +110,7 @@ def test_nothing_is_said_of_an_estimator_of_skdp():
         assert CHECKS[check](*pair, **fewer.get(check, {})) == [], check
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_outputs", [1, 10])
 @pytest.mark.parametrize(("mu", "least"), [(0.5, 0.1), (1.0, 0.4), (2.0, 0.7)])
 def test_bounds_come_near_the_truth_and_stay_below(mu, least, n_outputs):
@@ -454,6 +454,7 @@ def test_what_no_check_can_read_is_refused_by_its_name(hide):
         audit(fit_of(partial(Hides, hide)), *rows(), n_fits=20)
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize(
     "name",
     [
@@ -477,6 +478,7 @@ def test_an_audit_sees_rows_in_any_form(name):
         assert audit(fit, *rows(), n_fits=60, random_state=0).mu > 3
 
 
+@pytest.mark.slow
 def test_an_audit_sees_too_little_noise_in_any_form():
     class InFrames(mistakes.TooLittleNoise):
         def fit(self, X):

@@ -328,6 +328,7 @@ def run_alone(case, name):
         assert testing.check_privacy(case) == [name]
 
 
+@pytest.mark.covered(at_most=16)
 @pytest.mark.parametrize(("kind", "check"), MISTAKES.items())
 def test_a_mistake_fails_the_check_that_one_would_expect(kind, check):
     with np.errstate(), pytest.raises(AssertionError, match=f"(?m)^{check}: ") as caught:

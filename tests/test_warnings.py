@@ -208,7 +208,7 @@ def test_fits_in_threads_leave_the_filters_of_warnings():
         warnings.simplefilter("always")
         before = list(warnings.filters)
         with ThreadPoolExecutor(2) as pool:
-            assert len(list(pool.map(fitted, range(60)))) == 60
+            assert len(list(pool.map(fitted, range(20)))) == 20
         assert warnings.filters == before
         caught.clear()
         warnings.warn("shown", UserWarning, stacklevel=1)

@@ -56,7 +56,7 @@ CONTAINED = [
 ]
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize(("cell", "container"), CONTAINED)
 def test_other_containers_keep_the_sensitivity(cell, container):
     def make():

@@ -24,17 +24,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 COVERS = {family.name: frozenset(family.cover(family.cells)) for family in FAMILIES}
 SINGLE = {family.name: frozenset(single_cover(family.cells)) for family in FAMILIES}
-# People make the releases that the family without them makes, of sums that few cells tell apart.
+# Where each cell takes long, the first of a cover: in those of records all that is declared too
+# little is noticed; people make the same releases, of sums that few cells tell apart.
+N_ATTACKED = {"users": 6, "columns": 6, "covariances": 6, "least squares": 7}
+N_ATTACKED |= {family.name: 5 for family in FAMILIES if family.name.endswith("people")}
 FEW = {
-    family.name: frozenset(family.cover(family.cells)[:6])
+    family.name: frozenset(family.cover(family.cells)[: N_ATTACKED[family.name]])
     for family in FAMILIES
-    if family.name.endswith("people")
+    if family.name in N_ATTACKED
 }
 
 
 def is_slow(law, family, cell):
     """Whether a law is slow for a cell."""
-    return cell not in {**(COVERS if law is neighbors else SINGLE), **FEW}[family.name]
+    return cell not in ((COVERS if law is neighbors else SINGLE) | FEW)[family.name]
 
 
 ALL = [

@@ -42,7 +42,7 @@ def test_opposite_records_move_the_moments_of_features_as_far_as_declared(
     assert 0.99 < farthest(replays, null)["column moments"] <= ROUNDING
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @each(
     layout=("matrices", "vectors", "outer", "one-hot"),
     unit="record",

@@ -121,7 +121,7 @@ def containers(path):
     }
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=2)
 @every_cell
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("fit", ["unclipped", "clipped"])
@@ -162,7 +162,7 @@ RANK_ONE = {
 every_rank_one = pytest.mark.parametrize("kind", RANK_ONE)
 
 
-@pytest.mark.covered(at_most=9)
+@pytest.mark.covered(at_most=3)
 @every_rank_one
 @every_cell
 def test_rank_one_matrices_are_those_written_out(kind, cell):

@@ -64,6 +64,7 @@ def client():
         yield found
 
 
+@pytest.mark.slow
 def test_a_cluster_finds_the_same_bits(client):
     expected = bits(seeded().fit(parts()))
     assert bits(seeded().fit(chunks())) == expected

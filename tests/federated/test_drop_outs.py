@@ -182,7 +182,7 @@ def test_the_noise_is_that_of_the_fewest_honest_owners():
 # Owners and coordinators who come back
 
 
-@pytest.mark.parametrize("exchange", [SLOW(2), 3, SLOW(4), SLOW(5), 6, SLOW(7)])
+@pytest.mark.parametrize("exchange", [SLOW(2), 3, SLOW(4), SLOW(5), SLOW(6), SLOW(7)])
 def test_a_loss_within_an_answer_ends_the_run_and_comes_back_by_its_state(tmp_path, exchange):
     """A new coordinator learns from owners with whom they have handed in."""
     sizes, (_, rows, y) = [40] * 6, CASES["logistic"]
@@ -235,22 +235,15 @@ def called(talk, absent, release=None):
     return pack("hand_in", told | {"absent": absent})
 
 
-LIES = {
-    "itself": [0],
-    "more than may leave": [1, 2, 3, 4],
-    "twice": [1, 1],
-    "another order": [2, 1],
-    "nobody": [20],
-    "no number": [True],
-    "a text": ["1"],
-}
+# Itself, more than may leave, one twice, another order, nobody, no number, and a text.
+LIES = [[0], [1, 2, 3, 4], [1, 1], [2, 1], [20], [True], ["1"]]
 
 
-@pytest.mark.parametrize("absent", LIES.values(), ids=LIES)
-def test_rosters_that_are_refused(absent):
+def test_rosters_that_are_refused():
     talk = stopped(3)
-    with pytest.raises(FederationError):
-        talk.owners[0].handle(called(talk, absent))
+    for absent in LIES:
+        with pytest.raises(FederationError):
+            talk.owners[0].handle(called(talk, absent))
     assert talk.run() is None
 
 

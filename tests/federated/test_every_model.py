@@ -95,6 +95,7 @@ def test_without_noise_it_is_the_fit_in_one_place(name, aggregator):
     assert_same_attributes(federation.fit(parts_of(rows), parts_of(y)), one)
 
 
+@pytest.mark.covered(at_most=7)
 @EACH
 def test_parts_add_up_to_the_sums_of_all_rows(name):
     """Each party gives its part of the very sums of all rows, and nothing of another size."""

@@ -39,6 +39,7 @@ def test_weights_multiply_the_odds_and_nothing_else(y, weights, epsilon):
     assert weighted.get_params()["class_weight"] == weights
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("y", [RARE, THREE])
 def test_weights_of_1_change_nothing(y):
     ones = dict.fromkeys(np.unique(y).tolist(), 1)

@@ -34,7 +34,7 @@ def test_without_noise_there_are_no_errors(rows):
     np.testing.assert_array_equal(model.coef_noise_std_, np.zeros(rows.shape[1]))
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [2.0, 8.0])
 def test_errors_are_as_large_as_is_told(epsilon):
     """In 60 fits of three coefficients; the root mean square has a standard deviation of .05."""

@@ -294,6 +294,7 @@ def test_no_model_of_noise_is_silent():
             assert np.ptp(model.decision_function(X), axis=0).max() < 4
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:random_state")
 def test_noise_alone_seldom_gives_a_column_of_zeros_a_coefficient():
     """New rows may have other values there."""

@@ -176,6 +176,7 @@ def test_for_users_who_hardly_differ_heads_are_as_good_as_the_mean_model():
     assert model.score(X, y, groups=groups) > r2_score(y, model.predict(X)) - 0.03
 
 
+@pytest.mark.slow
 def test_noisy_responses_alone_are_no_reason_to_doubt_heads():
     X, y, groups, _, _ = draw(3000, noise=6.0, n_rows=40)
     model = personalized(epsilon=10.0)
@@ -671,6 +672,7 @@ def test_sizes_of_features_and_responses_make_no_difference(solver):
         assert found == pytest.approx(usual, abs=0.02), (size, unit)
 
 
+@pytest.mark.slow
 def test_steps_of_normal_equations_follow_the_units_of_the_responses():
     X, y, groups, _, _ = draw(3000)
     model = personalized(solver="altmin", epsilon=16.0, fit_intercept=False)

@@ -61,6 +61,7 @@ def test_one_part_is_fitted_as_an_array_is(kind, container, n_jobs):
     assert_same_fit(parts, made(kind).fit(rows, y))
 
 
+@pytest.mark.covered(at_most=1)
 @every_kind
 def test_bits_do_not_depend_on_the_threads(kind):
     first = made(kind, n_jobs=1).fit(parts_of(X, LENGTHS, y))
@@ -68,6 +69,7 @@ def test_bits_do_not_depend_on_the_threads(kind):
         assert_same_fit(made(kind, n_jobs=n_jobs).fit(parts_of(X, LENGTHS, y)), first)
 
 
+@pytest.mark.covered(at_most=1)
 @every_kind
 def test_parts_are_the_same_rows(kind):
     # Noise that a seed draws is another one where sums round otherwise.
@@ -78,6 +80,7 @@ def test_parts_are_the_same_rows(kind):
     assert ours.n_features_in_ == D
 
 
+@pytest.mark.covered(at_most=1)
 @every_kind
 def test_predictions_come_a_part_at_a_time(kind, tmp_path):
     model, parts = made(kind).fit(X, y), parts_of(X, LENGTHS, y)
@@ -108,6 +111,7 @@ def test_scores_are_those_of_arrays(kind):
         model.score(parts_of(X, LENGTHS, np.where(y > 3, np.nan, y)))
 
 
+@pytest.mark.covered(at_most=1)
 @every_kind
 def test_the_plan_of_parts_is_that_of_the_fit(kind, monkeypatch):
     # Otherwise fewer than a billion rows round less than what every fit allows for.
@@ -169,6 +173,7 @@ def test_each_part_is_loaded_once_a_reading(kind, parameters, n_readings, seed, 
     assert loads["y", 1] >= n_readings
 
 
+@pytest.mark.covered(at_most=1)
 @every_kind
 def test_nothing_is_kept_for_each_row(kind, monkeypatch):
     sizes, joined = [], reduce._joined
@@ -261,6 +266,7 @@ def test_a_part_that_changes_later_ends_the_fit_and_is_charged(ledger):
     assert not hasattr(model, "coef_")
 
 
+@pytest.mark.covered
 @every_kind
 @pytest.mark.parametrize("bad", ["secret", 10**400, None, [1.0]], ids=str)
 def test_a_response_that_is_no_number_any_more_raises_nothing(kind, bad):

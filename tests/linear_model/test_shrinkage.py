@@ -35,6 +35,7 @@ def descended(decay, start, n_steps, step_noise, generator, momentum=0.0):
     return iterates
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_steps", [8, 9, 40])
 @pytest.mark.parametrize("decay", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])

@@ -111,6 +111,7 @@ def test_a_hundredth_of_wild_records_does_little_harm():
     assert fitted(bad_X, bad_y, rank=1).score(X, y) > 0.85
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("n_iter", [1, 5, 30])
 def test_any_number_of_steps_fits(n_iter):
     X, y, M = measured()

@@ -72,6 +72,7 @@ def test_a_fit_without_steps_needs_a_start():
         DPTraceRegressor(n_iter=0).plan((100, 3, 2))
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_a_start_shows_which_rank_to_take(rank):

@@ -203,6 +203,7 @@ def test_cells_that_follow_their_rows_and_columns_are_not_warned_of():
         assert not any(NO_SIGNAL in message for message in messages_of(regressor(seed), X, y))
 
 
+@pytest.mark.slow
 def test_cells_of_noise_alone_are_warned_of_or_do_no_harm():
     X, y = cells_of_sums(size=0.0)
     models = [regressor(seed) for seed in range(8)]

@@ -61,6 +61,7 @@ def rows_of(seed, n_rows, share=0.5, distance=1.5):
     return X, y
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("distance", [0.0, 1.5, 4.0])
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5])
 def test_an_area_is_within_a_hundredth_at_epsilon_1_on_10000_rows(scale, distance):

@@ -94,6 +94,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("data", DEGENERATE)
 @pytest.mark.parametrize("estimator", [DPPCA, DPTruncatedSVD])
 def test_degenerate_sparse_rows_have_the_same_orthonormal_components_in_every_fit(estimator, data):

@@ -179,7 +179,7 @@ def roots(rows):
     return np.cbrt(np.asarray(rows))
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("is_piped", [False, True])
 def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
@@ -453,6 +453,7 @@ def test_density_decides_nothing(kind, job, threshold):
     assert not issparse(dense[:1].transform(frame))
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("threshold", [0.3, 1.0])
 def test_sparse_columns_stay_sparse_unless_all_parts_are_dense(threshold):
     rows = np.random.default_rng(0).uniform(1, 2, size=(80, 4))

@@ -163,7 +163,7 @@ def replayed(name, adjacency, before, data):
     return after, fitted
 
 
-@pytest.mark.covered(at_most=10)
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize(("name", "container"), CASES)
 def test_no_row_moves_a_pipeline_further_than_declared(name, container, adjacency):
@@ -319,7 +319,7 @@ def columns_with(*parts):
     return ColumnTransformer([(*part, slice(0, 4)) for part in parts], sparse_threshold=0)
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("bounds", [None, ENDS])
 @pytest.mark.parametrize("place", GAPS)

@@ -58,6 +58,7 @@ def test_a_union_of_public_steps_is_a_step(name):
     assert make_dp_pipeline(union, LAST).plan(*X.shape).n_releases > 0
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("form", [csr_array, np.asarray])
 @pytest.mark.parametrize("name", ["numbers", "within"])
 def test_a_union_behind_a_private_step_takes_all_rows(name, form):
@@ -69,6 +70,7 @@ def test_a_union_behind_a_private_step_takes_all_rows(name, form):
     assert farthest(pipeline.fit, (form(X), Y), (form(neighbor), Y)) <= 1 + 1e-12
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("name", UNIONS)
 def test_no_row_moves_a_pipeline_further_than_declared(name):
     pipeline = make_dp_pipeline(

@@ -214,6 +214,7 @@ def test_a_unit_that_is_changed_after_a_fit_changes_the_next_one():
     assert svd.fit(TABLE).privacy_spent_.releases[-1].sensitivity == pytest.approx(3 * first)
 
 
+@pytest.mark.covered(at_most=1)
 @every_estimator
 def test_equal_units_have_the_same_noise_and_others_their_own(make):
     def noise_with(unit):
@@ -256,6 +257,7 @@ def test_a_search_over_units():
     assert repr(units[0]) == "Entry(bounds=(0, 1e-06))"
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("kind", [tuple, list, np.array])
 def test_a_search_over_bounds(kind):
     choices = [kind((0, 1e-6)), kind((0, 1))]
