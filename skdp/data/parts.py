@@ -333,6 +333,8 @@ class RowBlocks(SkdpContainer):
 
     # Maps each row by itself; None keeps the rows.
     function: Callable[[Any], Any] | None = None
+    # Names of the columns that it makes, if they have any.
+    names: list[str] | None = None
 
     def __init__(
         self,
@@ -506,8 +508,8 @@ class RowBlocks(SkdpContainer):
 
     @property
     def feature_names(self) -> list[str] | None:
-        """The names of the columns of the first block; None if they have no names."""
-        return None if self.function is not None else as_feature_names(self.kind.names)
+        """The names of the columns; None if they have no names."""
+        return self.names if self.function is not None else as_feature_names(self.kind.names)
 
     @property
     @without_warnings()
@@ -769,11 +771,14 @@ class RowParts(Parts, RowBlocks):
 
 
 def mapped_blocks(
-    X: RowBlocks, function: Callable[[Any], Any], n_features: int | None = None
+    X: RowBlocks,
+    function: Callable[[Any], Any],
+    n_features: int | None = None,
+    names: list[str] | None = None,
 ) -> RowBlocks:
     """Apply a function that takes each row by itself to rows in blocks."""
     made = copy(X)
-    made.function = composed(X.function, function)
+    made.function, made.names = composed(X.function, function), names
     made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
     return made
 

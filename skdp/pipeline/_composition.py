@@ -198,18 +198,12 @@ def adjacency_of(steps: Sequence[Step]) -> str:
     return str(adjacencies[0])
 
 
-def check_blocks(steps: Sequence[tuple[str, Any]], X: RowBlocks) -> None:
-    """Refuse rows in one stream, and steps that need all rows in memory."""
+def check_blocks(X: RowBlocks) -> None:
+    """Refuse rows in one stream."""
     if not isinstance(X, RowParts):
         raise ValueError(
             "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
             "as RowBlocks.from_partitions makes them, an array, or a memory map."
-        )
-    if any(rules.is_columns(step) for _, step in steps):
-        raise ValueError(
-            "A ColumnTransformer does not take rows in parts: let the functions that load these "
-            "choose the columns; of RowBlocks.from_parquet the parameters columns and categories "
-            "do, and sparse_output=False."
         )
 
 

@@ -113,8 +113,9 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     Rows in parts (:meth:`skdp.RowBlocks.from_partitions`), with their targets, and collections of
     dask are taken, but not with `users`, and not those of one stream. Every step reads them again,
     through the steps before it, block by block: nothing as long as X is kept, unless small parts
-    come to a regression or classifier. A ColumnTransformer is not taken. What `transform` and
-    `predict` return is computed when it is read.
+    come to a regression or classifier. Columns have the names that parts have; functions of a
+    ColumnTransformer get them as an array. What `transform` and `predict` return is computed when
+    it is read.
 
     Examples
     --------

@@ -1,14 +1,16 @@
 """Kinds of rows, and public rows that stand for private ones."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import _safe_indexing
+from sklearn.utils._indexing import _get_column_indices
 
 from skdp.data.matrices import RankOneMatrices
-from skdp.data.parts import RowBlocks
+from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.workers import without_warnings
 
 # Public rows come in twos, because some functions treat a single row differently.
@@ -77,8 +79,23 @@ def columns_of(rows: Any, columns: Any) -> Any:
     """Return some columns of rows; None stands for all."""
     if columns is None:
         return rows
+    if isinstance(rows, RowBlocks):
+        two = as_named(rows)
+        places = _get_column_indices(next(stand_ins(rows)) if two is rows else two, columns)
+        names = rows.feature_names and [rows.feature_names[place] for place in places]
+        return mapped_blocks(rows, partial(columns_of, columns=places), len(places), names)
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     return _safe_indexing(rows, columns, axis=1)
+
+
+def as_named(rows: Any) -> Any:
+    """Return a public frame with the names of rows in blocks; rows that have none as they are."""
+    names = rows.feature_names if isinstance(rows, RowBlocks) else None
+    if names is None:
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(np.ones((TWICE, len(names)), rows.dtype), columns=names)
 
 
 def hold_categories(rows: Any) -> bool:

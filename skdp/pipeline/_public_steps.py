@@ -7,7 +7,7 @@ all rows, and what overflows there is made finite.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from itertools import product
 from numbers import Integral
@@ -216,10 +216,19 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
 
     Public rows are looked at here alone: later readings raise nothing that they do not have to.
     """
+    step = _by_places(step) if rules.is_columns(step) else step
     two = by_rows(name, step, next(stand_ins(rows)))
     form = issparse(two), two.shape[1]
     function = partial(_of_block, name, step, form=form, dtype=rows.dtype)
     return mapped_blocks(rows, function, two.shape[1])
+
+
+def _by_places(step: Any) -> Any:
+    """Copy a fitted ColumnTransformer, with places of columns for names, which blocks lack."""
+    one, places = copy(step), step._transformer_to_input_indices
+    one.transformers_ = [(name, part, places[name]) for name, part, _ in step.transformers_]
+    vars(one).pop("feature_names_in_", None)
+    return one
 
 
 @_in_arrays
@@ -322,7 +331,7 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
 @_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows instead of the private ones."""
-    what = f"Step {name!r}"
+    what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
     public = _public(what, step.fit, stand_ins(rows))
     # A step that refuses all public rows may be one for texts that it knows.
     fitted = _attempt(step.fit, rows) if public.rows is None else public.result
@@ -473,6 +482,7 @@ def check_rows_of_columns(
     Public parts of a ColumnTransformer see the private rows twice: here, where nothing has been
     charged, so that what they refuse costs nothing, and in `fitted_columns`.
     """
+    blocks, rows = rows, twos.as_named(rows)
     for _, _, columns in step.transformers:
         named = [columns] if isinstance(columns, str) else columns
         known = {name for name in names_of(rows) or () if isinstance(name, str)}
@@ -490,7 +500,12 @@ def check_rows_of_columns(
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
     if settings.rows is None and settings.error:
         raise ValueError(settings.error)
-    if are_private and (flaw := _flaw(name, in_public(step), rows, allow_nan)):
+    if are_private and isinstance(blocks, RowBlocks):
+        # Public parts are checked by the step behind them, which reads before anything is spent.
+        if rules.private_parts(step):
+            public = [(name, fitted_to_nothing(name, in_public(step), blocks))]
+            transformed(public, blocks).check(allow_nan=allow_nan)
+    elif are_private and (flaw := _flaw(name, in_public(step), rows, allow_nan)):
         flaws = "\n".join(_flaws_of_parts(name, step, rows, allow_nan))
         raise ValueError(flaws or flaw + _hint_of_objects(rows))
 

@@ -30,7 +30,7 @@ from skdp.linear_model.logistic.fit import LABELS_BECOME_PUBLIC
 from skdp.pipeline import _composition as composition
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._composition import rows_of_step
-from skdp.pipeline._public_rows import stand_ins
+from skdp.pipeline._public_rows import as_named, stand_ins
 from skdp.pipeline._public_steps import (
     check_rows_of_columns,
     fitted_columns,
@@ -117,7 +117,7 @@ def prepare(
     has the owner of each row.
     """
     if isinstance(X, RowBlocks):
-        composition.check_blocks(estimator.steps, X)
+        composition.check_blocks(X)
     is_planned = n_planned is not None
     targets = X.y if isinstance(X, RowParts) and not is_planned else y
     given, lack_classes = composition.with_classes(estimator, targets)
@@ -272,7 +272,9 @@ def places_of(
             behind = _like_behind(place.step, step, n_rows, like, released)
             like = _in_same_layout(behind, like)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
-            like = _first_result(step.name, in_public(step.estimator), [*stand_ins(like)])
+            branches = [*stand_ins(as_named(like))]
+            made = _first_result(step.name, in_public(step.estimator), branches)
+            like = _in_same_layout(made, like)
             n_rows, is_checked = run.n_units or _shape_of(run.X)[0], True
         else:
             like = _public_result(step.name, rules.copied(step.estimator), like)
@@ -476,10 +478,12 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
     if step.columns is not None:
         return X
     rows = of_people(partial(transformed, [(step.name, fitted)]), run.people, X)
+    is_columns = rules.is_columns(step.estimator)
     if isinstance(rows, RowBlocks):
-        return composition.as_checked(rows, run.steps) if step.is_private else rows
+        is_private = step.is_private or (is_columns and rules.private_parts(step.estimator))
+        return composition.as_checked(rows, run.steps) if is_private else rows
     # Their public parts have made all rows finite before, of which some may not have been.
-    if not rules.is_columns(step.estimator):
+    if not is_columns:
         return rows
     takes_nan = not issparse(rows) and _leaves_nan(run.steps, number)
     return np.where(np.isnan(rows), rows, finite(rows)) if takes_nan else finite(rows)

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from in_parts import in_parts
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
@@ -433,9 +432,3 @@ def test_texts_as_responses_are_refused_by_the_name_of_their_column(tmp_path, ro
     for model in (DPLinearRegression(), make_dp_pipeline(DPStandardScaler(), DPLinearRegression())):
         with pytest.raises(ValueError, match=r"part 0, column 'town': y holds texts.*to_numeric"):
             model.fit(rows)
-
-
-def test_a_column_transformer_is_refused_by_what_takes_its_place(files):
-    columns = ColumnTransformer([("scale", DPStandardScaler(), ["a"])])
-    with pytest.raises(ValueError, match="parameters columns and categories do, and sparse_output"):
-        make_dp_pipeline(columns, DPPCA(1)).fit(RowBlocks.from_parquet(files))

@@ -9,7 +9,6 @@ import pytest
 from in_parts import in_parts, stacked
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
@@ -181,7 +180,6 @@ def spoiled(value):
         ((FunctionTransformer(lambda rows: 1 / 0), PCA), in_parts(X), "division"),
         ((FunctionTransformer(lambda rows: rows.astype(str)), PCA), in_parts(X), "real numbers"),
         ((FunctionTransformer(np.ravel), PCA), in_parts(X), "a row for each"),
-        ((ColumnTransformer([("a", SCALER, [0])], sparse_threshold=0), PCA), in_parts(X), "load"),
         ((SCALER, PCA), skdp.RowBlocks(lambda: [X], X.shape), "one stream"),
         ((SCALER, skdp.DPPCA(9)), in_parts(X), "n_components=9"),
         ((skdp.DPPCA(2, privacy_unit=Entry((0, 1))),), in_parts(X), "entry"),
