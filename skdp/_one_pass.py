@@ -1,6 +1,9 @@
 """One pass over rows that come in several calls: their sums stay secret until one release."""
 
+import os
+import pickle
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +16,11 @@ from skdp.data.reduce import Kernel, Trees, joined_trees, rounding_of_depth, wit
 from skdp.data.rows import Agreed, Rows
 from skdp.data.sources import as_source
 from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.privacy.noise import digest_of
+
+# Raised with every change of what a file holds: no other version may go on with it.
+_FORMAT = 1  # not tuned
 
 
 @dataclass(eq=False)
@@ -131,8 +138,7 @@ class OnePassMixin(PrivateEstimator):
         """
         if hasattr(self, "privacy_spent_"):
             return self
-        if (found := self._open_sums) is None:
-            raise ValueError(f"This {type(self).__name__} has no rows: call partial_fit first.")
+        found = self._rows_so_far()
         self._check_unchanged(found)
         with warnings_together(type(self).__name__):
             with restored_on_error(self, lambda: None, hides_groups=True):
@@ -152,6 +158,73 @@ class OnePassMixin(PrivateEstimator):
                 warnings = self._keep(*released)
             warn_of_privacy(*warnings)
         return self
+
+    def checkpoint(self, path: str | os.PathLike[str], key: bytes) -> None:
+        """Write the sums to a new encrypted file, for `resume`, and forget them here.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write. There must be no file yet, and only its user may read it.
+        key : bytes of length 32
+            Secret by which the file is encrypted, such as ``secrets.token_bytes(32)``. Keep it in
+            another place than the file: together they are as secret as the rows.
+
+        Raises
+        ------
+        ValueError
+            If the key is not of this kind, or there are no rows. Nothing has been written then.
+        OSError
+            If the file exists or cannot be written.
+        """
+        place, key = Path(path).absolute(), checked_key(key)
+        data = pickle.dumps((self._rows_so_far(), self._without_rows()), pickle.HIGHEST_PROTOCOL)
+        write_once(place, self._kind_of_file(), key, data, lambda: delattr(self, "_open_sums"))
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
+        """Go on with the rows of a file that `checkpoint` has written; of one file this works once.
+
+        The file is unpickled, which runs what whoever has the key wrote into it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. Delete it afterwards, and all copies of it.
+        key : bytes of length 32
+            The key that `checkpoint` was given.
+
+        Returns
+        -------
+        Self
+            The estimator, with all parameters but a seed and a ledger: set these again, by
+            `set_params`, before `partial_fit` or `finalize`, which refuse to go on without.
+
+        Raises
+        ------
+        ValueError
+            If the file has been resumed before or was not written to its end, it is damaged or none
+            of this class and version, or the key is another one.
+        """
+        place, key = Path(path).absolute(), checked_key(key)
+        found, attributes = take_once(place, cls._kind_of_file(), key, pickle.loads)
+        made = cls.__new__(cls)
+        made.__setstate__(attributes)
+        made._open_sums = found
+        return made
+
+    @classmethod
+    def _kind_of_file(cls) -> str:
+        return f"{cls.__name__}, version {_FORMAT}"
+
+    def _rows_so_far(self) -> OpenSums:
+        if self._open_sums is None:
+            raise ValueError(f"This {type(self).__name__} has no rows: call partial_fit first.")
+        return self._open_sums
+
+    def _without_rows(self) -> dict[str, Any]:
+        state = checks.without_secrets(super().__getstate__())
+        return {name: value for name, value in state.items() if name != "_open_sums"}
 
     def _keep(self, *solved: Any) -> list[str]:
         self.__dict__.pop("_open_sums", None)
@@ -174,8 +247,8 @@ class OnePassMixin(PrivateEstimator):
         if self._open_sums is not None:
             raise TypeError(
                 f"A {type(self).__name__} between partial_fit and finalize is neither copied nor "
-                "pickled: it has exact sums of private rows. Call finalize first, or take "
-                "sklearn.base.clone(...), which has none."
+                "pickled: it has exact sums of private rows. Call finalize first, or checkpoint, "
+                "which writes an encrypted file; sklearn.base.clone(...) has no rows."
             )
         return super().__getstate__()
 

@@ -119,6 +119,54 @@ def test_exact_sums_are_neither_pickled_nor_copied(model):
     assert "_open_sums" not in vars(pickle.loads(pickle.dumps(one)))
 
 
+@EACH
+@pytest.mark.parametrize("seed", [None, SECRET])
+def test_a_file_of_the_sums_is_resumed_once(model, seed, tmp_path):
+    key, path = b"k" * 32, tmp_path / "rows.skdp"
+    limit = {"dataset": "rows", "epsilon": 9.0, "delta": 1e-5, "adjacency": model.adjacency}
+    ledger = skdp.PrivacyLedger.create(tmp_path / "people.skdp", **limit)
+    more = {"random_state": seed, "ledger": ledger}
+    one = opened(model, calls()[:2], **more)
+    one.checkpoint(path, key)
+    with pytest.raises(ValueError, match="call partial_fit first"):
+        one.finalize()
+    with pytest.raises(ValueError, match="cannot be resumed"):
+        type(model).resume(path, b"l" * 32)
+    again = type(model).resume(path, key)
+    with pytest.raises(ValueError, match="resumed before"):
+        type(model).resume(path, key)
+    if seed is not None:
+        with pytest.raises(ValueError, match="has changed since"):
+            again.partial_fit(X)
+    again.set_params(random_state=seed)
+    for rows in calls()[2:]:
+        again.partial_fit(rows)
+    with pytest.raises(skdp.LedgerError):
+        again.finalize()
+    again.set_params(ledger=ledger).finalize()
+    assert len(ledger.entries()) == 1
+    whole = opened(model, random_state=seed).finalize()
+    assert again.privacy_spent_.releases == whole.privacy_spent_.releases
+    if seed is not None:
+        assert_same(again, whole)
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="32 secret bytes"):
+        opened(SVD).checkpoint(tmp_path / "a", b"short")
+    with pytest.raises(ValueError, match="no rows"):
+        clone(SVD).checkpoint(tmp_path / "a", b"k" * 32)
+    one = opened(SVD)
+    (tmp_path / "a").touch()
+    with pytest.raises(OSError, match="a"):
+        one.checkpoint(tmp_path / "a", b"k" * 32)
+    # It goes on.
+    one.finalize()
+    opened(SVD).checkpoint(tmp_path / "b", b"k" * 32)
+    with pytest.raises(ValueError, match="holds a DPTruncatedSVD"):
+        skdp.DPCovariance.resume(tmp_path / "b", b"k" * 32)
+
+
 @FEW
 def test_a_refused_call_adds_nothing(model):
     one = opened(model, epsilon=math.inf)

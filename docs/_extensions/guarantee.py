@@ -12,7 +12,7 @@ _NOTHING = "Nothing is returned, and nothing released."
 GUARANTEE = {
     "aggregate": "**Covered**: a function of reports.",
     "checkpoint": "Nothing is returned, and nothing released. The file and its key together are as "
-    "secret as the updates.",
+    "secret as the updates or rows.",
     "components": _RELEASED,
     "close_epoch": _NOTHING,
     "decision_function": _ROWS,
@@ -47,7 +47,7 @@ GUARANTEE = {
     "regression": _RELEASED,
     "release": _RELEASED,
     "report": "**Covered**: one release.",
-    "resume": "The stream itself; nothing is released.",
+    "resume": "The stream or the estimator itself; nothing is released.",
     "sample": _RELEASED,
     "score": _ROWS,
     "score_samples": _ROWS,

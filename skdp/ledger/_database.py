@@ -201,6 +201,22 @@ _PART_SIZE = 1 << 26  # not tuned
 _NONCE_SIZE = 12  # not tuned
 
 
+# Of AES-256.
+_KEY_SIZE = 32  # not tuned
+
+
+def checked_key(key: Any) -> bytes:
+    """Return the key of a checkpoint; refuse anything else, without showing it."""
+    # Not isinstance: an instance of a subclass may be shorter than its length.
+    if type(key) is not bytes or len(key) != _KEY_SIZE:
+        size = f" of length {len(key)}" if isinstance(key, bytes) else ""
+        raise ValueError(
+            f"key must be {_KEY_SIZE} secret bytes, such as key=secrets.token_bytes({_KEY_SIZE}), "
+            f"got {type(key).__name__}{size}."
+        )
+    return key
+
+
 def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[[], None]) -> None:
     """Write encrypted data to a new file for `take_once`; call `let_go` before they can be taken.
 

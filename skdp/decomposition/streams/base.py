@@ -30,7 +30,7 @@ from skdp.data.containers import checked_container, checked_shape, hide_error_te
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams import sketches
 from skdp.exceptions import counted, shown, warn_of_privacy
-from skdp.ledger._database import take_once, write_once
+from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
@@ -225,7 +225,6 @@ def _checked_updates(
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Raised with every change of what a stream keeps: no other version may go on with it.
 _FORMAT = 5  # not tuned
-_KEY_SIZE = 32  # not tuned
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned
 
@@ -366,7 +365,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         >>> stream = DPStreamingFactorizer.resume(path, key)  # in any process, once
         >>> stream.update(3, 7, -0.5)
         """
-        place, key = Path(path).absolute(), _checked_key(key)
+        place, key = Path(path).absolute(), checked_key(key)
         with self._lock, ExclusiveWrite(self, only_reads=True) as state:
             # The state itself refuses to be pickled.
             data = pickle.dumps((self._attributes(), vars(state)), pickle.HIGHEST_PROTOCOL)
@@ -424,7 +423,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             ...
         ValueError: path=... cannot be resumed: it was resumed before, which happens once.
         """
-        place, key = Path(path).absolute(), _checked_key(key)
+        place, key = Path(path).absolute(), checked_key(key)
         # Not later: a fork in between, by a signal handler, would have a stream of its own.
         process = _current_process()
         attributes, sums = take_once(place, cls._kind(), key, pickle.loads)
@@ -598,15 +597,3 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 "public number."
             )
         return warnings
-
-
-def _checked_key(key: Any) -> bytes:
-    """Return the key of a checkpoint; refuse anything else, without showing it."""
-    # Not isinstance: an instance of a subclass may be shorter than its length.
-    if type(key) is not bytes or len(key) != _KEY_SIZE:
-        size = f" of length {len(key)}" if isinstance(key, bytes) else ""
-        raise ValueError(
-            f"key must be {_KEY_SIZE} secret bytes, such as key=secrets.token_bytes({_KEY_SIZE}), "
-            f"got {type(key).__name__}{size}."
-        )
-    return key
