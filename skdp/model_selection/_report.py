@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -306,7 +307,11 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if complaint else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=complaint or (CALLS if calls else ""))
-    note = _LEARNED if _is_fitted(estimator) else _LEARNS
+    note = _LEARNS
+    with suppress(NotFittedError):
+        if hasattr(estimator, "fit"):
+            check_is_fitted(estimator)
+            note = _LEARNED
     if rules.calls_objects(estimator):
         note = _OBJECTS
     elif rules.private_steps(estimator):
@@ -365,14 +370,6 @@ def _check_met_once(estimator: int, path: str, met: _Met) -> None:
             "of the two places, and fit again."
         )
     met.paths[estimator] = path
-
-
-def _steps_given(estimator: Any, met: _Met) -> Iterator[PrivacyStep]:
-    """Walk through private steps that were fitted before, and stand beside their clones."""
-    given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
-    for name, step in given.items():
-        if _own_record(step) is not None and id(step) not in met.paths:
-            yield from fitted_steps(step, f"{name}, as given", met)
 
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
@@ -475,16 +472,6 @@ def _not_fitted(estimator: Any) -> NotFittedError:
 
 def _joined(path: str, name: str) -> str:
     return f"{path}__{name}" if path else name
-
-
-def _is_fitted(estimator: Any) -> bool:
-    if not hasattr(estimator, "fit"):
-        return False
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return False
-    return True
 
 
 # ------------------------------
@@ -684,8 +671,13 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        given = [*_steps_given(estimator, met)]
-        steps += given
+        # Private steps that were fitted before, and stand beside their clones.
+        given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
+        beside = list[PrivacyStep]()
+        for name, one in given.items():
+            if _own_record(one) is not None and id(one) not in met.paths:
+                beside += fitted_steps(one, f"{name}, as given", met)
+        steps += beside
         for error in met.errors:
             raise error
         # An estimator that forwards the record of another one is fitted, though it has none itself.
