@@ -638,8 +638,15 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             Bound on its rounding error.
         """
         size = basis.shape[1]
-        moment = self.map_sum(partial(_projected_moment, basis=basis), (size + 1) ** 2)
-        return moment, self._rounding(2, size)
+
+        def _kernel(_: slice, block: Block) -> np.ndarray:
+            projections, moment = block.matmul(basis), np.zeros((size + 1, size + 1))
+            projections = block.half_added(projections)
+            moment[:size, :size] = projections.T @ projections
+            moment[size, size] = block.squared_norm() - np.trace(moment)
+            return moment
+
+        return self.map_sum(_kernel, (size + 1) ** 2), self._rounding(2, size)
 
     @property
     def depth(self) -> int:
@@ -700,15 +707,6 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     norms = row_norms(matmul(basis))
     norms[block.is_null] = np.nan
     return norms
-
-
-def _projected_moment(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
-    projections, size = block.matmul(basis), basis.shape[1]
-    moment = np.zeros((size + 1, size + 1))
-    projections = block.half_added(projections)
-    moment[:size, :size] = projections.T @ projections
-    moment[size, size] = block.squared_norm() - np.trace(moment)
-    return moment
 
 
 # ------------------------------

@@ -282,22 +282,23 @@ def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
 
 def digest_kernel(source: Source | Targets) -> reduce.Kernel:
     """Make the kernel that hashes blocks, cut wherever a dense or a sparse block would end."""
-    ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
-    return partial(_digests, ends=np.unique(np.concatenate(ends)))
+    starts = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
+    ends = np.unique(np.concatenate(starts))
+
+    def _digests(rows: slice, block: Any) -> reduce.PerRow:
+        raw = getattr(block, "raw", block)
+        inner = ends[(ends > rows.start) & (ends < rows.stop)]
+        cuts = pairwise([rows.start, *inner, rows.stop])
+        parts = [_canonical_parts(raw[a - rows.start : b - rows.start]) for a, b in cuts]
+        hashes = b"".join(map(_hashed, chain.from_iterable(parts)))
+        return reduce.PerRow(np.frombuffer(hashes, np.uint8))
+
+    return _digests
 
 
 def joined_digest(source: Source | Targets, digests: np.ndarray) -> bytes:
     """Hash the digests of all parts, and the shape."""
     return _hashed(b"%d %d" % source.shape + digests.tobytes())
-
-
-def _digests(rows: slice, block: Any, ends: np.ndarray) -> reduce.PerRow:
-    raw = getattr(block, "raw", block)
-    inner = ends[(ends > rows.start) & (ends < rows.stop)]
-    cuts = pairwise([rows.start, *inner, rows.stop])
-    parts = [_canonical_parts(raw[a - rows.start : b - rows.start]) for a, b in cuts]
-    hashes = b"".join(map(_hashed, chain.from_iterable(parts)))
-    return reduce.PerRow(np.frombuffer(hashes, np.uint8))
 
 
 def _hashed(values: Any) -> bytes:

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import issparse
 
 from skdp.data.matrices import SHORT_ROW, entries_of
-from skdp.data.reduce import Counts, Kernel, on_block
+from skdp.data.reduce import Counts, Kernel
 from skdp.data.rows import Block
 from skdp.exceptions import shortened, shown
 from skdp.linalg.matrices import DenseMatrices
@@ -175,7 +174,26 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
     A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse
     block does not store count like any others. Both hold for `summing`, too.
     """
-    return on_block(partial(_counts, place=place, n_bins=n_bins, chosen=chosen))
+
+    def _counts(_: slice, block: Block | DenseMatrices) -> Counts:
+        values, columns, n_zeros, mass = _entries(block, chosen)
+        places = place(values, columns)
+        is_counted = None
+        # Two minima take less time than masks that leave nothing out.
+        if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
+            is_counted = (places >= 0) & ~np.isnan(values)
+        places += n_bins * columns
+        weights = None if mass is None else np.broadcast_to(mass, values.shape)
+        if is_counted is not None:
+            places, weights = places[is_counted], None if weights is None else weights[is_counted]
+        counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
+        if n_zeros.any():
+            of_zeros = place(np.zeros(len(every)), every)
+            is_counted = of_zeros >= 0
+            counts.total()[every[is_counted], of_zeros[is_counted]] += n_zeros[is_counted]
+        return counts
+
+    return _counts
 
 
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
@@ -183,47 +201,25 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
 
     With a `presence` there is a third row, to which each number that is not missing adds it.
     """
-    return on_block(partial(_sums, intervals=intervals, presence=presence))
 
+    def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
+        values, columns, n_zeros, mass = _entries(block)
+        every = np.arange(len(n_zeros))
+        sums = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
+        if values.ndim == 1:  # stored entries of sparse rows
+            terms = _terms(values, columns, intervals, presence, mass)
+            return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
+        # Part by part, in cache: larger arrays would come from the system, which has to clear them.
+        # For few columns a part is copied, so that numpy loops along its rows.
+        for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
+            part = values[:, first : first + step]
+            part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
+            of_part = None if mass is None else mass[first : first + step]
+            terms = _terms(part, columns, intervals, presence, of_part)
+            sums += np.stack([term.sum(axis=1) for term in terms])
+        return sums
 
-def _counts(
-    block: Block | DenseMatrices, place: Place, n_bins: int, chosen: np.ndarray | None
-) -> Counts:
-    values, columns, n_zeros, mass = _entries(block, chosen)
-    places = place(values, columns)
-    is_counted = None
-    # Two minima take less time than masks that leave nothing out.
-    if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
-        is_counted = (places >= 0) & ~np.isnan(values)
-    places += n_bins * columns
-    weights = None if mass is None else np.broadcast_to(mass, values.shape)
-    if is_counted is not None:
-        places, weights = places[is_counted], None if weights is None else weights[is_counted]
-    counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
-    if n_zeros.any():
-        of_zeros = place(np.zeros(len(every)), every)
-        is_counted = of_zeros >= 0
-        counts.total()[every[is_counted], of_zeros[is_counted]] += n_zeros[is_counted]
-    return counts
-
-
-def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
-    """Sum the terms of a block, a row of sums for each kind of term."""
-    values, columns, n_zeros, mass = _entries(block)
-    every = np.arange(len(n_zeros))
-    sums = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
-    if values.ndim == 1:  # stored entries of sparse rows
-        terms = _terms(values, columns, intervals, presence, mass)
-        return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
-    # Part by part, in cache: larger arrays would come from the system, which has to clear them. For
-    # few columns a part is copied, so that numpy loops along its rows.
-    for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
-        part = values[:, first : first + step]
-        part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
-        of_part = None if mass is None else mass[first : first + step]
-        terms = _terms(part, columns, intervals, presence, of_part)
-        sums += np.stack([term.sum(axis=1) for term in terms])
-    return sums
+    return _sums
 
 
 def _terms(
