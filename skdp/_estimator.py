@@ -101,7 +101,7 @@ class Progress:
         """Yield the sums of the groups of a pass; the pass is a task, and each group a subtask."""
         # Named after the releases that may come next.
         nodes = self.budget._nodes or () if self.budget else ()
-        names = dict.fromkeys(one.name.partition(", count")[0] for one, _ in nodes)
+        names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
         name = " or ".join(names) or ("closing" if self.budget else "opening")
         n_shown = 1 if self.hides_groups else n_groups
         task, group = self.begin(self.subtask(name, n_shown)), None

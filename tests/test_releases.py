@@ -16,7 +16,7 @@ from skdp.privacy.budget import SKIPPED
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 # Lower case words, the number of several alike, and which step of a search it is.
-NAME = re.compile(r"(component \d+: )?[a-z]+( [a-z]+)*(, refinement)?( \d+)?(, count \d+)?")
+NAME = re.compile(r"(component \d+: )?[a-z]+( [a-z]+)*(, refinement)?( \d+)?(, counts \d+)?")
 
 
 def planned(family):
@@ -58,7 +58,7 @@ def test_every_release_has_a_plain_name_and_a_sensitivity():
 @pytest.mark.parametrize(
     ("release", "faults"),
     [
-        (Release("row norm, count 1", "gaussian", 0.5, 1.0), []),
+        (Release("row norm, counts 1", "gaussian", 0.5, 1.0), []),
         (Release("core", "gaussian", 0.5, follows="bases", sensitivity_of=float), []),
         (Release("row_norm", "gaussian", 0.5, 1.0), ["name"]),
         (Release("Core", "gaussian", 0.5, 1.0), ["name"]),

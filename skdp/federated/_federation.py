@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.base import clone
 from sklearn.utils import check_scalar
@@ -287,7 +288,7 @@ def agree(
     for release in {line for branch in fit.plan.branches for line in branch}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(fit.plan.cost, release)
-    versions = sys.modules["skdp"].__version__, np.__version__
+    versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
     of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
     numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, fit.depth
     facts = *of_rows, unit, aggregator, *numbers_of_fit, *shares.sizes

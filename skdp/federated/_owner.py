@@ -374,7 +374,7 @@ class Owner:
             raise FederationError(
                 f"A message is about another agreement than that of this owner: {other[:16]}, not "
                 f"{mine[:16]}. All parties make the same Federation, with the same versions of "
-                "skdp and numpy; print it to compare."
+                "skdp, numpy and scipy; print it to compare."
             )
         question = masks.digest(message).hex()
         is_new = question not in self._state.answers

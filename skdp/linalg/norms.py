@@ -1,8 +1,10 @@
-"""Row norms that neither overflow nor underflow, views of sparse arrays, and histograms."""
+"""Norms of rows, views of sparse arrays, histograms, and searches over a grid by noisy counts."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
@@ -210,3 +212,112 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
     """Return the first edge with a fraction `q` of noisy counts below; negative ones count as 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
+
+
+# ------------------------------
+# Searches over a grid by noisy counts: where to count next, and what the counts say.
+
+# So many halvings of the candidates are released together: with more, too little of the share goes
+# to counts near the wanted one.
+_MOST_LEVELS = 3  # benchmarks/search/halvings.md
+# Counts that are fitted together have about this part of the noise of one.
+_OF_NOISE = 0.5  # benchmarks/search/halvings.md
+# Points are left out of the result while they are so much less likely than others.
+_RULED_OUT = 0.01  # not tuned
+_ROUNDING = 1e-6  # not tuned
+# Weight of the public number of all units, against that of noisy counts.
+_WEIGHT_OF_ALL = 30.0  # not tuned
+# Noisy counts beyond so many times all units say no more.
+_FAR = 1e3  # not tuned
+# A fit of so few numbers ends long before.
+_MOST_ITERATIONS = 10_000  # not tuned
+
+
+def n_halvings(n_points: int) -> int:
+    """Return how many times candidates are halved until one of `n_points` is left."""
+    return math.ceil(math.log2(n_points))
+
+
+def steps_of(n_points: int) -> tuple[int, int]:
+    """Return how many steps a search takes, and how many halvings each."""
+    halvings = n_halvings(n_points)
+    n_steps = math.ceil(halvings / _MOST_LEVELS)
+    return n_steps, max(math.ceil(halvings / max(n_steps, 1)), 1)
+
+
+def tree_of_differences(n_levels: int) -> np.ndarray:
+    """Return the map from counts up to points, the last of which is all, to what is released.
+
+    The points are the ends of 2 ** `n_levels` bins. The map subtracts, from the count up to the
+    middle of an interval, the mean of those up to its ends; the whole interval is halved first,
+    then either half, and so on. Its entries are 0, 1 and -1/2: products with integers are exact.
+    """
+    n_bins = 2**n_levels
+    found = np.eye(n_bins + 1)
+    for level in range(n_levels):
+        half = n_bins >> (level + 1)
+        middles = np.arange(half, n_bins, 2 * half)
+        found[middles, middles - half] = found[middles, middles + half] = -0.5
+    return found[1:-1, 1:]
+
+
+class GridSearch:
+    """A search for the first point of a grid up to which there are `target` of `n_units` units."""
+
+    def __init__(self, n_points: int, n_units: int, target: float, *, is_exact: bool) -> None:
+        self._n_units, self._target, self._odds = n_units, target, np.ones(n_points)
+        tree = tree_of_differences(steps_of(n_points)[1])
+        # Without noise the counts themselves are released.
+        self._is_exact, self._tree = is_exact, np.eye(*tree.shape) if is_exact else tree
+        self._places = np.zeros((0, len(tree)), dtype=np.intp)  # of the points of all steps
+        self._noisy = np.zeros((0, len(tree)))
+        #: Places of the points that were counted, and the counts that fit best.
+        self.counted = np.zeros(0, dtype=np.intp), np.zeros(0)
+
+    def next_places(self) -> np.ndarray:
+        """Return the places to count up to: they divide the candidates into equally likely bins."""
+        bins = len(self._tree) + 1
+        # Nothing follows from the count up to the last point: it is the result if no other is.
+        places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
+        self._places = np.vstack([self._places, places])
+        return places
+
+    def differences(self, up_to: np.ndarray) -> np.ndarray:
+        """Return what is released of counts up to the next places, or of one part of them."""
+        return self._tree[:, :-1] @ up_to
+
+    def learn(self, noisy: np.ndarray, noise_std: float) -> None:
+        """Fit counts that never fall to all that was released, and see which points they allow."""
+        self._noisy = np.vstack([self._noisy, noisy])
+        points, first = np.unique(self._places, return_index=True)
+        if self._is_exact:
+            counts = np.maximum.accumulate(self._noisy.ravel()[first])
+            at_least = (counts >= self._target).astype(float)
+        else:
+            counts = self._fitted(points)
+            at_least = ndtr((counts - self._target) / (_OF_NOISE * noise_std))
+        self.counted = points, counts
+        likely = np.append(at_least, 1.0) * np.append(1.0, 1 - at_least)
+        self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
+
+    def _fitted(self, points: np.ndarray) -> np.ndarray:
+        """Fit the numbers of units in the bins between points, and beyond the last, to all sums."""
+        last = len(self._odds)
+        # In parts of all units.
+        places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
+        sums = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
+        found = np.clip(self._noisy / self._n_units, -_FAR, _FAR) + self._tree[:, -1]
+        lines = np.vstack([sums.reshape(found.size, -1), np.full(len(points) + 1, _WEIGHT_OF_ALL)])
+        in_bins, _ = nnls(lines, np.append(found, _WEIGHT_OF_ALL), maxiter=_MOST_ITERATIONS)
+        return np.cumsum(in_bins[:-1]) * self._n_units
+
+    def place(self) -> int:
+        """Return the place of the result: half of the odds lie up to it."""
+        is_candidate = self._odds > _RULED_OUT * self._odds.max()
+        return int(_quantiles(np.where(is_candidate, self._odds, 0.0), 0.5))
+
+
+def _quantiles(odds: np.ndarray, fractions: np.ndarray | float) -> np.ndarray:
+    """Return the first places up to which lie these fractions of the odds."""
+    total = np.cumsum(odds)
+    return np.searchsorted(total, total[-1] * (1 - _ROUNDING) * fractions)

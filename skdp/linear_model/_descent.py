@@ -10,10 +10,10 @@ import numpy as np
 from skdp.data.parts import Targets
 from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
-from skdp.linalg.norms import GridCounts, bin_counts
+from skdp.linalg.norms import GridCounts, bin_counts, n_halvings
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum
-from skdp.privacy.releases import Search, search_steps
+from skdp.privacy.releases import Search
 
 #: What to do about data in units so extreme that they exceed the range of searches.
 OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
@@ -137,14 +137,14 @@ _STEP = 0.015  # not tuned
 # Grid around a point, in units of the distance to the next one; 0 leaves the point as it is.
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
-_STEPS_AROUND = search_steps(len(_AROUND))  # not tuned
+_STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
 # So many tell centers apart that differ by one part in a hundred million.
 _MOST_REFINEMENTS = 3  # not studied
 
 
 def n_counts(n_points: int, n_refinements: int) -> int:
     """Return how many noisy counts a median and its refinements take, for such a grid."""
-    return search_steps(n_points) + n_refinements * _STEPS_AROUND
+    return n_halvings(n_points) + n_refinements * _STEPS_AROUND
 
 
 def plan_median(
@@ -153,7 +153,7 @@ def plan_median(
     """Plan a search and its refinements; each count gets the same share."""
     # No warning at the ends of other grids: they are public bounds, or close to the last result.
     remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
-    share, finer = share_of_count * search_steps(len(grid)), share_of_count * _STEPS_AROUND
+    share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _STEPS_AROUND
     searches = [cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)]
     for number in range(1, 1 + n_refinements):
         name = f"{RESPONSE_CENTER}, refinement {number}"
@@ -163,7 +163,7 @@ def plan_median(
 
 def affordable_refinements(n_points: int, largest: float) -> int:
     """Compute how many refinements `largest` counts allow; the first is always worth its noise."""
-    spare = largest - search_steps(n_points)
+    spare = largest - n_halvings(n_points)
     return int(np.clip(spare / _STEPS_AROUND, 1, _MOST_REFINEMENTS))
 
 

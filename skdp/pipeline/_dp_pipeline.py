@@ -455,9 +455,9 @@ def make_dp_pipeline(
       release                                           share  sensitivity    noise std
       dpstandardscaler: rough column moments           0.0300    0.0005477     0.007054
       dpstandardscaler: column moments                 0.1200    0.0005477     0.003527
-      dppca: mean norm, 10 times                       0.0090            1        74.36
+      dppca: mean norm, 4 times                        0.0090        1.414        66.51
       dppca: mean                                      0.0450  follows mean norm
-      dppca: row norm, 10 times                        0.0090            1        74.36
+      dppca: row norm, 4 times                         0.0090        1.414        66.51
       dppca: second moment                             0.2370  follows row norm
       dplogisticregression                             0.5500  follows dppca.n_components
       or, as released values say:

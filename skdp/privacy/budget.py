@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr
 
 from skdp.exceptions import BudgetError
-from skdp.linalg.norms import EXACT, GridCounts, bin_counts
+from skdp.linalg.norms import EXACT, GridCounts, GridSearch, bin_counts
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy import sensitivity
 from skdp.privacy.noise import (
@@ -160,19 +159,6 @@ def _check_release(release: Any, mechanism: str | None = None) -> None:
         )
 
 
-# No count of a search moves the odds by more.
-_LEAST_ODDS = 1e-9  # not tuned
-# Points are left out while their odds are so much smaller than those of others.
-_RULED_OUT = 0.01  # not tuned
-_ROUNDING = 1e-6  # not tuned
-
-
-def _median_of(odds: np.ndarray) -> int:
-    """Return the first place up to which lies half of the odds."""
-    total = np.cumsum(np.where(odds > _RULED_OUT * odds.max(), odds, 0.0))
-    return int(np.searchsorted(total, total[-1] * (1 - _ROUNDING) / 2))
-
-
 class PrivacyBudget:  # numpydoc ignore=PR02
     """The privacy of one fit: adds noise to releases, records them, and refuses to overspend.
 
@@ -301,7 +287,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self._releases: list[Release] = []
         #: Warnings that follow from searches.
         self.warnings: list[str] = []
-        #: Noisy counts of each search by point; if a point is counted again, the first count.
+        #: Counts of each search by point, fitted to all that it has released.
         self.search_counts: dict[str, dict[float, float]] = {}
 
     @property
@@ -401,10 +387,10 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     ) -> float:
         """Release the first point of a public grid that a fraction `q` of the values do not exceed.
 
-        Each step releases one noisy count, up to the point that the counts before leave as likely
-        above the wanted one as below it (M. V. Burnashev and K. Sh. Zigangirov, 1974). So a count
-        whose noise is nearly as large as all values misleads the search only for a while, and
-        without noise it is a binary search.
+        Each step releases the counts up to a few points at once, which divide the points into bins
+        that are equally likely by what was released before. Counts that never fall are fitted to
+        all that was released. So a count whose noise is nearly as large as all values misleads the
+        search only for a while, and without noise it is a binary search.
 
         Parameters
         ----------
@@ -435,29 +421,18 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if self._nodes is None:
             # A search is paid for as a whole: none of its counts is released unless all can be.
             self._check_share(search.name, search.share)
-        target, odds = float(q) * values.n_units, np.ones(len(values.grid))
-        counts = dict[int, float]()
+        n_points, target = len(values.grid), float(q) * values.n_units
+        found = GridSearch(n_points, values.n_units, target, is_exact=not self.is_private)
         for line in search.lines():
-            middle = _median_of(odds)
-            noisy, noise_std = self.release(line, values.up_to_points[middle])
-            counts.setdefault(middle, float(noisy))
-            excess = float(noisy) - target
-            up_to = ndtr(excess / noise_std) if noise_std else float(excess >= 0)
-            up_to = np.clip(up_to, _LEAST_ODDS, 1 - _LEAST_ODDS)
-            odds[: middle + 1] *= up_to
-            odds[middle + 1 :] *= 1 - up_to
-        self.search_counts[search.name] = {values.grid[at]: n for at, n in counts.items()}
-        place = _median_of(odds)
-        below = max((at for at in counts if at < place), default=place)
-        above = min((at for at in counts if at >= place), default=place)
-        if above - below > 1:
-            # Counts have ended before they met: nothing is known of the points between.
-            place = min(below, above, key=lambda at: abs(counts.get(at, math.inf) - target))
-        found = float(values.grid[place])
+            up_to = values.up_to_points[found.next_places()]
+            found.learn(*self.release(line, found.differences(up_to)))
+        places, counts = found.counted
+        self.search_counts[search.name] = dict(zip(values.grid[places], counts, strict=True))
+        point = float(values.grid[found.place()])
         if search.remedy is not None:
-            ends = warnings_for_ends(search.name, np.array([found]), values.grid, search.remedy)
+            ends = warnings_for_ends(search.name, np.array([point]), values.grid, search.remedy)
             self.warnings += ends
-        return found
+        return point
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise

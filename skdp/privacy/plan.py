@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.exceptions import BudgetError
+from skdp.linalg.norms import steps_of
 from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_entries, largest_size
 from skdp.privacy.precision import as_python
-from skdp.privacy.releases import Release, Search, as_html, printed, search_steps, summaries
+from skdp.privacy.releases import Release, Search, as_html, printed, summaries
 
 # Relative size of a step up from an epsilon that rounding has lowered.
 _EPSILON_STEP = 1e-9  # not tuned
@@ -214,12 +215,13 @@ class PrivacyCost:  # numpydoc ignore=PR02
             If the share is not positive or too small, or `delta` is 0.
         """
         grid, share = np.asarray(grid, np.float64), float(share) * self.part
-        change = sensitivity.counts(1)
-        # A search over one point takes no count, but its share still has to be positive.
-        share_of_count = share / max(search_steps(len(grid)), 1)
-        self.check_size(name, "gaussian", share_of_count, (1,))
-        std = self.noise_std("gaussian", change, share_of_count)
-        return Search(name, "gaussian", share, change, std, shape=(1,), grid=grid, remedy=remedy)
+        n_steps, n_levels = steps_of(len(grid))
+        # A search over one point takes no step, but its share still has to be positive.
+        share_of_step, shape = share / max(n_steps, 1), (2**n_levels - 1,)
+        change = sensitivity.differences_of_counts(n_levels)
+        self.check_size(name, "gaussian", share_of_step, shape)
+        std = self.noise_std("gaussian", change, share_of_step)
+        return Search(name, "gaussian", share, change, std, shape=shape, grid=grid, remedy=remedy)
 
     def check(self, mechanism: str) -> None:
         """Refuse an unknown mechanism, and one that needs a positive delta if delta is 0.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.exceptions import BudgetError
+from skdp.linalg.norms import steps_of
 from skdp.privacy import gaussian_dp, pure_dp
 
 # ------------------------------
@@ -36,11 +37,6 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
                 f"most values are probably {beyond}. {remedy}"
             )
     return warnings
-
-
-def search_steps(n_points: int) -> int:
-    """Return how many noisy counts a search over a grid of `n_points` releases."""
-    return math.ceil(math.log2(n_points))
 
 
 # ------------------------------
@@ -131,7 +127,7 @@ class Release:  # numpydoc ignore=PR02
 
 @dataclass(frozen=True)
 class Search(Release):  # numpydoc ignore=PR02
-    """A search over a public grid: noisy counts that split the share equally.
+    """A search over a public grid: steps of noisy counts that split the share equally.
 
     Parameters
     ----------
@@ -140,11 +136,11 @@ class Search(Release):  # numpydoc ignore=PR02
     share : float
         Share of all counts together.
     sensitivity, noise_std : float or None, default=None
-        Those of each count.
+        Those of each number of a step.
     follows : str, default=""
         Not used.
     shape : tuple of int, default=()
-        Shape of the counts of one step.
+        Shape of what one step releases.
     may_be_skipped : bool, default=False
         Not used.
     sensitivity_of : callable or None, default=None
@@ -158,9 +154,9 @@ class Search(Release):  # numpydoc ignore=PR02
     --------
     >>> import numpy as np
     >>> from skdp.privacy import PrivacyCost
-    >>> search = PrivacyCost(1.0, 1e-6).search("level", share=0.1, grid=np.arange(4.0))
+    >>> search = PrivacyCost(1.0, 1e-6).search("level", share=0.1, grid=np.arange(40.0))
     >>> [release.name for release in search.lines()]
-    ['level, count 1', 'level, count 2']
+    ['level, counts 1', 'level, counts 2']
     """
 
     grid: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
@@ -193,10 +189,10 @@ class Search(Release):  # numpydoc ignore=PR02
         tuple of Release
             As many as the search has steps.
         """
-        n_steps = search_steps(len(self.grid))
+        n_steps, _ = steps_of(len(self.grid))
         return tuple(
             Release(
-                f"{self.name}, count {step}",
+                f"{self.name}, counts {step}",
                 self.mechanism,
                 self.share / n_steps,
                 self.sensitivity,
@@ -245,7 +241,7 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
     """Return what counts of a search, or numbered releases, have in common, and what differs."""
-    name, is_count, _ = release.name.partition(", count")
+    name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 

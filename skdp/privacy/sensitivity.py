@@ -142,6 +142,22 @@ def counts(n_counts: int) -> float:
 
 
 @in_double_precision
+def differences_of_counts(n_levels: int) -> float:
+    r"""Sensitivity of a tree of differences of the counts in 2 ** L bins: :math:`\sqrt{(L+1)/2}`.
+
+    A node of the tree is a set of bins, and has half of the difference between the numbers of units
+    in its halves; public numbers that are left out do not change. A unit that leaves bin i for bin
+    j changes the node in which i and j part by 1. Below it, it changes one node of each level by
+    1/2 as it leaves i, and one as it enters j; nodes above, which have both bins in one half, do
+    not change. So the square is at most :math:`1 + 2 (L - 1) / 4`, attained by bins that part at
+    the root. A null unit counts as one in the last bin: either adjacency has the same bound. So has
+    a unit that is spread over bins with weights that are not negative and sum to 1: its change is a
+    mean of such changes.
+    """
+    return math.sqrt((n_levels + 1) / 2)
+
+
+@in_double_precision
 def histogram(adjacency: str) -> float:
     r"""Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two.
 

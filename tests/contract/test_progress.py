@@ -130,7 +130,7 @@ def test_each_pass_is_a_task_and_the_plan_tells_how_many_there_are_at_most(famil
     assert [one.max_subtasks for one in subtasks(root)] == passes
     assert [len(subtasks(one)) for one in subtasks(root)] == passes
     assert root.max_subtasks is None or root.max_subtasks >= len(passes)
-    lines = {line.name.partition(", count")[0] for line in estimator.privacy_spent_.releases}
+    lines = {line.name.partition(", counts")[0] for line in estimator.privacy_spent_.releases}
     # After the last release public matrices are read once more, for the length of the step.
     named = [one for one in names(root) if one not in ("opening", "closing")]
     assert all(lines & {SKIPPED, *one.split(" or ")} for one in named)

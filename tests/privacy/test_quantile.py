@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 
 from skdp.exceptions import BudgetError
-from skdp.linalg.norms import GridCounts, bin_counts, quantile_from_counts
-from skdp.privacy import PrivacyBudget
+from skdp.linalg.norms import (
+    GridCounts,
+    bin_counts,
+    n_halvings,
+    quantile_from_counts,
+    steps_of,
+    tree_of_differences,
+)
+from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.releases import SCALE_GRID, search_steps
+from skdp.privacy.releases import SCALE_GRID
 from skdp.testing._recording import RecordingBudget, ReplayBudget, farthest
 
 
@@ -18,7 +25,7 @@ class NoisyCounts(RecordingBudget):
     noise = 0.0
 
     def _answer(self, release, value, place):
-        return value + self.noise * np.random.default_rng(place).normal()
+        return value + self.noise * np.random.default_rng(place).normal(size=value.shape)
 
 
 def search_of(values, grid, noise=0.0, q=0.5):
@@ -83,8 +90,8 @@ def test_null_units_keep_their_part_of_n():
 @pytest.mark.parametrize("n_points", [1, 2, 7, 64, 65, 1024])
 def test_number_of_noisy_counts_does_not_depend_on_the_data(n_points):
     grid = np.geomspace(0.1, 10, n_points)
-    n_steps = search_steps(len(grid))
-    assert 2**n_steps >= n_points
+    n_steps, n_levels = steps_of(len(grid))
+    assert 2 ** (n_steps * n_levels) >= n_points
     datasets = [
         np.zeros(10),
         np.full(10, 1e300),
@@ -114,11 +121,11 @@ def test_a_search_is_paid_for_as_a_whole():
     assert quantile_of(values, budget) == pytest.approx(15, abs=1)
     spent = budget.spent()
     assert [release.name for release in spent.releases] == [
-        f"spread, count {step}" for step in range(1, 6)
+        f"spread, counts {step}" for step in range(1, 3)
     ]
-    assert {release.sensitivity for release in spent.releases} == {1.0}
+    assert {release.sensitivity for release in spent.releases} == {math.sqrt(2)}
     assert math.fsum(release.share for release in spent.releases) == pytest.approx(0.5)
-    assert "spread, 5 times" in repr(spent)
+    assert "spread, 2 times" in repr(spent)
     for share in (0.6, 0.0, -0.1, math.nan):
         with pytest.raises(BudgetError, match="'spread' asks for a share"):
             quantile_of(values, budget, share)
@@ -131,7 +138,7 @@ def test_a_count_that_noise_turns_round_misleads_a_search_for_a_while():
     grid = np.concatenate([-far[::-1], [0.0], far])
     # The noise of a count is a quarter of all values: one binary search of seven is astray.
     cost = PrivacyCost(1.0, 1e-6)
-    share = search_steps(len(grid)) * cost.noise_std("gaussian", 1.0, 1.0) ** 2 / 250.0**2
+    share = n_halvings(len(grid)) * cost.noise_std("gaussian", 1.0, 1.0) ** 2 / 250.0**2
     found = []
     for seed in range(150):
         budget = open_budget(seed=seed)
@@ -164,8 +171,18 @@ def test_counts_move_by_their_sensitivity_and_no_more(adjacency):
         counts = GridCounts.of(grid, bin_counts(neighbor, np.append(grid, np.inf)), 40)
         assert quantile_of(counts, replayed) == found
         worst = max(worst, *farthest([replayed], recorded).values())
-    assert worst == pytest.approx(1.0)
-    assert worst <= 1 + 1e-15
+    assert 1 <= worst <= math.sqrt(2)
+
+
+@pytest.mark.parametrize("n_levels", [1, 2, 3, 4, 5])
+def test_differences_of_counts(n_levels):
+    """A unit moves from any bin to any other; the last one is also that of a null unit."""
+    tree = tree_of_differences(n_levels)[:, :-1]
+    added = np.cumsum(np.eye(2**n_levels), axis=1)[:, :-1] @ tree.T
+    moved = np.linalg.norm(added[:, np.newaxis] - added, axis=-1)
+    assert moved.max() == pytest.approx(sensitivity.differences_of_counts(n_levels), rel=1e-15)
+    spread = np.random.default_rng(0).dirichlet(np.full(2**n_levels, 0.1), size=(2, 500)) @ added
+    assert np.linalg.norm(spread[0] - spread[1], axis=-1).max() <= moved.max()
 
 
 def test_scale_grid_spans_all_units():
@@ -213,21 +230,19 @@ def test_negative_counts_are_taken_for_zero():
 
 def test_a_part_of_the_values_is_searched_for_a_part_of_all():
     values, grid = np.arange(1.0, 31.0), np.arange(1.0, 33.0)
-    targets = []
+    n_counts = []
 
     class Watched(PrivacyBudget):
         def _publish(self, release, value):
-            targets.append(float(value))
-            return np.asarray(value + 15.0)
+            n_counts.append(value.size)
+            return value + 15.0
 
-    budget = open_budget(Watched)
+    budget = open_budget(Watched, epsilon=math.inf)
     search = budget.cost.search("spread", 0.5, grid)
     # Other parties have 15 more values, all of them small: 30 of 60 do not exceed 15.
     assert budget.quantile(search, values, q=0.5, n_units=60) == 15
     counts = GridCounts.in_all(grid, values, 60)
-    assert open_budget(Watched).quantile(search, counts, q=0.5) == 15
-    # As little noise as the counts here have.
-    budget = open_budget(Watched, epsilon=1e6)
-    search = budget.cost.search("spread", 0.5, grid)
+    assert open_budget(Watched, epsilon=math.inf).quantile(search, counts, q=0.5) == 15
+    budget = open_budget(Watched, epsilon=math.inf)
     assert budget.quantile(search, values, q=0.5) == 1
-    assert len(targets) == 15
+    assert n_counts == 6 * [7]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdp.linalg.norms import n_halvings
 from skdp.linear_model import _descent as descent
 from skdp.linear_model.low_rank.records import N_POWERS, diagonal_limit
 from skdp.linear_model.low_rank.spec import TraceSpec
@@ -14,7 +15,7 @@ from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
-from skdp.privacy.releases import SCALE_GRID, Search, search_steps
+from skdp.privacy.releases import SCALE_GRID, Search
 
 # Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
 # step is a close decision; then for the histogram of the responses, which should show rare ones.
@@ -187,7 +188,7 @@ def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
 
 def _plan_norm(spec: TraceSpec, number: int) -> Search:
     """Plan the search for a norm around a center; the first one is 0."""
-    name, share = "matrix norm", _share_of_counts(search_steps(len(SCALE_GRID)), spec)
+    name, share = "matrix norm", _share_of_counts(n_halvings(len(SCALE_GRID)), spec)
     if number:
         name, share = f"{name} around center {number}", min(share, _LARGEST_SHARE_OF_NORM)
     return spec.cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)

@@ -14,12 +14,13 @@ from skdp._estimator import check_not_pure
 from skdp._validation import AT_LEAST_ONE
 from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
+from skdp.linalg.norms import n_halvings
 from skdp.linear_model import _descent as descent
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, clip_rows
 from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
-from skdp.privacy.releases import Search, search_steps
+from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
 #: Constraints of parameters that scikit-learn checks.
@@ -417,7 +418,7 @@ def _search(
     spec: PersonalSpec, name: str, grid: np.ndarray = SIZES, remedy: str | None = None
 ) -> Search:
     """Plan a search over a grid; its share follows from the number of users."""
-    share = search_steps(len(grid)) * _count_share(spec)
+    share = n_halvings(len(grid)) * _count_share(spec)
     return spec.cost.search(name, share, grid, remedy=remedy)
 
 

@@ -1,0 +1,98 @@
+"""Measure how many halvings one step of a search should have.
+
+Each search spends the same. The noise is that of a single count, as a part of all values, if each
+halving took one.
+"""
+
+import argparse
+import math
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from skdp.linalg import norms
+from skdp.linear_model._descent import ANY_SIZE
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.releases import SCALE_GRID
+
+N_VALUES = 1000
+AROUND = np.linspace(-1.0, 1.0, 255)
+LEVELS, NOISE = (1, 2, 3, 4, 5), (0.05, 0.147, 0.2)
+
+
+def log_normal(generator):
+    """Values in an unknown unit."""
+    return np.exp(5 * generator.normal() + 0.3 * generator.normal(size=N_VALUES))
+
+
+CASES = {
+    "any size, 7 + N(0, 1)": (ANY_SIZE, lambda rng: 7 + rng.normal(size=N_VALUES), 0.5),
+    "any size, N(0, 1)": (ANY_SIZE, lambda rng: rng.normal(size=N_VALUES), 0.5),
+    "scales, log-normal": (SCALE_GRID, log_normal, 0.5),
+    "around, narrow": (
+        AROUND,
+        lambda rng: rng.uniform(-0.5, 0.5) + 0.01 * rng.normal(size=N_VALUES),
+        0.5,
+    ),
+    "around, wide": (AROUND, lambda rng: rng.uniform(-0.5, 0.5) + rng.normal(size=N_VALUES), 0.5),
+}
+
+
+def distance(case, noise, seed):
+    """Return how far the result is from the quantile, as a part of the values."""
+    grid, make, q = CASES[case]
+    values = make(np.random.default_rng(seed))
+    of_count = (noise * N_VALUES) ** 2 / norms.n_halvings(len(grid))
+    budget = PrivacyBudget(
+        1.0, 1e-6, unit="row", adjacency="replace", noise_source=NoiseSource(seed)
+    )
+    share = budget.cost.noise_std("gaussian", 1.0, 1.0) ** 2 / of_count
+    found = budget.quantile(budget.cost.search("level", share, grid), values, q=q)
+    below = grid[max(np.searchsorted(grid, found) - 1, 0)]
+    up_to = np.mean(values <= found), np.mean(values <= below)
+    return max(0.0, q - up_to[0], up_to[1] - q)
+
+
+def lines(n_seeds):
+    """Yield the lines of the table: mean distance, and how often it exceeds .3, in percent."""
+    yield "| case | noise | " + " | ".join(f"{n} halvings" for n in LEVELS) + " |"
+    yield "| --- | --- |" + " --- |" * len(LEVELS)
+    for case in CASES:
+        for noise in NOISE:
+            cells = []
+            for n_levels in LEVELS:
+                with mock.patch.object(norms, "_MOST_LEVELS", n_levels):
+                    found = np.array([distance(case, noise, seed) for seed in range(n_seeds)])
+                cells.append(f"{found.mean():.3f}, {100 * np.mean(found > 0.3):.1f}%")
+            yield f"| {case} | {noise} | {' | '.join(cells)} |"
+
+
+def main():
+    """Print the table, or write it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    steps = {n: math.ceil(14 / n) for n in LEVELS}
+    text = "\n".join(
+        [
+            "# Halvings in one step of a search",
+            "",
+            "Written by `python -m benchmarks.search.halvings --write`: the distance of the result",
+            f"from the wanted quantile as a part of {N_VALUES} values, mean of {arguments.seeds} "
+            "searches, and how often it exceeds .3.",
+            f"A search of 14 halvings takes {', '.join(map(str, steps.values()))} steps.",
+            "",
+            *lines(arguments.seeds),
+            "",
+        ]
+    )
+    if arguments.write:
+        Path(__file__).with_suffix(".md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
