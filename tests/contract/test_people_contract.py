@@ -33,17 +33,6 @@ of_kinds = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.mark.covered(at_most=6)
 @of_kinds
-def test_people_with_one_row_are_rows(kind):
-    X, y, _ = rows_of_people()
-    facts = {"epsilon": math.inf, "random_state": SECRET}
-    one_each = fitted(kind, X, y, users=np.arange(N_PEOPLE), privacy_unit="user", **facts)
-    # Records of people, matrices or vectors, are multiplied one by one.
-    are_records = any(word in kind for word in ("matrices", "factors", "regression"))
-    assert_close(one_each, fitted(kind, X, y, **facts), 1e-9 if are_records else 0.0)
-
-
-@pytest.mark.covered(at_most=6)
-@of_kinds
 def test_the_plan_and_the_record_are_per_user(kind, tmp_path):
     X, y, codes = rows_of_people()
     ledger = skdp.PrivacyLedger.create(

@@ -55,13 +55,6 @@ def test_a_fit_of_one_part_is_that_of_the_array(kind, row_norm):
         assert one.dtype == other.dtype
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_change_no_bit(kind):
-    rows = in_parts(in_container(kind), Y, CUTS)
-    coefs = [private(kind, n_jobs=n).fit(rows).coef_ for n in (1, 3)]
-    np.testing.assert_array_equal(coefs[1], coefs[0])
-
-
 def test_without_noise_it_is_the_same_optimum():
     model = DPLogisticRegression(classes=[0, 1], epsilon=np.inf)
     coef = model.fit(X, Y).coef_

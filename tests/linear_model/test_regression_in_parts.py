@@ -63,14 +63,6 @@ def test_one_part_is_fitted_as_an_array_is(kind, container, n_jobs):
 
 @pytest.mark.covered(at_most=1)
 @every_kind
-def test_bits_do_not_depend_on_the_threads(kind):
-    first = made(kind, n_jobs=1).fit(parts_of(X, LENGTHS, y))
-    for n_jobs in (2, 3):
-        assert_same_fit(made(kind, n_jobs=n_jobs).fit(parts_of(X, LENGTHS, y)), first)
-
-
-@pytest.mark.covered(at_most=1)
-@every_kind
 def test_parts_are_the_same_rows(kind):
     # Noise that a seed draws is another one where sums round otherwise.
     more = {"epsilon": np.inf, "init": "random"} if kind == "matrices" else {"epsilon": np.inf}
