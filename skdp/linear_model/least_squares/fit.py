@@ -39,6 +39,8 @@ from skdp.privacy.clipping import clipped
 _LEAST_STRENGTH = 20.0
 # The same where only rare responses make the signal weak; not studied.
 _LEAST_RARE = 25.0
+# From this strength on a prior predicts from clipped rows.
+_CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # More steps would explain so much of the variance; not studied.
 _LEAST_GAIN = 0.03
 
@@ -129,7 +131,7 @@ def solve_least_squares(
     found = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(found, spec)
     records = view.scaled(scaling, view.responses)
-    rows, of_rows = (view, None) if spec.is_weak else (records, scaling)
+    rows, of_rows = (records, scaling) if spec.left_strength >= _CLIPPED else (view, None)
     part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget)
     scale, records = part.scale, replace(records, responses=part.responses)
     records = clipped(records, spec.row_norm).measured()
