@@ -38,6 +38,9 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # rows grows with the fourth root of the strength, and that of entries with its square root: the
 # less harm noise does, the less clipping may do.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
+# In units of bounds, the mean square of entries of which a row is not shortened: that of uniform
+# ones.
+_USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +74,11 @@ def strength_of(spec: ScaleSpec) -> float:
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
     """Choose to what rows in units of the scales, with a 1 at the end, and entries are clipped."""
-    if spec.scales is not None:
-        return math.sqrt(spec.n_features + 1), 1.0
+    entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
-        return NO_CLIPPING, math.inf
+        return NO_CLIPPING, entry
+    if spec.scales is not None:
+        return math.sqrt(_USUAL_SQUARE * spec.n_features + 1), entry
     factor = float(np.clip((strength_of(spec) / WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
     return factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2
 
@@ -116,7 +120,7 @@ class Moment(NamedTuple):
     is_constant: np.ndarray  # columns that do not vary, as far as releases show
     shows_nothing: np.ndarray  # those that may vary, but whose scales do not show it
     ends: np.ndarray  # what rows were clipped between: the lower ends, and the upper ones
-    is_in_bounds: bool = False  # in units of bounds, within which no row is shortened
+    is_in_bounds: bool = False  # in units of bounds
 
 
 def release_moment(
@@ -161,12 +165,10 @@ def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndar
 def _moment_in_bounds(
     release: Release, spec: CovarianceSpec, view: Rows, budget: PrivacyBudget, *, is_centered: bool
 ) -> Moment:
-    """Release the moment of rows in units of their bounds; no row is longer than that allows."""
+    """Release the moment of rows in units of their bounds."""
     center, half = units_of_bounds(spec, is_centered=is_centered)
     total = summed_moment(spec, view, center, half)
     released, noise_std = budget.release(release, total / spec.n_units)
-    # Every row has the weight 1, and noise in that would tell less.
-    released[-1, -1] = 1.0
     squares, means = np.diag(released)[:-1], released[-1, :-1]
     is_flat = squares - means**2 <= ROUNDING * np.maximum(squares, 1.0)
     none = np.zeros(len(half), bool)
@@ -232,18 +234,19 @@ def attributes_of(
     of_scales = moment.scales
     presence, presence_std = of_scales.presence, of_scales.presence_std
     is_there = 1 - float(np.prod(1 - presence))
-    weight, weight_std = float(moment.matrix[-1, -1]), moment.noise_std * (not moment.is_in_bounds)
-    noise_square = 2 * weight_std**2
+    weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
     # Noise may exceed the weight, of which less is known then than of most tables.
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
     weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
     unclipped = weight / is_there
-    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / unclipped
+    # Rows in units of bounds are about as long as each other.
+    again = 1.0 if moment.is_in_bounds else unclipped
+    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / again
     of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
     pairs = np.outer(presence, presence)
     np.fill_diagonal(pairs, presence)
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
-    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / unclipped
+    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / again
     noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
     units, taken = np.outer(moment.scale, moment.scale), 0.0
     if prior is not None:
@@ -251,7 +254,7 @@ def attributes_of(
         covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
     # The weight divides once, and once more where it stands for what clipping took.
-    of_weight = (1 + (weight < is_there)) * math.sqrt(2) * weight_std / weight
+    of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * covariance)
     values, vectors = np.linalg.eigh(covariance)
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
@@ -262,7 +265,7 @@ def attributes_of(
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
-    mean, of_noise = moment.center + moment.scale * mean, noise_std * unclipped / presence
+    mean, of_noise = moment.center + moment.scale * mean, noise_std * again / presence
     # A center that is assumed has no noise.
     own = mean, (not is_centered) * moment.scale * of_noise
     other = moment.center, moment.scales.center_std
