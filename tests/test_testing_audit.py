@@ -130,6 +130,7 @@ def test_a_difference_in_spread_is_seen():
     assert audit(spread, 1.0, 6.0, n_fits=1000, random_state=0).mu > 1.5
 
 
+@pytest.mark.slow
 def test_what_happens_rarely_bounds_epsilon():
     def rarely_exact(data, seed):
         generator = np.random.default_rng(seed)
@@ -437,6 +438,7 @@ def found_in(hide, is_honest=False):
     return find_data_dependent_attributes(fit, *rows(), random_state=0)
 
 
+@pytest.mark.covered(at_most=20)
 @pytest.mark.parametrize("hide", HIDING.values(), ids=HIDING)
 def test_a_row_is_seen_wherever_it_is_hidden_and_noise_is_not(hide):
     # An error of it would be the same for all data.

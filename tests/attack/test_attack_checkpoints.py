@@ -327,7 +327,8 @@ def test_a_fork_within_a_call_gets_no_stream(place, path):
         DPStreamingFactorizer.resume(path, KEY)
 
 
-@pytest.mark.parametrize("is_locked", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_locked", [True, False])
 def test_a_file_that_is_closed_meanwhile_makes_no_second_stream(path, is_locked):
     """Any thread that closes a file takes the locks of SQLite with it, and only these."""
     written(CONTINUAL, path)

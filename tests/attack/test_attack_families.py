@@ -87,7 +87,7 @@ DEGENERATE = [
 ]
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize(("family", "cell", "name"), DEGENERATE)
 def test_other_data_have_no_worse_neighbors(family, cell, name):
     with family.setting(cell):

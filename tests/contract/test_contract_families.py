@@ -1,6 +1,6 @@
 """What every estimator promises, for every pair of values of cells.
 
-By default for a cover with every value, of which each law takes every third cell, in turns. What
+By default for a cover with every value, of which each law takes every sixth cell, in turns. What
 classes and modules keep is hardly a matter of the cell: it is looked at once a class.
 """
 
@@ -17,7 +17,7 @@ from public import ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-N_TURNS = 3
+N_TURNS = 6
 
 
 def class_of(cell):

@@ -220,7 +220,7 @@ def test_every_parameter_that_takes_numbers_is_tried(make):
     assert numeric - {"n_jobs"} <= {case.name for case in CASES if case.make is make}
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_parameter_means_the_same_in_every_type(case):
     value = tuple(case.value) if case.name in SEQUENCES else case.value

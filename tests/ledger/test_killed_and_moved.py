@@ -97,6 +97,7 @@ def test_backups_and_kills_lose_no_charge(tmp_path, n_kills, n_charges):
     assert charged.total() == len(charged) <= len(acknowledged) + n_kills + 2
 
 
+@pytest.mark.slow
 def test_a_backup_during_a_charge_lets_nobody_else_in(tmp_path, monkeypatch):
     path, own = tmp_path / "ledger", _file.attach
     ledger = create(path)
