@@ -38,15 +38,8 @@ from skdp.privacy.releases import SCALE_GRID, Search
 from skdp.privacy.sensitivity import ADJACENCIES
 
 # ------------------------------
-# The private choice among candidates that are judged on the same rows.
+# What a choice or a score releases of losses.
 
-# Part of the budget of the choice that the search for the level C takes: see `choose`.
-_RANGE_SHARE = 0.1  # not studied
-# C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST_QUANTILE.
-_MOST, _LEAST_QUANTILE = 0.75, 0.5  # not studied
-# What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
-# one row moves a sum by its own regret and not by the rounding of others.
-_STEP = 2.0**-20  # not tuned
 #: What to do if a level is at an end of the public grid. Nothing is wrong if all losses are alike,
 #: and the level is therefore small.
 OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
@@ -59,18 +52,7 @@ class JudgedReleases(NamedTuple):
     result: Release  # the candidate, or the sum
 
 
-def plan_choice(
-    n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
-) -> Plan:
-    """Plan the choice by means of losses; those in [0, 1] (`is_bounded`) need no level."""
-    level, left = _plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
-    # Of losses in units of C, or of losses in [0, 1].
-    change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
-    choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
-    return Plan(cost, JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
-
-
-def _plan_level(
+def plan_level(
     cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
 ) -> tuple[Search | None, float]:
     """Plan the search for a level, but of bounded losses; return also the share that is left."""
@@ -79,34 +61,21 @@ def _plan_level(
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
 
 
-def choose(losses: np.ndarray, plan: JudgedReleases, budget: PrivacyBudget) -> int:
-    """Choose the number of a candidate, with high probability one of small total loss.
+# ------------------------------
+# Levels that values are clipped to, and their sums.
 
-    Only the differences between candidates matter, so the losses need no public bound. The median
-    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a
-    row moves the difference between two candidates by at most C whatever its losses are, and
-    exchanging the row moves it by at most 2 C. C is a private quantile of the ranges of the rows'
-    losses. Losses in [0, 1] are summed as they are.
-    """
-    if plan.level is None:
-        losses = in_steps(np.clip(losses, 0.0, 1.0))
-    else:
-        level = release_level(plan.level, np.ptp(losses, axis=1), budget, most=_MOST)
-        losses = regrets(losses, level)
-    return budget.choose(plan.result, losses.sum(axis=0))
-
-
-def regrets(losses: np.ndarray, level: float) -> np.ndarray:
-    """Clip the losses of each row to half a `level` around their median, in units of `level`."""
-    around = losses - np.median(losses, axis=1, keepdims=True)
-    return in_steps(np.clip(around / level, -0.5, 0.5))
+# What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
+# one row moves a sum by its own regret and not by the rounding of others.
+_STEP = 2.0**-20  # not tuned
+# The lowest quantile of few values that a level is.
+LEAST_QUANTILE = 0.5  # not studied
 
 
 def release_level(
     search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
 ) -> float:
     """Release the `most` quantile of values; with few rows a lower one, at least the median."""
-    q = max(_LEAST_QUANTILE, search.highest_quantile(len(values), most=most))
+    q = max(LEAST_QUANTILE, search.highest_quantile(len(values), most=most))
     return budget.quantile(search, values, q=q)
 
 
@@ -124,9 +93,10 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 
 # Bins of scores, and how much wider the outer ones are: half of the bins are within a quantile
 # _SPREAD of the distances from the median, and the others are within three times as much.
-_N_BINS, _WIDENING, _SPREAD = 20, 2.0, 0.75  # not studied
-# Share of each of the searches for the median and for that quantile.
-_PLACE_SHARE = 0.05  # not studied
+N_BINS, _WIDENING, _SPREAD = 20, 2.0, 0.75  # not studied
+# Share of each of the searches for the median and for that quantile; and of what corrects the area,
+# with counts of scores alone, and with those of outcomes, too.
+_PLACE_SHARE, _ORDER_SHARES = 0.05, (0.7, 0.25)  # not studied
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
 # How often noise is drawn anew, of a public seed, to see what it does to a score.
 _REDRAWS = 200  # not studied
@@ -149,11 +119,14 @@ def _f1(table: np.ndarray) -> float:
     return float(_share(2 * table[1, 1], table[1].sum() + table[:, 1].sum()))
 
 
-def _area(counts: np.ndarray) -> float:
+def area(counts: np.ndarray) -> float:
     """Compute the area under the curve by counts of scores, of the first and the second class."""
-    first, second = counts
-    below = np.cumsum(first) - first / 2
-    return float(_share(second @ below, max(first.sum(), 0.0) * max(second.sum(), 0.0)))
+    return float(_share(_pairs(counts), np.maximum(counts.sum(axis=1), 0.0).prod()))
+
+
+def _pairs(counts: np.ndarray) -> float:
+    """Count the pairs in the right order, half of those in one bin."""
+    return float(counts[1] @ (np.cumsum(counts[0]) - counts[0] / 2))
 
 
 class CountedReleases(NamedTuple):
@@ -162,33 +135,72 @@ class CountedReleases(NamedTuple):
     middle: Any  # a search among scores, if these are counted
     spread: Any
     counts: Release
+    order: Any = None  # a sum over rows that corrects the area
 
 
 def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
     """Plan one release of several histograms of these sizes, the last `of_scores` or none."""
-    middle = spread = None
+    middle = spread = order = None
+    share = 1.0
     if of_scores:
         middle = cost.search("middle of scores", _PLACE_SHARE, _SIGNED_GRID)
         spread = cost.search("spread of scores", _PLACE_SHARE, SCALE_GRID)
-    share = 1 - 2 * _PLACE_SHARE if of_scores else 1.0
+        of_order = _ORDER_SHARES[len(sizes) > 1]
+        order = cost.release("order of scores", "gaussian", of_order, sensitivity.count, {})
+        share -= 2 * _PLACE_SHARE + of_order
     change, known = sensitivity.histograms, {"n_columns": len(sizes), "adjacency": adjacency}
     shape = (sum(sizes),)
     counts = cost.release("counts of outcomes", "gaussian", share, change, known, shape=shape)
-    return CountedReleases(middle, spread, counts)
+    return CountedReleases(middle, spread, counts, order)
 
 
-def _binned(
+def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
-) -> np.ndarray:
-    """Return the bins of scores, those of the second class after those of the first one."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return bins of scores, those of the second class after those of the first, and their ends."""
     scores, is_second = judged.T
     alone = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, alone, q=0.5)
     spread = release_level(plan.spread, np.abs(alone - middle), budget, most=_SPREAD)
-    steps = np.sinh(_WIDENING * np.linspace(-1, 1, _N_BINS - 1)) / np.sinh(_WIDENING / 2)
-    return is_second * _N_BINS + np.searchsorted(middle + spread * steps, scores, side="right")
+    steps = np.sinh(_WIDENING * np.linspace(-1, 1, N_BINS - 1)) / np.sinh(_WIDENING / 2)
+    edges = middle + spread * steps
+    return is_second * N_BINS + np.searchsorted(edges, scores, side="right"), edges
+
+
+def release_area(
+    judged: np.ndarray,
+    edges: np.ndarray,
+    counts: np.ndarray,
+    std_of_counts: float,
+    people: People | None,
+    release: Release,
+    budget: PrivacyBudget,
+) -> tuple[float, float]:
+    """Correct the area that noisy counts give; return it, and the standard deviation of its noise.
+
+    An area is linear in the scores of either class. Of the first one, and of the second one, each
+    row adds how many of the released other class are in the right order with it, beyond the area of
+    the counts. So errors of the counts enter by their products only. What a row adds is in an
+    interval of length 1 that has 0, in units of one over the size of the smaller class.
+    """
+    scores, is_second = judged[:, 0], judged[:, 1] == 1
+    sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
+    rough = float(in_steps(np.asarray(area(counts))))
+    found = []
+    for own in counts:
+        own = own / max(own.sum(), 1.0)
+        ends = {"left": own[0] / 2, "right": 1 - own[-1] / 2}
+        share = np.interp(scores, edges, np.cumsum(own)[:-1], **ends)
+        found.append(in_steps(np.clip(np.nan_to_num(share), 0.0, 1.0)))
+    beyond = np.where(is_second, found[0], 1 - found[1]) - rough
+    added = beyond * np.where(is_second, sizes.min() / sizes[1], sizes.min() / sizes[0])
+    added = in_steps(added if people is None else people.means(added))
+    noisy, std = budget.release(release, added.sum())
+    of_products = std_of(_pairs, np.zeros_like(counts), std_of_counts) / sizes.prod()
+    std = math.hypot(std / sizes.min(), of_products)
+    return float(np.clip(rough + noisy / sizes.min(), 0.0, 1.0)), std
 
 
 def release_counts(
@@ -206,22 +218,11 @@ def release_counts(
     return np.split(noisy, np.cumsum(sizes)[:-1]), std
 
 
-def _std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float) -> float:
+def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float) -> float:
     """Return the standard deviation that noise like that of the counts gives to a score."""
     generator = np.random.default_rng(0)
     redrawn = (counts + std * generator.standard_normal(counts.shape) for _ in range(_REDRAWS))
     return float(np.std([score(each) for each in redrawn])) if std else 0.0
-
-
-def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
-    """Weigh the pairs of rows of both classes in the wrong order, half of those in a tie."""
-    order = np.argsort(scores[is_second])
-    ordered = scores[is_second][order]
-    below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
-    first, own = scores[~is_second], weights[~is_second]
-    sides = (below[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
-    # Multiples of 2 ** -24 have exact sums: only products, and their sum in the end, are rounded.
-    return math.fsum((own * sum(sides) / 2).tolist())
 
 
 # ------------------------------
@@ -378,7 +379,7 @@ COUNTED = {
     "accuracy": Score(_outcomes, of_classes=True, of_counts=_accuracy),
     "balanced_accuracy": Score(_outcomes, of_classes=True, of_counts=_balanced_accuracy),
     "f1": Score(_outcomes, of_classes=True, of_counts=_f1, of_two=True),
-    "roc_auc": Score(_scores, **_OF_CLASSES, of_counts=_area, of_two=True),
+    "roc_auc": Score(_scores, **_OF_CLASSES, of_counts=area, of_two=True),
 }
 #: The scores, by their names. For "r2" squares will do: all candidates have the same responses, so
 #: that both scores order them alike.
@@ -482,7 +483,7 @@ def _steps_of(model: Any) -> Steps:
 # The noisy score.
 
 # Share of the search for the level that losses are clipped to, and the quantile of their sizes that
-# it looks for; `release_level` takes a lower one with few rows, but at least _LEAST_QUANTILE.
+# it looks for; `release_level` takes a lower one with few rows, but at least LEAST_QUANTILE.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {
@@ -550,8 +551,9 @@ def private_score(
     than it is.
 
     Balanced accuracy, F1 and the area under the ROC curve follow from released counts instead: of
-    true and predicted classes, and of scores in 20 bins by class. A list of such scores, which may
-    have the accuracy, too, costs one release of these counts.
+    true and predicted classes, and of scores in 20 bins by class. The area is corrected by a sum
+    over the rows, of how many of the counted scores of the other class are in order with each. A
+    list of such scores, which may have the accuracy, too, costs one release of these counts.
 
     Parameters
     ----------
@@ -605,9 +607,11 @@ def private_score(
     moves their mean by twice as much with "replace". Counts of classes or of scores are disjoint:
     one row moves them by :math:`\sqrt 2` with "replace", by 1 with "zero_out", and both kinds
     together by :math:`\sqrt 2` times that. Bins of scores follow from Gaussian counts for the
-    median and the spread of the scores, which take a tenth of the budget. A label that is not among
-    the classes counts as wrong. Assumed public: the number of rows, and the estimator. A ledger
-    does not know which rows are meant, and charges the score in full.
+    median and the spread of the scores, which take a tenth of the budget. The sum that corrects the
+    area takes .7 of it, or .25 in a list with scores of predicted classes; in units of one over the
+    size of the smaller class, one row moves it by at most 1. A label that is not among the classes
+    counts as wrong. Assumed public: the number of rows, and the estimator. A ledger does not know
+    which rows are meant, and charges the score in full.
 
     If the rows were set apart before the fit, every row is either in the fit or in the score, and
     so are all rows of a user. Both together then cost the larger of the two records, not their sum
@@ -685,21 +689,13 @@ def _score_of_losses(
 
 
 def _scores_of_counts(
-    names: Sequence[str],
-    estimator: Any,
-    X: Any,
-    y: Any,
-    people: People | None,
-    given: Mapping[str, Any],
+    names: list[str], estimator: Any, X: Any, y: Any, people: People | None, given: dict[str, Any]
 ) -> dict[str, PrivateScore]:
     """Release counts of outcomes, of scores, or of both together; compute all scores of them."""
     n_classes = max(len(classes_for(name, _steps_of(estimator)[-1][1])) for name in names)
-    all_shapes: dict[Any, tuple[int, int]] = {
-        _outcomes: (n_classes, n_classes),
-        _scores: (2, _N_BINS),
-    }
+    of_all: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
-    shapes = {kind: shape for kind, shape in all_shapes.items() if kind in asked}
+    shapes = {kind: shape for kind, shape in of_all.items() if kind in asked}
     judged = {
         kind: of_people(partial(row_losses, asked[kind], estimator), people, X, y)
         for kind in shapes
@@ -708,17 +704,21 @@ def _scores_of_counts(
     parts = plan_counts(sizes, cost, given["adjacency"], of_scores=_scores in shapes)
     plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
     budget = opened("private_score", plan, np.column_stack([*judged.values()]), people, given)
+    cells, edges = {**judged}, np.empty(0)
     if _scores in judged:
-        judged[_scores] = _binned(judged[_scores], people, parts, budget)
-    released, std = release_counts([*judged.values()], sizes, people, parts.counts, budget)
+        cells[_scores], edges = binned(judged[_scores], people, parts, budget)
+    released, std = release_counts([*cells.values()], sizes, people, parts.counts, budget)
     counts = {kind: one.reshape(shapes[kind]) for kind, one in zip(shapes, released, strict=True)}
-    found = {}
-    for name in names:
-        of_counts, own = COUNTED[name].of_counts, counts[COUNTED[name].losses]
-        found[name] = PrivateScore(
-            of_counts(own), _std_of(of_counts, own, std), 1.0, budget.spent()
+    values = {}
+    if _scores in judged:
+        values["roc_auc"] = release_area(
+            judged[_scores], edges, counts[_scores], std, people, parts.order, budget
         )
-    return found
+    for name in {*names} - {*values}:
+        of_counts, own = COUNTED[name].of_counts, counts[_outcomes]
+        values[name] = of_counts(own), std_of(of_counts, own, std)
+    spent = budget.spent()
+    return {name: PrivateScore(*values[name], 1.0, spent) for name in names}
 
 
 def opened(
@@ -744,7 +744,7 @@ def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> No
 def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str]:
     """Warn where there are so few rows, or users, that many of the losses are clipped."""
     quantile = level.highest_quantile(n_units, most=_QUANTILE)
-    clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST_QUANTILE else "half of"
+    clipped = f"about {1 - quantile:.0%} of" if quantile > LEAST_QUANTILE else "half of"
     if quantile < _QUANTILE:
         yield (
             f"{n_units} {counted} are few at this epsilon: {clipped} the losses are clipped, and "
@@ -756,7 +756,7 @@ def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str
 def _plan(
     cost: PrivacyCost, adjacency: str, *, is_bounded: bool, is_signed: bool
 ) -> JudgedReleases:
-    level, left = _plan_level(cost, "level of losses", _LEVEL_SHARE, is_bounded=is_bounded)
+    level, left = plan_level(cost, "level of losses", _LEVEL_SHARE, is_bounded=is_bounded)
     # The sum is in units of the level: a row adds a number in [0, 1], or in [-1, 1] if signed.
     change = sensitivity.count
     if is_signed:

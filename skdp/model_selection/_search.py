@@ -4,6 +4,7 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,6 +38,10 @@ from skdp.privacy.plan import PrivacyCost
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
+# Part of the budget of the choice that the search for the level C takes: see `choose`.
+_RANGE_SHARE = 0.1  # not studied
+# C is the quantile _MOST of the ranges, or with few rows a lower one, down to LEAST_QUANTILE.
+_MOST = 0.75  # not studied
 
 
 class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
@@ -106,7 +111,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 best = (
                     choose_by_counts(scoring, losses, people, choice, budget)
                     if score.SCORES[scoring].of_counts
-                    else score.choose(losses, choice.parts, budget)
+                    else choose(losses, choice.parts, budget)
                 )
                 records["choice"], warnings = budget.spent(), list(budget.warnings)
             fitted = candidates[best]
@@ -209,7 +214,41 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
             raise ValueError(f"scoring={scoring!r} needs candidates with the same classes.")
         n_units = search.run.n_units or _num_samples(search.run.X)
         return plan_choice_by_counts(scoring, lasts[0], n_candidates, n_units, *given)
-    return score.plan_choice(n_candidates, *given, is_bounded=one.is_bounded)
+    return plan_choice(n_candidates, *given, is_bounded=one.is_bounded)
+
+
+def plan_choice(
+    n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
+) -> Plan:
+    """Plan the choice by means of losses; those in [0, 1] (`is_bounded`) need no level."""
+    level, left = score.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
+    # Of losses in units of C, or of losses in [0, 1].
+    change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
+    choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
+    return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
+
+
+def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget) -> int:
+    """Choose the number of a candidate, with high probability one of small total loss.
+
+    Only the differences between candidates matter, so the losses need no public bound. The median
+    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a
+    row moves the difference between two candidates by at most C whatever its losses are, and
+    exchanging the row moves it by at most 2 C. C is a private quantile of the ranges of the rows'
+    losses. Losses in [0, 1] are summed as they are.
+    """
+    if plan.level is None:
+        losses = score.in_steps(np.clip(losses, 0.0, 1.0))
+    else:
+        level = score.release_level(plan.level, np.ptp(losses, axis=1), budget, most=_MOST)
+        losses = regrets(losses, level)
+    return budget.choose(plan.result, losses.sum(axis=0))
+
+
+def regrets(losses: np.ndarray, level: float) -> np.ndarray:
+    """Clip the losses of each row to half a `level` around their median, in units of `level`."""
+    around = losses - np.median(losses, axis=1, keepdims=True)
+    return score.in_steps(np.clip(around / level, -0.5, 0.5))
 
 
 def plan_choice_by_counts(
@@ -234,6 +273,17 @@ def plan_choice_by_counts(
     return Plan(cost, parts, unit=unit, adjacency=adjacency)
 
 
+def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
+    """Weigh the pairs of rows of both classes in the wrong order, half of those in a tie."""
+    order = np.argsort(scores[is_second])
+    ordered = scores[is_second][order]
+    below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
+    first, own = scores[~is_second], weights[~is_second]
+    sides = (below[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
+    # Multiples of 2 ** -24 have exact sums: only products, and their sum in the end, are rounded.
+    return math.fsum((own * sum(sides) / 2).tolist())
+
+
 def choose_by_counts(
     scoring: str, judged: np.ndarray, people: People | None, plan: Plan, budget: PrivacyBudget
 ) -> int:
@@ -244,7 +294,7 @@ def choose_by_counts(
     if isinstance(plan.parts, score.JudgedReleases):
         weights = np.ones(len(judged)) if people is None else people.weights
         is_second = judged[:, 1] == 1
-        pairs = [score.misordered(scores, is_second, weights) for scores in judged[:, ::2].T]
+        pairs = [misordered(scores, is_second, weights) for scores in judged[:, ::2].T]
         return budget.choose(plan.parts.result, pairs)
     n_candidates, release = judged.shape[1], plan.parts.counts
     sizes = [release.shape[0] // n_candidates] * n_candidates

@@ -127,7 +127,11 @@ def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: fl
 
 @in_double_precision
 def count() -> float:
-    """Sensitivity of the number of rows with a property: 1. Counts are exact, without rounding."""
+    """Sensitivity of the number of rows with a property: 1. Counts are exact, without rounding.
+
+    So is that of an exact sum of numbers of rows, each in a public interval of length 1 that has 0:
+    two of its numbers are at most 1 apart, and the 0 of a null row is one of them.
+    """
     return 1.0
 
 

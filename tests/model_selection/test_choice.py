@@ -5,7 +5,7 @@ import pytest
 from watched import moved, watched
 
 from skdp.model_selection import _search
-from skdp.model_selection._score import choose, plan_choice, regrets
+from skdp.model_selection._search import choose, plan_choice, regrets
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import PrivacyCost
 
