@@ -415,7 +415,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.unclipped, quantile, limits)
-    estimate = _cut(point, offset, math.sqrt(variance) * least_ratio)
+    estimate = _cut(point, offset, math.sqrt(variance), least_ratio)
     if votes and clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings)
     last = math.sqrt(np.mean(np.square(moves[-_LAST_MOVES:]))) if moves and clips else 0.0
@@ -495,12 +495,12 @@ def _curvature_between(
     return float((change - common * dimension - 2 * error) / (squares * flattening))
 
 
-def _cut(point: FixedRank, offset: float, noise_std: float) -> Estimate:
+def _cut(point: FixedRank, offset: float, noise_std: float, least_ratio: float) -> Estimate:
     """Set to 0 the singular values that noise alone may have, and shrink those just above."""
     if noise_std == 0:
         return Estimate(point, offset)
     edge = noise_std * sum(np.sqrt(point.shape))
-    is_noise = point.values <= edge
+    is_noise = point.values <= least_ratio * edge
     # The squares of signal and noise add up, so a value just above the edge is mostly noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))

@@ -338,8 +338,8 @@ _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # known better from around it.
 _FAR = 0.5  # not tuned
 # Beside means of rows and columns singular values have to exceed the noise so many times: in rows
-# that are rarely observed it is larger. Not studied beyond ratings.
-_LEAST_RATIO = 2.0
+# that are rarely observed it is larger. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
+_LEAST_RATIO = 3.0
 # However much of a gradient is noise, so much of the length of a step is left: first where most
 # responses are the same, as long steps then are worse than none, and otherwise. Not studied beyond
 # independent entries, digits and sensors.
