@@ -542,10 +542,11 @@ def _descend(
         least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
     )
     if are_hidden(spec, spread.fraction_off_center):
-        # The mean of the responses is as long as that of those that differ, at most.
-        most = spread.size * spread.fraction_off_center
+        # The mean of the responses is as long as that of those that differ, at most. What is longer
+        # is noise, of unknown sign, and hardly counts.
+        most = max(spread.size * spread.fraction_off_center, LEAST_SPREAD)
         none = estimate.point.with_values(0 * estimate.point.values)
-        offset = float(np.clip(estimate.offset, -most, most))
+        offset = estimate.offset / (1 + (estimate.offset / most) ** 2)
         estimate = replace(estimate, point=none, offset=offset)
     return replace(estimate, start_ratios=start.ratios)
 
