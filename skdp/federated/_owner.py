@@ -429,6 +429,10 @@ class Owner:
             "release. Pass state, a file, to come back in another process."
         )
 
+    def _is_current(self) -> bool:
+        """Whether nobody else has gone on with the state."""
+        return self._state.is_in(self._path)
+
     def _reply_or_close(self, asked: Message) -> bytes:
         try:
             return self._reply_to(asked)

@@ -58,6 +58,14 @@ class OwnerState:
                 raise _written_by_others(path)
         self._saved = states["new"]
 
+    def is_in(self, path: Path | None) -> bool:
+        """Whether a file has this state still."""
+        if path is None or not path.exists():
+            return False
+        with connected(path, partial(_not_read, path)) as database:
+            (row,) = rows_of(database, f"SELECT state FROM {_TABLE}")
+        return bool(row["state"] == self._saved)
+
     def _text(self) -> str:
         return json.dumps(asdict(self))
 

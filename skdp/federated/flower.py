@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from logging import ERROR, WARNING
 from typing import Any
@@ -31,8 +32,10 @@ def client_app(
 ) -> ClientApp:
     """Make the app of an owner, which a node of Flower runs.
 
-    Flower starts a process for each message. So the app makes the owner anew each time, from its
-    rows and its state.
+    Where one process answers several messages, as in a simulation, it makes the owner once, and the
+    fit of the owner waits for the next message. A process that has none makes the owner anew from
+    its rows and its state, and the fit runs up to where it was: Flower starts a process for each
+    message, unless it simulates.
 
     Parameters
     ----------
@@ -73,14 +76,26 @@ def client_app(
     >>> app = client_app(make_owner)  # doctest: +SKIP
     """
     app = ClientApp()
+    # Whose fits wait in this process, by run and node.
+    waiting = dict[tuple[int, int], Owner]()
 
     @app.query()
     def _answer(message: Message, context: Context) -> Message:  # numpydoc ignore=GL08
         fields = dict[str, Any]()
+        place = message.metadata.run_id, message.metadata.dst_node_id
         try:
-            with make_owner(context) as owner:
+            with ExitStack() as stack:
+                owner = waiting.pop(place, None)
+                if owner is not None and not owner._is_current():
+                    # Another process has gone on with its state.
+                    owner.close()
+                    owner = None
+                owner = stack.enter_context(make_owner(context) if owner is None else owner)
                 fields[_OWNER] = owner.number
                 fields[_ANSWER] = _answered(owner, save, message.content, context)
+                if "estimator_" not in vars(owner):
+                    stack.pop_all()
+                    waiting[place] = owner
         except Exception as error:
             log(ERROR, "this owner has not answered", exc_info=error)
             text = str(error) if isinstance(error, FederationError) else type(error).__name__
@@ -163,7 +178,7 @@ def _answered(
     """Answer one question, and save the model if there is one then."""
     if owner._path is None:
         raise FederationError(
-            "make_owner must pass state=, a file: Flower starts a process for each message."
+            "make_owner must pass state=, a file: Flower may start a process for each message."
         )
     answer = owner.handle(content[_RECORD][_QUESTION])
     if save is not None and "estimator_" in vars(owner):

@@ -136,16 +136,6 @@ def count() -> float:
 
 
 @in_double_precision
-def counts(n_counts: int) -> float:
-    r"""Sensitivity of m numbers of rows, each with another property: :math:`\sqrt m`.
-
-    A row changes each number by at most 1, for either adjacency. It changes all of them if it has
-    all properties, and the row in its place, which may be null, has none.
-    """
-    return math.sqrt(n_counts)
-
-
-@in_double_precision
 def differences_of_counts(n_levels: int) -> float:
     r"""Sensitivity of a tree of differences of the counts in 2 ** L bins: :math:`\sqrt{(L+1)/2}`.
 

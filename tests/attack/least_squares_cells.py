@@ -259,7 +259,7 @@ SLIPS = {
     "agreements without one": Slip(
         "agreement", "prior agreement", Cell("dense", "zero_out", prior=1.0)
     ),
-    "searches": Slip("counts", "response center", Cell()),
+    "searches": Slip("differences_of_counts", "response center", Cell()),
     "scales of responses": Slip("histograms", "response spread", Cell()),
     "moments of columns": Slip("column_moments", "column moments", Cell()),
     "places": Slip("histograms", "places", Cell(offset=2.0**26)),

@@ -309,9 +309,7 @@ def test_a_run_of_releases_is_one_line():
 def test_releases_that_differ_are_no_run():
     cost = PrivacyCost(1.0, 1e-6)
     names = ("level 1, counts 1", "level 1, counts 2", "level 2, counts 1", "level 2, counts 2")
-    parts = [
-        cost.release(name, "gaussian", 0.1, sensitivity.counts, {"n_counts": 1}) for name in names
-    ]
+    parts = [cost.release(name, "gaussian", 0.1, sensitivity.count, {}) for name in names]
     parts += [
         cost.release("step 1", "gaussian", 0.1, lambda: 1.0, {}),
         cost.release("step 2", "laplace", 0.1, lambda: 1.0, {}),

@@ -116,7 +116,7 @@ SENSITIVITIES = {
     "gram": lambda adjacency: sensitivity.second_moment(BOUND, adjacency),
     "product": lambda adjacency: sensitivity.clipped_projection(BOUND, 0.5, adjacency),
     "projected moment": lambda adjacency: sensitivity.projected_spectrum(BOUND, adjacency),
-    "counts of norms": lambda adjacency: sensitivity.counts(len(EDGES)),
+    "counts of norms": lambda adjacency: math.sqrt(len(EDGES)),
     "counts of projections": lambda adjacency: sensitivity.histogram(adjacency),
     "positive": lambda adjacency: sensitivity.count(),
     "sizes": lambda adjacency: sensitivity.histograms(N_FEATURES, adjacency),

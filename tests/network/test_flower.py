@@ -101,8 +101,12 @@ def node(folder, number, superlink):
     return process(folder / f"node{number}.log", "flower-supernode", *options, config)
 
 
-def run(folder, superlink):
+def run(folder, superlink, changes=()):
     app, home = shutil.copytree(APP, folder / "app"), folder / "home"
+    for name, old, new in changes:
+        text = (app / "owners" / name).read_text()
+        assert old in text
+        (app / "owners" / name).write_text(text.replace(old, new))
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text(
         f'[superlink.here]\naddress = "127.0.0.1:{superlink}"\ninsecure = true\n'
@@ -154,3 +158,51 @@ def model_in_one_process(folder):
     return Coordinator(make_federation(contexts[0])).run(
         lambda messages: {number: owners[number].handle(one) for number, one in messages.items()}
     )
+
+
+SCALER = """    sizes = [config["n-rows"] // config["owners"]] * config["owners"]
+    facts = {"owners": config["owners"], "dropouts": len(GONE)}
+    return Federation(DPStandardScaler(), sizes, config["n-features"], **facts)
+    pca"""
+# Its messages are those of two exchanges of keys, the first roll call and answer, and the next one.
+HANG_UP = """    asked = folder / "asked"
+    with asked.open("a") as file:
+        file.write("x")
+    if number in GONE and len(asked.read_text()) >= 5:
+        (folder / "gone").touch()
+        time.sleep(3600)
+    keys ="""
+
+
+def hang_ups(gone):
+    """Return changes of the app: some owners do not come to the second roll call."""
+    return [
+        ("agreement.py", "from skdp import DPPCA", "from skdp import DPPCA, DPStandardScaler"),
+        ("agreement.py", "    pca =", f"{SCALER} ="),
+        ("agreement.py", "\n\ndef make_federation", f"\nGONE = {gone}\n\n\ndef make_federation"),
+        ("client.py", "import numpy as np", "import time\n\nimport numpy as np"),
+        ("client.py", "import folder_of,", "import GONE, folder_of,"),
+        ("client.py", "    keys =", HANG_UP),
+        ("server.py", "save)\n", "save, patience=120.0)\n"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", [(3,)])
+def test_owners_who_hang_up_between_answers_are_left_out_and_named(parties, gone):
+    end, port = time.monotonic() + 2 * LIMIT, free_port()
+    with ExitStack() as stack:
+        stack.enter_context(server(parties, port))
+        wait_for("the server", lambda: is_open(port), end, parties)
+        nodes = [stack.enter_context(node(parties, n, port)) for n in range(N_OWNERS)]
+        stack.enter_context(run(parties, port, hang_ups(gone)))
+        for number in gone:
+            wait_for("a hang-up", (parties / f"owner{number}" / "gone").exists, end, parties)
+            kill(nodes[number])
+        left = [f"owner{number}" for number in range(N_OWNERS) if number not in gone]
+        saved = [parties / name / "model.joblib" for name in ("server", *left)]
+        wait_for("a model", lambda: all(one.exists() for one in saved), end, parties)
+    for model in map(joblib.load, saved):
+        trust = model.privacy_spent_.trust
+        assert trust.endswith(f"by their numbers: {', '.join(map(str, gone))}")
+    assert not (parties / f"owner{gone[0]}" / "model.joblib").exists()
