@@ -237,7 +237,7 @@ class OnePassMixin(PrivateEstimator):
         if found.key != self._key_of_sums():
             raise ValueError(
                 f"A parameter of {type(self).__name__} has changed since the first partial_fit, "
-                "whose sums depend on it: set it back, or take sklearn.base.clone(...)."
+                "whose sums depend on it: set it back, or begin anew with sklearn.base.clone(...)."
             )
 
     def __sklearn_is_fitted__(self) -> bool:

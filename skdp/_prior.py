@@ -103,5 +103,7 @@ def check_prior(
             raise ValueError("prior must have a symmetric matrix as its covariances.")
     for own, (what, given) in zip(prior[len(shapes) :], facts.items(), strict=False):
         if not (own is None or given is None or [*own] == [*given]):
-            raise ValueError(f"prior has other {what} than this fit, or in another order.")
+            raise ValueError(
+                f"prior has other {what} than this fit, or in another order: fit it to the same."
+            )
     return tuple(arrays)

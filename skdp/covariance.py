@@ -364,8 +364,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         model.intercept_ = float(mean[at] - found.coef @ mean[columns]) if has_intercept else 0.0
         if self.noise_std_.any() and not found.coef.any():
             warn_of_privacy(
-                f"Noise hides what the columns tell of the target {shown(target)}: the model "
-                "predicts its location. Fit with a larger epsilon, or fewer columns."
+                f"The model of {shown(target)} predicts the same for all rows, the location of "
+                "this column: noise hides what the others tell of it. Fit with a larger epsilon, "
+                "or fewer columns."
             )
         return self._clipping(model, columns)
 
@@ -524,8 +525,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         rows = sample_rows(n, *released, check_random_state(random_state))
         if hides_samples(self.covariance_, self.noise_std_, self.marginals_noise_std_):
             warn_of_privacy(
-                "Noise hides most correlations or marginals: fit with a larger epsilon, or fewer "
-                "columns."
+                "The sample resembles the rows little: noise hides most correlations or marginals. "
+                "Fit with a larger epsilon, or fewer columns."
             )
         if not hasattr(self, "feature_names_in_"):
             return rows
@@ -626,10 +627,10 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         """Warn of so little budget for so many columns that single models would be better."""
         if spec.cost.is_private and strength_of(spec) < WEAK:
             yield (
-                f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
-                f"{counted(spec.n_features, 'column')}, noise leaves little of many correlations. "
-                "Use fewer columns, a larger epsilon, or an estimator of the one model that is "
-                "wanted."
+                f"Many correlations will be mostly noise: {spec.n_units} {spec.unit.counted} with "
+                f"epsilon={spec.cost.epsilon:g} are few for {counted(spec.n_features, 'column')}. "
+                "Use fewer columns, a larger epsilon, or an estimator of the one model that you "
+                "want."
             )
 
     def _check_one_pass(self) -> None:

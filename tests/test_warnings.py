@@ -118,7 +118,7 @@ def test_a_curve_of_steps_that_share_no_budget_names_their_classes():
 
 def test_a_filter_of_a_sentence_leaves_the_others():
     few = skdp.DPPCA(2, delta=0.1)
-    lines = lines_of(lambda: few.fit(X), ("ignore", "60 rows are too few"))
+    lines = lines_of(lambda: few.fit(X), ("ignore", ".*60 rows are too few"))
     assert [line for line in lines if "too few" in line] == []
     assert lines[0].startswith("delta=0.1 exceeds")
     assert len(lines_of(lambda: few.fit(X))) > len(lines)
@@ -141,7 +141,9 @@ def test_an_error_of_public_facts_is_raised_before_anything_is_spent(
 def test_what_a_fit_had_to_say_is_lost_with_the_fit():
     with pytest.raises(ValueError, match="NaN"):
         caught_from(lambda: skdp.DPPCA(2, delta=0.1).fit(np.full((60, 4), np.nan)))
-    assert lines_of(lambda: skdp.DPPCA(2).fit(X))[0].startswith("60 rows are too few")
+    assert lines_of(lambda: skdp.DPPCA(2).fit(X))[0].startswith(
+        "mean_norm may be far off: 60 rows are too few"
+    )
 
 
 @pytest.fixture

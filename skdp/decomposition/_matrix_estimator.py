@@ -544,9 +544,9 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
     """Warn if the iteration failed, or if released factors look like noise."""
     if isinstance(spec, _spec.EntriesSpec) and result.failed:
         return [
-            f"A basis exceeded coherence_bound={spec.coherence_bound}: the iteration ended, its "
-            "budget is spent, and the components are noise. Pass a larger bound, or None for no "
-            "bound; a random basis has a coherence of about 2 log(n)."
+            "The components are noise, and the budget is spent: a basis exceeded "
+            f"coherence_bound={spec.coherence_bound}, which ended the iteration. Pass a larger "
+            "bound, or None for no bound; a random basis has a coherence of about 2 log(n)."
         ]
     warnings = list[str]()
     if isinstance(spec, _spec.RowsSpec):

@@ -291,9 +291,9 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
     is_first = all(one.columns is not None for one in steps[:number])
     if rules.is_columns(step.estimator) and not (is_first or rules.takes_all_rows(step.estimator)):
         yield (
-            f"Step {step.name!r}: put it before the first private step, as the first of all. "
-            f"Elsewhere a ColumnTransformer is only of {rules.OF_ALL_ROWS}, for columns that are "
-            "named."
+            f"Step {step.name!r}: put it before the first private step, as the first step of all. "
+            f"Elsewhere a ColumnTransformer may only have {rules.OF_ALL_ROWS}, and columns by "
+            "their names."
         )
         return
     is_behind = any(one.is_private for one in steps[:number])

@@ -105,8 +105,8 @@ def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -
     elif (is_invalid := scales.have_invalid_squares()).any():
         columns = shortened([str(names[column]) for column in np.flatnonzero(is_invalid).tolist()])
         yield (
-            "Columns that are too large or too small for floats to hold their squares, and are not "
-            f"well scaled: {is_invalid.sum()} of {len(names)} ({columns}). {OTHER_UNITS_OF_X}"
+            f"{is_invalid.sum()} of {len(names)} columns ({columns}) are not well scaled: they are "
+            f"too large or too small for floats to hold their squares. {OTHER_UNITS_OF_X}"
         )
 
 

@@ -359,8 +359,8 @@ def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
     """Warn of columns that noise hides if they are so many that a model misses them."""
     if np.mean(which) >= _MANY:
         yield (
-            f"{HIDDEN_COLUMNS}: what they predict may be lost, and numbers beyond those that it "
-            f"shows are cut. {remedy}"
+            f"{HIDDEN_COLUMNS}: what they predict may be lost, and large values in them are "
+            f"clipped. {remedy}"
         )
 
 

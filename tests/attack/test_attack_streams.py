@@ -195,7 +195,7 @@ def test_a_shard_that_was_interrupted_ends_alone(is_pickled):
             stream.merge(bad)
     stream.update(0, 0, 0.5)
     stream.merge(good)
-    with pytest.warns(UserWarning, match="Shards that were not merged: 1 of 2"):
+    with pytest.warns(UserWarning, match="The factors lack the updates of 1 of 2 shards"):
         stream.finalize()
 
 

@@ -105,7 +105,7 @@ def test_without_noise_a_matrix_of_low_rank_is_found(sketch, shape):
 def test_an_end_is_an_end():
     stream = DPStreamingFactorizer(2, shape=(60, 20), privacy_unit=Update(1.0), epsilon=50.0)
     shard = stream.shard()
-    with pytest.warns(UserWarning, match="Shards that were not merged: 1 of 1"):
+    with pytest.warns(UserWarning, match="The factors lack the updates of 1 of 1 shards"):
         factors = stream.partial_fit(LOW_RANK).finalize()
     assert stream.finalize() is factors
     calls = (

@@ -268,8 +268,8 @@ def warnings_for_rows(spec: RowsSpec, plan: Plan) -> list[str]:
     """Warn if there are too few rows to estimate a norm."""
     n_rows, counted = spec.shape[0], spec.unit.counted
     return [
-        f"{n_rows} {counted} are too few to find {name} privately at this epsilon; pass "
-        f"{name} as a public bound in the units of X."
+        f"{name} may be far off: {n_rows} {counted} are too few to find it privately at this "
+        "epsilon. Pass a public bound, in the units of X."
         for name, part in plan.parts._asdict().items()
         if isinstance(part, Search) and part.highest_quantile(n_rows) < _MEDIAN
     ]

@@ -592,8 +592,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         count_unit = self.value_unit_ * self._sketches.right.unit
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
-                "Sums are near the end of their range, or have wrapped around: the values are so "
-                "large beside the noise that the factors mean nothing. Divide the values by a "
+                "The factors mean nothing: the values are so large beside the noise that sums are "
+                "near the end of their range, or have wrapped around. Divide the values by a "
                 "public number."
             )
         return warnings

@@ -248,8 +248,8 @@ class DPStreamingFactorizer(BaseStream):
             n_left = self._n_shards - len(self._merged)
             if is_first and n_left:
                 warnings.warn(
-                    f"Shards that were not merged: {n_left} of {self._n_shards}. The factors lack "
-                    "their updates.",
+                    f"The factors lack the updates of {n_left} of {self._n_shards} shards, which "
+                    "were not merged: merge all before finalize.",
                     stacklevel=2,
                 )
         return factors

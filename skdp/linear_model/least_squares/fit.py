@@ -83,8 +83,8 @@ def warnings_for_fit(
         )
     elif off_center < 1 and off_center * spec.strength < _LEAST_RARE <= spec.strength:
         yield (
-            "Most responses are the same, and those that differ are too few for "
-            f"{counted(spec.n_free, 'coefficient')}: predictions may be worse than a constant. "
+            "Predictions may be worse than a constant: most responses are the same, and those that "
+            f"differ are too few for {counted(spec.n_free, 'coefficient')}. "
             f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
         )
     elif descent.gain > _LEAST_GAIN:

@@ -174,8 +174,9 @@ def release_response_scale(
     spread = release_spread(plan.spread, centered, budget, bound + abs(center), *facts)
     if spread.is_guess:
         budget.warnings.append(
-            "Too few responses differ from the median to be distinguished from noise. Pass "
-            "response_bound, a public bound of their size, a larger epsilon, or more of them."
+            "The scale of the responses is a guess: too few of them differ from the median to be "
+            "distinguished from noise. Pass response_bound, a public bound of their size, a larger "
+            "epsilon, or more responses."
         )
     off_center = spread.fraction_off_center
     size = spread.size * math.sqrt(off_center)

@@ -78,9 +78,9 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
     if is_norm_guessed(spec):
         units = f"{spec.n_units} {spec.unit.counted}"
         yield (
-            f"{units} with epsilon={spec.cost.epsilon:g} are too few to find "
-            "the norm to which rows are clipped: they are taken to be standardized, and clipped "
-            "to the root of the number of features. Pass row_norm, a public bound of most norms."
+            "Rows are taken to be standardized, and clipped to the root of the number of features: "
+            f"{units} with epsilon={spec.cost.epsilon:g} are too few to find the norm to which to "
+            "clip them. Pass row_norm, a public bound of most norms."
         )
 
 
@@ -95,7 +95,8 @@ def warnings_for_fit(
         yield from of_rare
     else:
         yield (
-            "Noise hides whether probabilities are better than the frequencies of the classes. "
+            "Probabilities may be no better than the frequencies of the classes, as far as noise "
+            "can tell. "
             f"Pass more {spec.unit.counted}, a larger epsilon, or {spec.fewer}."
         )
 
@@ -105,14 +106,15 @@ def warnings_for_moment(spec: LogisticSpec, whitening: Whitening) -> Iterator[st
     if not whitening.is_clear:
         smaller = "" if spec.row_norm is None else "a smaller row_norm, "
         yield (
-            "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
-            f"or pass {smaller}a larger epsilon or more {spec.unit.counted}."
+            "Classes may be distinguished badly: noise hides the spread of the rows. Standardize "
+            f"them, as DPStandardScaler does, or pass {smaller}a larger epsilon or more "
+            f"{spec.unit.counted}."
         )
     elif whitening.are_unlike:
         yield (
-            "Noise hides how most columns vary, and a few vary far more: if these are in larger "
-            "units, they decide alone. Put skdp.DPStandardScaler before this step, unless it is "
-            "there, or the columns are 0 and 1, or counts of words."
+            "A few columns may decide alone: they vary far more than the others, whose variation "
+            "noise hides. Put skdp.DPStandardScaler before this step, unless it is there, or the "
+            "columns are 0 and 1, or counts of words."
         )
 
 
@@ -127,9 +129,9 @@ def warnings_for_classes(spec: LogisticSpec, fractions: np.ndarray) -> Iterator[
         shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
         units = spec.unit.counted
         yield (
-            f"Classes with few {units}, as far as noise can tell: {len(rare)} of "
-            f"{spec.n_classes} ({shown}). Which {units} are theirs may be lost in it. Pass more "
-            f"{units}, a larger epsilon, or {spec.fewer}."
+            f"{len(rare)} of {spec.n_classes} classes ({shown}) may be lost in the noise: they "
+            f"have few {units}, as far as noise can tell. Pass more {units}, a larger epsilon, or "
+            f"{spec.fewer}."
         )
 
 

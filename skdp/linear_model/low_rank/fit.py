@@ -247,23 +247,24 @@ def warnings_for_fit(
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
         yield (
-            "Too few responses differ from the median to be distinguished from noise. Pass "
-            "response_bound, a public bound of their size, a larger epsilon, or more "
-            f"{spec.unit.counted}."
+            "The scale of the responses is a guess: too few of them differ from the median to be "
+            "distinguished from noise. Pass response_bound, a public bound of their size, a larger "
+            f"epsilon, or more {spec.unit.counted}."
         )
     # A signal is enough that only rare responses make too weak.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
-        loss = "all are 0" if are_hidden(spec, rare) else "predictions may be worse than a constant"
+        all_are_0 = are_hidden(spec, rare)
+        loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"
         yield (
-            "Most responses are the same, and those that differ are too few for "
-            f"{counted(spec.n_free, 'coefficient')}: {loss}. Pass more "
-            f"{spec.unit.counted}, a larger epsilon, or {_fewer(spec)}."
+            f"{loss}: most responses are the same, and those that differ are too few for "
+            f"{counted(spec.n_free, 'coefficient')}. Pass more {spec.unit.counted}, a larger "
+            f"epsilon, or {_fewer(spec)}."
         )
         n_cut = 0
     if spec.are_cells and spec.cost.is_private and _has_rare_cells(spec, transform):
         yield (
-            "Some rows or columns are observed so much more rarely than others that predictions of "
-            "their cells are mostly noise. Leave rarely observed rows and columns out, or pass "
+            "Predictions of some cells are mostly noise: their rows or columns are observed so "
+            "much more rarely than others. Leave rarely observed rows and columns out, or pass "
             f"{'a smaller rank, ' * (spec.rank > 1)}a larger epsilon, or more "
             f"{spec.unit.counted}."
         )

@@ -349,10 +349,10 @@ def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
     if n_lost == 0:
         return ()
     return (
-        "Features too small beside the others to stand out from noise, which hardly take part in "
-        f"the fit: {n_lost} of {len(variances)}. If the units of features differ, or some lie far "
-        "from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, or "
-        "divide them by public guesses of their spreads.",
+        f"{n_lost} of {len(variances)} features hardly take part in the fit: they are too small "
+        "beside the others to stand out from noise. If the units of features differ, or some lie "
+        "far from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, "
+        "or divide them by public guesses of their spreads.",
     )
 
 
