@@ -232,7 +232,7 @@ Data = tuple[Any, Callable[[], Any]]
 
 # The ledger and the threads do not change the result of a fit; the seed is the key itself.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-# What came later leaves fits without it as they were, noise and all.
+# Parameters of later versions: a fit that does not set them has the same noise as before them.
 _LATER = ("class_weight", "prior", "scales")
 
 #: Called with the record of a plan, before its first release.

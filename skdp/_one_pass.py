@@ -19,23 +19,23 @@ from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.privacy.noise import digest_of
 
-# Raised with every change of what a file holds: no other version may go on with it.
+# Raised with every change of the contents of files: other versions refuse them.
 _FORMAT = 1  # not tuned
 
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Rows that are gone: of sums over them that are not in the cache, the `moment` is known."""
+    """Stand-in for rows that are gone: their `moment` is known, and sums that are in the cache."""
 
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the moment, which is the only sum that is asked for."""
+        """Return the known moment: a fit asks for no other sum."""
         return self.moment.copy()
 
 
 class OpenSums(NamedTuple):
-    """What is known between the first rows and the release, and is as secret as the rows."""
+    """State between the first call and the release, which is as secret as the rows."""
 
     key: bytes  # of the parameters, which decide on the sums
     spec: Any  # public facts of the first rows
@@ -46,7 +46,7 @@ class OpenSums(NamedTuple):
     digest: bytes = b""
 
     def with_call(self, rows: Rows, sums: tuple[np.ndarray, ...], digest: Any) -> "OpenSums":
-        """Add the sums of one more call; nothing that was there is changed."""
+        """Return a new state that has the sums of one more call, too."""
         return self._replace(
             trees=with_value(self.trees, sums, _added),
             depth=max(self.depth, rows.depth),
@@ -68,8 +68,8 @@ def _takes_parts(estimator: Any) -> bool:
 class OnePassMixin(PrivateEstimator):
     """Takes rows in several calls, where bounds are public, and releases once.
 
-    Nothing is published before `finalize`, and nothing spent: sums are exact, and belong to no
-    pickle and no copy.
+    Before `finalize` nothing is published or spent. Until then the sums are exact: the estimator is
+    neither pickled nor copied.
     """
 
     _open_sums: OpenSums | None = None
@@ -86,8 +86,8 @@ class OnePassMixin(PrivateEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
-            More rows to protect, as `fit` takes them. If any other error than those below
-            interrupts a call, they may have been added: do not repeat it.
+            More rows to protect, as `fit` takes them. If an error other than those below ends the
+            call, they may have been added: do not repeat it.
         y : None
             Ignored.
 
@@ -151,7 +151,7 @@ class OnePassMixin(PrivateEstimator):
                 if hasattr(found.spec, "shape"):
                     of_all["shape"] = n_rows, n_features
                 spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
-                # One row of zeros stands for those that are gone.
+                # A row of zeros stands for the rows, which are gone.
                 gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
                 rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
                 released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)
@@ -183,7 +183,7 @@ class OnePassMixin(PrivateEstimator):
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
-        """Go on with the rows of a file that `checkpoint` has written; of one file this works once.
+        """Load the sums that `checkpoint` wrote to a file; each file can be resumed once.
 
         The file is unpickled, which runs what whoever has the key wrote into it.
 
@@ -252,10 +252,10 @@ class OnePassMixin(PrivateEstimator):
             )
         return super().__getstate__()
 
-    # What a family says of itself.
+    # What each estimator defines.
 
     def _check_one_pass(self) -> None:
-        """Refuse parameters with which sums depend on what is released before."""
+        """Refuse parameters with which a sum depends on earlier releases."""
         raise NotImplementedError
 
     def _sums_of(self, spec: Any, rows: Any) -> tuple[np.ndarray, ...]:

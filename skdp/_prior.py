@@ -13,9 +13,9 @@ from skdp.preprocessing import DPStandardScaler
 
 #: What a prior of covariances may be, in the words of an error.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
-#: What errors call names of columns.
+#: How errors name the names of columns.
 FEATURES = "names of features"
-#: Arrays of a prior, such as coefficients and an intercept; and then facts, as names of features.
+#: Arrays of a prior, such as coefficients and an intercept, and then its classes and column names.
 Values = tuple[Any, ...]
 
 
@@ -40,7 +40,7 @@ class PriorParameter:
 
 
 def _innermost(model: Any) -> Any:
-    """Return the model that a frozen one, a search or a pipeline of skdp has fitted."""
+    """Return the fitted model within a frozen estimator, a search or a pipeline of skdp."""
     if isinstance(model, FrozenEstimator):
         model = model.estimator
     for name in ("best_estimator_", "pipeline_"):

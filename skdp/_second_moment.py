@@ -28,24 +28,23 @@ from skdp.privacy.plan import left_of
 # ------------------------------
 # The plan: scales, and the second moment of rows in their units.
 
-# Share of the scales: the first one at a strength of `WEAK`, which grows with the inverse root of
-# a smaller one, up to the second. Chosen on half of the tables of the sweep.
+# Share of the scales: the first number at a strength of `WEAK` or more. With a smaller strength it
+# grows as one over its root, up to the second. Chosen on half of the tables of the sweep.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Part of that for the sizes of columns: a target whose place noise hides costs most.
+# Fraction of that share for the sizes of columns: a target whose location noise hides costs most.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
 # rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
 # rows grows with the fourth root of the strength, and that of entries with its square root: the
 # less harm noise does, the less clipping may do.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# In units of bounds, the mean square of entries of which a row is not shortened: that of uniform
-# ones.
+# In units of bounds, rows are clipped if their mean square exceeds this one, of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class CovarianceSpec(ScaleSpec):
-    """Public facts of a fit: those of columns, and what sampled ones will be."""
+    """Public facts of a fit: those of scales, and the types of columns."""
 
     scales: str | None  # "bounds", or None for private ones
     marginals: bool
@@ -68,12 +67,12 @@ class CovarianceReleases(NamedTuple):
 
 
 def strength_of(spec: ScaleSpec) -> float:
-    """Return n mu / d, which the accuracy of a moment of scaled columns follows."""
+    """Return n mu / d, on which the accuracy of a moment of scaled columns depends."""
     return spec.n_units * spec.cost.mu / spec.n_features
 
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
-    """Choose to what rows in units of the scales, with a 1 at the end, and entries are clipped."""
+    """Choose the clipping norm of rows, in units of scales with a 1 at the end, and of entries."""
     entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
         return NO_CLIPPING, entry
@@ -140,8 +139,8 @@ def release_moment(
     if is_centered:
         center, squares = np.zeros(len(center)), squares + np.square(center)
     scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-    # Without noise, what rounding leaves is flat. In its own tiny unit a constant lies anywhere and
-    # would shorten all rows. Around 0 it has the unit of its size.
+    # Without noise, a column that varies by rounding only is a constant. Its tiny unit would make
+    # its entries huge, and clip all rows. If rows are centered, its unit is its size.
     are_points = scales.is_point if spec.cost.is_private else scales.is_flat
     is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
     total = summed_moment(spec, view, center, np.where(is_constant, np.inf, scale))
@@ -205,15 +204,15 @@ def summed_moment(
 # ------------------------------
 # From the moment to covariances.
 
-# Least part of the rows, by weight, that clipping can have left; the usual one, and its deviation.
+# Weight of the clipped rows as a fraction of all: the least one, the usual one, and its deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# For errors, what is left of the variance that a scale has, plus so much of its noise, is at least
-# this. Without the noise, intervals of a skewed target are too short.
+# For errors, a moment has at least this part of the variance of a scale plus so much of the noise
+# of the scale. Without that noise, intervals of a skewed target are too short.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column whose scale shows nothing has no covariance if its variance is not so many standard
 # deviations of its noise, either.
 _LEAST_SEEN = 4.0  # not studied
-# Standard deviation of what shows nothing of a location, and whose square is finite.
+# Standard deviation of a location of which nothing is known; its square is finite.
 _UNKNOWN = 1e150  # not tuned
 
 
@@ -235,11 +234,11 @@ def attributes_of(
     presence, presence_std = of_scales.presence, of_scales.presence_std
     is_there = 1 - float(np.prod(1 - presence))
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
-    # Noise may exceed the weight, of which less is known then than of most tables.
+    # Where noise exceeds the released weight, the usual weight is the better estimate.
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
     weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
     unclipped = weight / is_there
-    # Rows in units of bounds are about as long as each other.
+    # Rows in units of bounds are of about the same length: clipping takes the same part of all.
     again = 1.0 if moment.is_in_bounds else unclipped
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / again
     of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
@@ -253,7 +252,7 @@ def attributes_of(
         is_seen = ~(moment.is_constant | moment.shows_nothing)
         covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
-    # The weight divides once, and once more where it stands for what clipping took.
+    # Covariances are divided by the weight, and again where it corrects for clipping.
     of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * covariance)
     values, vectors = np.linalg.eigh(covariance)
@@ -261,7 +260,7 @@ def attributes_of(
     edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
-    # What noise leaves of a constant's covariances would be large in its own tiny unit.
+    # In its own tiny unit, the noisy covariances of a constant would be large: they become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
@@ -271,7 +270,7 @@ def attributes_of(
     other = moment.center, moment.scales.center_std
     unit = moment.scale
     if moment.is_in_bounds:
-        # The center is no estimate, and the scale none of the deviation.
+        # Bounds estimate neither the location nor the deviation of a column.
         other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * np.sqrt(np.diag(repaired))
     location, location_std, is_located = denoising.located(*own, *other, unit)
     # A constant is correlated with itself alone.

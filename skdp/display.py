@@ -1,4 +1,4 @@
-"""Pictures of what is public or released, and counts of scores, which are released to be drawn.
+"""Displays of public or released values, and of counts of scores, which are released first.
 
 Displays follow those of scikit-learn and need matplotlib, the extra ``examples``.
 """
@@ -738,7 +738,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
 
 
 def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray | int]:
-    """Return the names of the groups, and the place of that of each row."""
+    """Return the names of the groups, and the number of the group of each row."""
     if (groups is None) != (classes is None):
         lacks = "groups, those of all rows" if groups is None else "classes, all that there may be"
         raise ValueError(f"groups and classes go together, got one of them: pass {lacks}.")

@@ -169,7 +169,7 @@ _OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 
 
 class _Pickler(CloudPickler):
-    """Takes chunks apart, of which it pickles the names; keeps strides of arrays."""
+    """Pickles names in the place of chunks, which `found` collects; arrays keep their strides."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -371,7 +371,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
         function, none = made.function, sparse.csr_array(none) if made.is_sparse else none
 
     def _of_chunk(block: Any) -> Any:
-        # Of no rows there is a result, too.
+        # A block without rows has a result, too.
         return function(containers.in_c_order(read_block(block)[0])) if block.shape[0] else none
 
     blocks = _as_array(X)

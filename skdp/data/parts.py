@@ -333,7 +333,7 @@ class RowBlocks(SkdpContainer):
 
     # Maps each row by itself; None keeps the rows.
     function: Callable[[Any], Any] | None = None
-    # Names of the columns that it makes, if they have any.
+    # Names of the columns that `function` returns, if they have any.
     names: list[str] | None = None
 
     def __init__(

@@ -182,7 +182,7 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
 
 
 def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
-    """Hash whose the rows are, too: the same rows of other people are other data."""
+    """Add the owner of each row to the digest: the same rows of other people are other data."""
     return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 

@@ -267,7 +267,7 @@ def tree_sum(values: Iterable[Any]) -> Any:
     return joined_trees(reduce(with_value, values, ()))
 
 
-#: Sizes, powers of two that decrease, and sums of so many values.
+#: Pairs of a number of values and their sum; the numbers are decreasing powers of two.
 Trees = tuple[tuple[int, Any], ...]
 
 
@@ -280,7 +280,7 @@ def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) 
 
 
 def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
-    """Add up what the trees of a sum hold."""
+    """Add up the sums of all trees."""
     return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 

@@ -186,7 +186,7 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
 # ------------------------------
 # Secret data that are written by one process and taken by one.
 
-# The names have the version of the contents: one row, and a row for each part.
+# A table of one row, and one with a row for each part; the names end with the format version.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",

@@ -212,7 +212,7 @@ class DenseMatrices(Massed):
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # In as many parts as a matrix has rows: one sum would have a chain of all rows of matrices.
+        # As many sums as a matrix has rows round less than one sum of all rows of all matrices.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 

@@ -227,9 +227,9 @@ _RULED_OUT = 0.01  # not tuned
 _ROUNDING = 1e-6  # not tuned
 # Weight of the public number of all units, against that of noisy counts.
 _WEIGHT_OF_ALL = 30.0  # not tuned
-# Noisy counts beyond so many times all units say no more.
+# Noisy counts are clipped to this multiple of all units.
 _FAR = 1e3  # not tuned
-# A fit of so few numbers ends long before.
+# A fit of so few numbers ends long before this many iterations.
 _MOST_ITERATIONS = 10_000  # not tuned
 
 
@@ -246,7 +246,7 @@ def steps_of(n_points: int) -> tuple[int, int]:
 
 
 def tree_of_differences(n_levels: int) -> np.ndarray:
-    """Return the map from counts up to points, the last of which is all, to what is released.
+    """Return the matrix that maps counts up to points, the last of which is all, to differences.
 
     The points are the ends of 2 ** `n_levels` bins. The map subtracts, from the count up to the
     middle of an interval, the mean of those up to its ends; the whole interval is halved first,
@@ -277,17 +277,17 @@ class GridSearch:
     def next_places(self) -> np.ndarray:
         """Return the places to count up to: they divide the candidates into equally likely bins."""
         bins = len(self._tree) + 1
-        # Nothing follows from the count up to the last point: it is the result if no other is.
+        # The last point is the result if no other is: counting up to it tells nothing more.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
         self._places = np.vstack([self._places, places])
         return places
 
     def differences(self, up_to: np.ndarray) -> np.ndarray:
-        """Return what is released of counts up to the next places, or of one part of them."""
+        """Return the differences to release, of all counts up to the next places or of a part."""
         return self._tree[:, :-1] @ up_to
 
     def learn(self, noisy: np.ndarray, noise_std: float) -> None:
-        """Fit counts that never fall to all that was released, and see which points they allow."""
+        """Fit increasing counts to all released ones, and update which points are likely."""
         self._noisy = np.vstack([self._noisy, noisy])
         points, first = np.unique(self._places, return_index=True)
         if self._is_exact:
@@ -301,9 +301,9 @@ class GridSearch:
         self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
-        """Fit the numbers of units in the bins between points, and beyond the last, to all sums."""
+        """Fit the numbers of units between points, and beyond the last, to all released sums."""
         last = len(self._odds)
-        # In parts of all units.
+        # Counts are fitted as fractions of all units.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
         sums = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
         found = np.clip(self._noisy / self._n_units, -_FAR, _FAR) + self._tree[:, -1]

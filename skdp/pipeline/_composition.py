@@ -93,7 +93,7 @@ def _listed(estimator: Any) -> list[Step]:
 
 
 def _of_target(name: str, last: Any) -> Step:
-    """Return the last step, which may be a regression of what functions make of responses."""
+    """Return the last step, which may be a regression of transformed responses."""
     return (
         Step(name, last.regressor, target=last)
         if rules.is_public_target(last)
@@ -199,7 +199,7 @@ def adjacency_of(steps: Sequence[Step]) -> str:
 
 
 def check_blocks(X: RowBlocks) -> None:
-    """Refuse rows in one stream."""
+    """Refuse blocks of one stream, which is not split into parts."""
     if not isinstance(X, RowParts):
         raise ValueError(
             "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "

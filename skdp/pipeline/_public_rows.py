@@ -89,7 +89,7 @@ def columns_of(rows: Any, columns: Any) -> Any:
 
 
 def as_named(rows: Any) -> Any:
-    """Return a public frame with the names of rows in blocks; rows that have none as they are."""
+    """Return a public frame with the column names of blocks; rows without names as they are."""
     names = rows.feature_names if isinstance(rows, RowBlocks) else None
     if names is None:
         return rows

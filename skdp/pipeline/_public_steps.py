@@ -106,8 +106,8 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
 def _refuse_form(what: str, is_public: bool) -> None:
     if not is_public:
         raise ValueError(
-            f"{what} must make rows of one shape and type, whatever their values: where gaps make "
-            "floats of whole numbers, .astype(float) makes floats of all."
+            f"{what} must return rows of one shape and type, whatever their values. If it returns "
+            "integers for some rows and floats for rows with gaps, add .astype(float)."
         )
 
 
@@ -224,7 +224,7 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
 
 
 def _by_places(step: Any) -> Any:
-    """Copy a fitted ColumnTransformer, with places of columns for names, which blocks lack."""
+    """Copy a fitted ColumnTransformer; numbers of columns replace names, which blocks lack."""
     one, places = copy(step), step._transformer_to_input_indices
     one.transformers_ = [(name, part, places[name]) for name, part, _ in step.transformers_]
     vars(one).pop("feature_names_in_", None)
@@ -366,9 +366,9 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
 
 
 def of_people(function: Callable[..., Any], people: People | None, *inputs: Any) -> Any:
-    """Apply a function of rows, and of what belongs to them, so that no person moves another.
+    """Apply a function to batches of whole persons, so that no person changes results of others.
 
-    The rows of one person would move those of others to other places, where they round otherwise.
+    In one batch, the rows of a person would shift all later rows, whose rounding may then change.
     """
     if people is None:
         return function(*inputs)

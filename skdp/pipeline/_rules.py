@@ -207,7 +207,7 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
 
 
 def is_public_target(step: Any) -> bool:
-    """Return whether a step is a private regression of what public functions make of responses."""
+    """Return whether a step is a private regression of publicly transformed responses."""
     if type(step) is not TransformedTargetRegressor or step.transformer is not None:
         return False
     functions = [step.func, step.inverse_func]

@@ -27,12 +27,12 @@ class Step(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What the names of its parameters begin with."""
+        """Prefix of the names of its parameters."""
         return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
 
     @property
     def label(self) -> str:
-        """What records call its releases: its name, and the function of responses if any."""
+        """Name of the step in records, with the function that transforms responses, if any."""
         if self.target is None:
             return self.name
         function = getattr(self.target.func, "__name__", type(self.target.func).__name__)

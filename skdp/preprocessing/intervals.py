@@ -335,7 +335,7 @@ def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.nd
 
 
 def are_mostly_zero(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
-    """Return which columns are 0 in most rows; other numbers of one size may differ."""
+    """Return which columns are 0 in most rows, by the counts of zeros."""
     return np.asarray(counts[:, 0] > _MOSTLY * n_rows)
 
 

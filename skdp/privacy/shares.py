@@ -185,7 +185,7 @@ def _limbs_of(values: np.ndarray) -> np.ndarray:
     mantissas, exponents = np.frexp(np.nan_to_num(values))
     whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
     shift = exponents.astype(np.int64) + (1074 - 53)
-    # What a subnormal number loses here is 0.
+    # The bits that a subnormal number loses here are 0.
     whole >>= np.maximum(-shift, 0)
     place, left = np.divmod(np.maximum(shift, 0), 32)
     low, high = (whole & _LIMB) << left, (whole >> 32) << left

@@ -320,7 +320,7 @@ class Group:
 
 
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
-    """Largest movement of every release by name within any of the groups.
+    """Return for each release how far it moves at most between datasets of one group.
 
     Also checks that nothing else differs, and that all output is the same: all fits are answered
     with the same releases.
@@ -347,7 +347,7 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
 def farthest(
     replays: list[RecordingBudget], origin: RecordingBudget | None = None
 ) -> dict[str, float]:
-    """Largest movement of every release by name, in declared sensitivities.
+    """Return for each release how far it moves at most, in declared sensitivities.
 
     It is between any two fits, or from one to all others. All are answered with the same releases,
     and must not differ in anything but noiseless values.

@@ -274,7 +274,7 @@ def _joined(
     diagonal[1 : n_signals + 1] = captured[:n_signals]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
-    # If a direction outside the kept vectors was added, the least eigenvalue is 0 and goes last.
+    # If a direction outside the signal vectors was added, the least eigenvalue is 0 and goes last.
     *leading, least = (basis @ turn[:, ::-1]).T
     components = np.vstack([*leading, rest[:, 1:].T, least])
     eigenvalues = np.zeros(len(axis))

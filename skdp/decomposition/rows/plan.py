@@ -527,7 +527,7 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     row_norm = _plan_norm(before) if spec.row_norm is None else None
     size = rank_of(spec)
     shape = spec.shape[0], size
-    # With the rounding of a projection.
+    # The rounding of a projection onto `size` directions counts, too.
     rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
     return RowFactorReleases(

@@ -164,7 +164,7 @@ def solve_adaptive(
     levels, size = rows.bound * _LEVELS, basis.shape[1]
 
     def _weights(norms: np.ndarray) -> np.ndarray:
-        # Squares that are clipped at a level count in units of the level.
+        # Squares clipped at a level are counted in units of this level.
         return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
 
     clipped = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)

@@ -155,7 +155,7 @@ class LocalReports(BudgetMixin):
         return budget.release(plan.parts, clipped).value
 
     def aggregate(self, reports: Any, n_components: int = 2) -> LowRankFactors:
-        """Compute factors of the rows behind reports.
+        """Compute factors of the rows that persons report.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ from skdp.privacy.clipping import clipped
 _LEAST_STRENGTH = 20.0
 # The same where only rare responses make the signal weak; not studied.
 _LEAST_RARE = 25.0
-# From this strength on a prior predicts from clipped rows.
+# At this strength or more, a prior predicts from clipped rows; below it, from rows as they are.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # More steps would explain so much of the variance; not studied.
 _LEAST_GAIN = 0.03

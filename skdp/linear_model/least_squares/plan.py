@@ -21,8 +21,8 @@ _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # Shares of the scales of features: they fall with the square of the strength, from a largest one to
 # a least one, which is the second where there is plenty: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Parts of that for the sizes of features, the second of which is for weak signals, and for looks at
-# narrow ones: benchmarks/sweep/sweep.md; the others are not studied.
+# Fractions of that share: for the sizes of features, usually and where the signal is weak, and for
+# the zoom on narrow features. benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # The same of the center and scale of the responses, by the number of units times mu:
 # benchmarks/least_squares/least_squares.md.

@@ -245,10 +245,10 @@ def release_agreement(
     scale: ResponseScale,
     budget: PrivacyBudget,
 ) -> PriorPart:
-    """Release how far responses follow the predictions of the prior, and subtract what is taken.
+    """Release how well the prior predicts, and subtract that fraction of it from the responses.
 
-    Where the signal is strong, it predicts from clipped rows, so that a fit to these can undo what
-    is wrong in it. Where it is weak, noise may hide scales: it predicts from rows as they are.
+    Where the signal is strong, the prior predicts from clipped rows, so that a fit to these mends
+    its errors. Where the signal is weak, noise may hide scales: it predicts from rows as they are.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))

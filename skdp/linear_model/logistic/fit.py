@@ -198,7 +198,7 @@ class WhitenedRecords:
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
-            # Products of rows with residuals; residuals, shrunk as the rows are; plain residuals.
+            # Rows times residuals; residuals, shrunk as much as the rows; residuals as they are.
             shrinking = shrinking_of(rows, block)
             shrunk, longest = shrinking[:, :1], shrinking[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))

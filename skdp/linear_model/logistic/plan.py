@@ -117,8 +117,8 @@ FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # Losses, divided by the size of the scores, are clipped to so many for each factor, and to more, up
 # to that factor, by the root of the records times mu.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
-# Share of the losses of scores of a prior: what makes their noise so small a part of the records,
-# within limits: benchmarks/classification/prior.md.
+# Share of the losses of a prior: their noise is to be this fraction of the number of records, but
+# the share stays within the limits: benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 # With less of this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
@@ -314,7 +314,7 @@ def whitening_of(
 def start_of(
     moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Take a Newton step from the class fractions; return also these, noise and all.
+    """Take a Newton step from the released class fractions; return also these fractions.
 
     The last row of the weights has the offsets. The step is exact for fractions of 1/K; for a rare
     class its length is capped.

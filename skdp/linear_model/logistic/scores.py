@@ -27,7 +27,7 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# How far the guessed factor may be off, as a part of it, and at least of the second number.
+# Relative standard deviation of the guessed factor, which is taken to be the second number or more.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 # The least guess. So many standard deviations of what is left unknown count as losses. Scores of
 # that size cost nothing, and still rank records; and the least factor.
@@ -129,7 +129,7 @@ def length_of(
 
 
 def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.ndarray:
-    """Fit a parabola of the logarithm of factors, and go on in a line below the least.
+    """Fit a parabola in the logarithm of factors, and continue it as a line below the least one.
 
     It bends to the values as far as these differ from it by more than noise of that `variance`.
     """
@@ -145,7 +145,7 @@ def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.nda
 
 
 class PriorPart(NamedTuple):
-    """The part of a prior that a model takes: offsets, and weights of whitened rows and of rows."""
+    """The used fraction of a prior: offsets, and weights of whitened rows and of raw ones."""
 
     weight: float = 0.0
     gain: float = 0.0
@@ -162,9 +162,9 @@ def release_agreement(
     white: Whitening,
     budget: PrivacyBudget,
 ) -> PriorPart:
-    """Release losses of shorter and longer scores of the prior, and take it as far as they fall.
+    """Release losses of multiples of the scores of the prior, and take the best, at most 1.
 
-    It is taken for a good one, as far as noise hides that.
+    As far as noise hides these losses, the prior is assumed to be good.
     """
     assert spec.prior is not None
     slopes, constant = spec.prior[:-1], spec.prior[-1]
@@ -174,7 +174,7 @@ def release_agreement(
         part = min(1.0, _LONGEST / max(size, _TINY))
         shift, size = part * (white.mean @ slopes), max(_TINY, part * size)
         move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
-    # At the mean of the rows a good prior is not much further from the fractions.
+    # At the mean row, the probabilities of a good prior are no further from the class fractions.
     move = np.clip(move, -1 - size, 1 + size)
     scores = Scores(part * slopes, shift, fractions, move, size, 0.0, 0.0)
     factor, gain = length_of(spec, release, view, scores, 0.0, budget)
@@ -194,7 +194,7 @@ def release_agreement(
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
     """Sum losses less those of the fractions, by unit of length, clipped as one vector a record."""
-    # Rows of people move from place to place.
+    # Rows of a person may stand at other places in another pass.
     product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):
         lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]

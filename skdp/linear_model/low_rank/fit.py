@@ -543,8 +543,8 @@ def _descend(
         least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
     )
     if are_hidden(spec, spread.fraction_off_center):
-        # The mean of the responses is as long as that of those that differ, at most. What is longer
-        # is noise, of unknown sign, and hardly counts.
+        # The mean of the responses is at most as large as the mean size of those that differ, times
+        # their fraction. A larger offset is noise, whose sign says nothing: it becomes small.
         most = max(spread.size * spread.fraction_off_center, LEAST_SPREAD)
         none = estimate.point.with_values(0 * estimate.point.values)
         offset = estimate.offset / (1 + (estimate.offset / most) ** 2)

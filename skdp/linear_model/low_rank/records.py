@@ -72,14 +72,14 @@ def products(
 
 
 # ------------------------------
-# Weights that keep a few long public matrices from ruling all others; they cost no privacy.
+# Weights that stop a few long public matrices from dominating the fit; they cost no privacy.
 
-# Outliers exceed a quantile so many times; this fraction of the sizes exceeds the quantile. No
-# larger fraction is left out, as so many values are hardly errors. Not studied.
+# An outlier is larger than `_LONGEST` times the quantile that this fraction of the sizes exceeds.
+# A larger fraction would leave out values that are no errors. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Coordinates so many times as long as the median are left out: beside them, rounding would lose the
-# others. Not studied.
+# Coordinates longer than this multiple of the median are left out: beside them, the others would be
+# lost in rounding. Not studied.
 _LONGEST_COORDINATES = 1e3
 
 
@@ -577,7 +577,7 @@ def release_margins(
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
-    # The projection took out of columns what all of them have in common, which rows have.
+    # The projection moved the mean of all columns into the sums of rows: put it back.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
     counts = [_counts_of(one, design.n_records) for one in maps]

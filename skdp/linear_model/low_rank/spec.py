@@ -103,7 +103,7 @@ class TraceSpec:
 
     @property
     def has_margins(self) -> bool:
-        """Whether means of rows and of columns are fitted first: to cells with an intercept."""
+        """Whether means of rows and of columns are fitted first, as for cells with an intercept."""
         is_released = self.covariance == "private" and self.unit.is_whole
         return is_released and self.are_cells and self.fit_intercept
 

@@ -105,8 +105,8 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     # Sizes beyond an end of the grid count as that end. Otherwise, if all sizes are beyond it, all
     # points would have the same loss.
     losses[[0, -1]] = max(wanted - below[0], 0.0), max(below[-2] - wanted, 0.0)
-    # What is the same for all data costs nothing: of few users, one of the many points without any
-    # would often win.
+    # A penalty that is the same for all data costs no privacy. Without it, one of the many sizes
+    # that no user has would often win if there are few users.
     losses = losses + (release.noise_std or 0.0) * np.log1p(np.abs(np.log2(SIZES)))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
