@@ -23,8 +23,8 @@ from skdp.data.sources import depth_of, largest_depth
 _BITS = 24  # not tuned
 #: Most rows of all people together. The number itself is private, so rounding is charged for these.
 MOST_ROWS = 1 << 32  # not tuned
-#: Most people: up to here floats represent all sums of weights, so that counts are exact.
-MOST_PEOPLE = 1 << 53 - _BITS  # not tuned
+#: Most people: up to here floats represent all sums of halves of weights, so that counts are exact.
+MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
 # Roundings of an addend besides those of additions in one part: of the root of the weight and of
 # its product, each twice in a product of rows, and of the additions of up to 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned

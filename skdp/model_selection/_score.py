@@ -29,7 +29,7 @@ from skdp.linear_model._supervised import (
     given_classes,
     known_codes,
 )
-from skdp.pipeline._public_steps import of_people, quietly, restored, transformed
+from skdp.pipeline._public_steps import check_inverse, of_people, quietly, restored, transformed
 from skdp.pipeline._rules import DelegatesMixin
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
@@ -283,12 +283,11 @@ def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
 def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Return what a method of the last step makes of the rows that the others hand on to it."""
     *before, (name, last) = steps
+    check_inverse(name, getattr(last, "transformer_", None))
     results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
     if results.shape != (shape or results.shape[:1]):
-        raise ValueError(
-            f"{method} of {name!r} returns shape {results.shape} for {len(results)} rows: what is "
-            "scored makes one prediction for each."
-        )
+        # Of what shape they are may follow from the rows.
+        raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
     return results
 
 
@@ -601,7 +600,7 @@ def private_score(
     -----
     **Privacy.** Unit: one row, with its response if there are any (then called a record); with
     `users` one user with all of its rows, and what follows counts users in place of rows.
-    Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, which take a fifth of the
+    Adjacency: `adjacency`. Mechanism: Gaussian counts for the level, which take a fifth of the
     budget, and a Gaussian mean; accuracy and the Brier score need no level. One row moves the mean
     of n losses in [0, B] by at most B / n. Losses of log-likelihoods are in [-B, B], and one row
     moves their mean by twice as much with "replace". Counts of classes or of scores are disjoint:

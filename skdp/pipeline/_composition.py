@@ -36,7 +36,13 @@ from skdp.linear_model._supervised import (
 )
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import columns_of
-from skdp.pipeline._public_steps import fitted_to_nothing, of_people, quietly, transformed
+from skdp.pipeline._public_steps import (
+    check_inverse,
+    fitted_to_nothing,
+    of_people,
+    quietly,
+    transformed,
+)
 from skdp.pipeline._shares import Step, given_shares
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy.precision import as_python
@@ -225,7 +231,7 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
         check_given(y, type(supervised[0]).__name__)
 
 
-def with_target(step: Step, X: Any, y: Any) -> Any:
+def with_target(step: Step, X: Any, y: Any, people: People | None) -> Any:
     """Return the responses that the last step is fitted to; refuse what is not finite."""
     if step.target is None:
         return y
@@ -235,13 +241,17 @@ def with_target(step: Step, X: Any, y: Any) -> Any:
             "loads parts transform their responses, and map back what predict returns."
         )
     transformer = transformer_of(step.target)
+    check_inverse(step.name, transformer)
     responses = checked_responses(y)[:, np.newaxis]
+    # Before anything else calls the function, whose errors may tell responses.
+    function = partial(transformed, [(f"{step.name}__func", transformer)])
+    made = of_people(function, people, responses)[:, 0]
     if not np.isfinite(quietly(transformer.transform, responses)).all():
         raise ValueError(
             f"Step {step.name!r}: func of TransformedTargetRegressor makes NaN or infinity of some "
             "responses: pass one that takes all of them, as np.log1p does from 0 on."
         )
-    return transformed([(f"{step.name}__func", transformer)], responses)[:, 0]
+    return made
 
 
 def transformer_of(target: Any) -> Any:

@@ -54,9 +54,9 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         passed or not; other values, ledgers and random states of steps are refused. The first step
         may be a :class:`~sklearn.compose.ColumnTransformer` of such steps, and of pipelines of
         steps that learn nothing, whose last step may be private; :ref:`columns-of-kinds` has the
-        table. The caller has to make sure that the plain function of a `FunctionTransformer` and
-        `transform` of a frozen estimator take every row by itself and keep none, and that the
-        latter was fitted to public rows.
+        table. The caller has to make sure that plain functions, and `transform` of a frozen
+        estimator, take every row by itself and keep none, that `inverse_func` refuses no number,
+        and that a frozen estimator was fitted to public rows.
     epsilon : float, default=1.0
         Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
         private; ``inf`` switches the noise off.

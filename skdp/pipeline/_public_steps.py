@@ -260,6 +260,16 @@ def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sp
     return by_rows(name, fitted, rows)
 
 
+def check_inverse(name: str, transformer: Any) -> None:
+    """Refuse a function of predictions, if any, that mixes them, or refuses single ones.
+
+    A score is a mean of what rows lose, each by itself, and nothing raises behind a fit.
+    """
+    if (function := getattr(transformer, "inverse_func", None)) is not None:
+        inverse, dtype = FunctionTransformer(function), np.dtype(np.float64)
+        made_of_extremes(f"{name}__inverse_func", inverse, 1, dtype, is_sparse=False)
+
+
 class _Public(NamedTuple):
     """Public rows that a function accepts, and what it makes of them; or the error it raises."""
 

@@ -140,7 +140,7 @@ def prepare(
     if not is_planned:
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
-        y = composition.with_target(steps[-1], X, y)
+        y = composition.with_target(steps[-1], X, y, people)
     ids = {} if people is None else {"users": users}
     return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned, party)
 

@@ -3,8 +3,10 @@
 import math
 import pickle
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise, starmap
+from operator import mul
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +21,7 @@ from skdp.data.reduce import sum_depth
 from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.linalg.matrices import FixedRank, laid_out
+from skdp.linalg.norms import GridSearch
 from skdp.linear_model._weighted_rows import whitened_norms
 from skdp.linear_model.logistic.fit import _rounding, gradient_level, whitened
 from skdp.linear_model.logistic.plan import LabeledRows, Whitening
@@ -258,7 +261,11 @@ def test_other_processes_get_weights_alone(rng):
 
 
 def test_more_people_than_are_counted_exactly_are_refused(monkeypatch):
-    assert MOST_PEOPLE * 2**24 == 2.0**53
+    # A search releases halves of counts, which are multiples of 2 ** -24.
+    search = GridSearch(2**10, MOST_PEOPLE, MOST_PEOPLE / 2, is_exact=False)
+    for up_to in np.sort(np.random.default_rng(0).integers(0, MOST_PEOPLE << 24, (99, 7))) / 2**24:
+        sums = [sum(map(mul, one, map(Fraction, up_to))) for one in search._tree[:, :-1].tolist()]
+        assert search.differences(up_to).tolist() == sums
     monkeypatch.setattr("skdp.data.people.MOST_PEOPLE", 2)
     with pytest.raises(ValueError, match="users has 3 different ids; pass at most 2"):
         People.of(np.arange(3), 3)

@@ -19,7 +19,9 @@ from skdp import (
     RowBlocks,
     privacy_spent,
 )
-from skdp.model_selection import DPGridSearch
+from skdp.data.people import People
+from skdp.model_selection import DPGridSearch, private_score
+from skdp.pipeline._composition import steps_of, with_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -121,6 +123,16 @@ def test_no_row_moves_a_release_further_than_declared(name):
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
 
 
+def refusing(y):
+    if not (np.abs(y + 0.5) > 1e-9).all() or np.abs(y).max() > 1e9:
+        raise ValueError(f"{y}")
+    return y
+
+
+def centered(y):
+    return y - np.mean(y)
+
+
 REFUSED = [
     (target(transformer=StandardScaler(), func=None, inverse_func=None), "func and inverse_func"),
     (target(inverse_func=None), "func and inverse_func, plain functions"),
@@ -129,7 +141,10 @@ REFUSED = [
     (target(DPLinearRegression(epsilon=2.0)), "'regress' must keep its default epsilon"),
     (target(DPLinearRegression(random_state=1)), "random_state must be None"),
     (target(func=np.log), "makes NaN or infinity of some responses"),
-    (target(func=lambda y: y - y.mean()), "must take each row by itself"),
+    (target(func=centered), "must take each row by itself"),
+    (target(func=refusing), "whose text may tell values"),
+    (target(inverse_func=centered), "inverse_func' must take each row by itself"),
+    (target(inverse_func=refusing), "inverse_func' raises ValueError"),
     (target(func=lambda y: y[:1]), "with a row for each|must return"),
 ]
 
@@ -141,6 +156,23 @@ def test_what_is_not_public_or_not_finite_is_refused_before_anything_is_spent(la
         pipeline(last, ledger=ledger).fit(X, responses)
     assert "-0.5" not in str(refused.value)
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("inverse", [centered, refusing])
+def test_a_score_refuses_what_maps_predictions_back_together_before_it_is_paid(inverse, ledger):
+    model = target(inverse_func=inverse, check_inverse=False).fit(X, Y)
+    with pytest.raises(ValueError, match=r"inverse_func' (must take each row|raises)"):
+        private_score(model, X, Y, ledger=ledger)
+    assert ledger.entries() == []
+
+
+def test_more_rows_of_one_person_do_not_round_responses_of_others():
+    (step,) = steps_of(target(func=lambda y: y + 1e-12 * np.arange(len(y))[:, np.newaxis]))
+    users = np.arange(300) % 100
+    rows, ids = np.r_[Y[:1].repeat(7), Y], np.r_[np.zeros(7, int), users]
+    before = with_target(step, X, Y, People.of(users, 100))
+    after = with_target(step, X, rows, People.of(ids, 100))
+    np.testing.assert_array_equal(before[users > 0], after[ids > 0])
 
 
 def test_it_is_refused_elsewhere():
