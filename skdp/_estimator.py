@@ -735,7 +735,7 @@ _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
 def carrying(model: Any, maker: Any) -> Any:
-    """Let a model carry the record of the fit that it was made of; other classes may keep more."""
+    """Store the record of a fit in the model made of it; not of classes from elsewhere."""
     if type(maker).__module__.partition(".")[0] == "skdp":
         facts = {
             "class": type(maker).__name__,

@@ -521,7 +521,7 @@ class ModelCard:  # numpydoc ignore=PR02
         if missing := [name for name in _OF_PUBLISHER if name not in product]:
             raise ValueError(f"registry_entry needs {', '.join(missing)}, which no card can know.")
         if not self.report.is_private:
-            raise ValueError(f"An entry needs a guarantee. {self.report.verdict}.")
+            raise ValueError(f"A registry entry needs a guarantee. {self.report.verdict}.")
         spent, assumed = self.spent, self.as_dict()["assumptions"]
         name = {"model_name": "Local"} if self._trust.startswith("local") else {}
         mechanisms = ", ".join(dict.fromkeys(one.mechanism for one in spent.releases))

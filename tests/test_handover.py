@@ -592,7 +592,7 @@ def test_an_entry_of_the_registry_needs_a_guarantee_and_what_no_card_knows():
     with pytest.raises(ValueError, match="needs data_curators, description, intended_use"):
         card.registry_entry("digits", authors=["me"], name="Digits")
     open_card = model_card(DPPCA(2, epsilon=np.inf).fit(X))
-    with pytest.raises(ValueError, match="An entry needs a guarantee"):
+    with pytest.raises(ValueError, match="A registry entry needs a guarantee"):
         open_card.registry_entry("digits", authors=["me"], **PRODUCT)
 
 

@@ -432,7 +432,9 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
     for size in sizes:
         check_scalar(size, "n_rows of an owner", Integral, min_val=1)
     if len(sizes) != owners:
-        raise ValueError(f"n_rows must be those of {owners} owners, got {len(sizes)}.")
+        raise ValueError(
+            f"n_rows must have a number for each of {owners} owners, got {len(sizes)}."
+        )
     return tuple(map(int, sizes))
 
 

@@ -362,7 +362,7 @@ class Owner:
             If the state cannot be written. Nothing leaves, and the same may be asked again.
         """
         if os.getpid() != self._process:
-            raise FederationError("An owner does not go on in a forked process, which is a copy.")
+            raise FederationError("An owner does not go on in a forked process: make one there.")
         # One at a time: a question that is asked twice at once must not draw noise twice.
         with self._lock:
             return self._handle(message)

@@ -209,8 +209,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         if len(classes) > self._most_classes:
             raise ValueError(
                 f"Only binary classification is supported. {type(self).__name__} takes two "
-                "classes: pass DPLogisticRegression rows of features, or tell each class apart "
-                "from all others."
+                "classes: pass rows of features to DPLogisticRegression, or fit one model for each "
+                "class against all others."
             )
         return classes
 

@@ -218,8 +218,8 @@ def check_rows_and_ids(
             # Rows are grouped in the same way if there are no more pairs of ids than ids.
             if not len(np.unique(one * n_other + other)) == n_one == n_other:
                 raise ValueError(
-                    f"groups and user_column={user_column!r} tell rows of different users apart, "
-                    "and in different ways; pass only one of them."
+                    f"groups and user_column={user_column!r} assign rows to users in different "
+                    "ways: pass only one of them."
                 )
         ids = given
     return rows, ids

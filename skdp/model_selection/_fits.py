@@ -41,7 +41,7 @@ _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
 
 class Candidate(NamedTuple):
-    """Parameters of a candidate, and its steps, which have them."""
+    """Parameters of a candidate, and the steps that have them."""
 
     parameters: dict[str, Any]
     run: Run
@@ -73,7 +73,7 @@ def candidates_of(
         for name in parameters:
             _check_searched(name)
         exchanged = _exchanged(parameters, estimator)
-        # The candidates have these objects, whose numbers are thus their own.
+        # Candidates hold references to these objects: no other object gets the same id.
         key = tuple((name, id(value)) for name, value in exchanged.items())
         if key not in found:
             run = checked(clone(estimator).set_params(**clone(exchanged, safe=False)))
@@ -90,7 +90,7 @@ def candidates_of(
         raise ValueError("There are no candidates.")
     protect = {(common_unit(one.run.steps), adjacency_of(one.run.steps)) for one in candidates}
     if len(protect) > 1:
-        raise ValueError(f"All candidates must protect the same, got {sorted(protect)}.")
+        raise ValueError(f"All candidates must protect the same unit, got {sorted(protect)}.")
     return candidates
 
 
@@ -105,7 +105,7 @@ def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
 
 
 def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
-    """Make a key of what a step is, whatever parameters of its own a candidate gives it."""
+    """Make a key of a step as it is before the parameters of a candidate are set."""
     functions = step.target and (step.target.func, step.target.inverse_func)
     facts = step.columns, step.before, functions, None if step.is_private else step.estimator
     return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
@@ -184,7 +184,7 @@ def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
 
 
 def free_parameters(step: Any, spec: Any) -> frozenset[str]:
-    """Return the parameters that no release depends on: they only change what is made of it."""
+    """Return the free parameters: no release depends on them, only what follows from it."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
     # A solver that releases the second moment of all rows serves any number of components. Others
@@ -304,7 +304,7 @@ class Search:
     split: BudgetSplit
 
     def chooses_within(self, name: str) -> bool:
-        """Return whether candidates that share a fit of a step differ in what they make of it."""
+        """Return whether candidates that share a fit of a step use it differently."""
         keys = [
             key
             for one, own in zip(self.candidates, self.keys, strict=True)
@@ -325,7 +325,7 @@ def search_of(
     refits: bool = False,
     users: Any = None,
 ) -> Search:
-    """Refuse what is not acceptable; return what is to be fitted, at that cost in all."""
+    """Check grid and data; return the candidates, and how their fits share the cost."""
     checked = partial(prepare, X=X, y=y, seed=seed, users=users)
     candidates = candidates_of(grid, estimator, checked)
     # How many fits share the cost follows from the places of the steps.
@@ -458,7 +458,7 @@ def _fit_together(
 
 
 def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
-    """Make others of what the first has released: they differ in free parameters only."""
+    """Fit the other candidates from the releases of the first: only free parameters differ."""
     for other in others:
         for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))

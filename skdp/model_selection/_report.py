@@ -291,7 +291,7 @@ def _steps_of_carried(
     note = _note(_complaints_of(record))
     status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
     yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(warned), n_units)
-    # Those of a DPCovariance call a clip that is its own.
+    # The first step of a model of DPCovariance, which clips, is a part of the release.
     if maker != covariance.DPCovariance.__name__:
         parts = rules.parts_of(model, is_fitted=True) or ()
         inner = map(_unwarned, _inner_steps(parts, path, met))

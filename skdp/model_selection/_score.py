@@ -67,7 +67,7 @@ def plan_level(
 # What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
 # one row moves a sum by its own regret and not by the rounding of others.
 _STEP = 2.0**-20  # not tuned
-# The lowest quantile of few values that a level is.
+# With few values, the level is a lower quantile of them, but at least this one.
 LEAST_QUANTILE = 0.5  # not studied
 
 
@@ -94,8 +94,8 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 # Bins of scores, and how much wider the outer ones are: half of the bins are within a quantile
 # _SPREAD of the distances from the median, and the others are within three times as much.
 N_BINS, _WIDENING, _SPREAD = 20, 2.0, 0.75  # not studied
-# Share of each of the searches for the median and for that quantile; and of what corrects the area,
-# with counts of scores alone, and with those of outcomes, too.
+# Share of each search, for the median and for that quantile. Share of the sum that corrects the
+# area: if only scores are counted, and if outcomes are counted, too.
 _PLACE_SHARE, _ORDER_SHARES = 0.05, (0.7, 0.25)  # not studied
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
 # How often noise is drawn anew, of a public seed, to see what it does to a score.
@@ -159,7 +159,7 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return bins of scores, those of the second class after those of the first, and their ends."""
+    """Return the bins of scores, first those of the first class, and the ends of the bins."""
     scores, is_second = judged.T
     alone = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, alone, q=0.5)
@@ -178,7 +178,7 @@ def release_area(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Correct the area that noisy counts give; return it, and the standard deviation of its noise.
+    """Correct the area that noisy counts give by a sum over rows; return also its noise std.
 
     An area is linear in the scores of either class. Of the first one, and of the second one, each
     row adds how many of the released other class are in the right order with it, beyond the area of
@@ -281,7 +281,7 @@ def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Return what a method of the last step makes of the rows that the others hand on to it."""
+    """Return the results of a method of the last step, on rows that the others transform."""
     *before, (name, last) = steps
     check_inverse(name, getattr(last, "transformer_", None))
     results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
@@ -297,7 +297,7 @@ def _applied(rows: Any, last: Any, method: str) -> Any:
 
 
 def _taken(rows: Any, last: Any) -> Any:
-    """Cut the largest entries, which those of others may refuse: no finite row is an error."""
+    """Clip huge entries, which estimators of scikit-learn may refuse."""
     if isinstance(last, PrivateEstimator):
         return rows
     rows = checks.check_rows(rows, type(last).__name__, ensure_all_finite="allow-nan")
@@ -341,7 +341,7 @@ def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
 
 
 def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    """Return a number for each label with its prediction; what is no class is another class."""
+    """Return the pair of label and prediction as a number; an unknown one is a wrong class."""
     codes, classes = _codes(steps, y)
     predicted = known_codes(_results("predict", steps, X, codes.shape), classes)
     predicted = np.where(predicted < 0, (codes + 1) % len(classes), predicted)
@@ -350,7 +350,7 @@ def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    """Return what orders rows of two classes, and which rows are of the second one."""
+    """Return the scores of rows, and whether each row is of the second class."""
     codes, classes = _codes(steps, y)
     if hasattr(steps[-1][1], "decision_function"):
         scores = _results("decision_function", steps, X, codes.shape)
@@ -361,14 +361,14 @@ def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 class Score(NamedTuple):
-    """A score that is a mean over rows, of what each of them loses, or that follows from counts."""
+    """A score that is a mean of losses of rows, or that follows from counts of rows."""
 
     losses: Callable[[Steps, Any, Any], np.ndarray]  # or what is counted of each row
     methods: tuple[str, ...] = ("predict",)
     of_classes: bool = False  # whether it takes labels
     is_bounded: bool = False  # whether losses are in [0, 1], else a level is searched for
     is_signed: bool = False  # whether losses may be negative
-    of_counts: Any = None  # what makes a score of counts
+    of_counts: Any = None  # computes the score from counts
     of_two: bool = False  # whether there have to be two classes
 
 
@@ -423,7 +423,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
             step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
         ]
     for method in score.methods:
-        # Either orders rows.
+        # Either gives scores that order rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
         if not all(any(hasattr(one, each) for each in methods) for one in judged):
             return f"needs the method {' or '.join(methods)} of"
@@ -465,7 +465,7 @@ def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None)
 def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute the loss of every row, or what is counted, finite, under a public fitted model."""
     with np.errstate(all="ignore"):
-        # In float64, because smaller types cannot hold these limits.
+        # In float64: smaller types cannot represent these limits.
         losses = score.losses(_steps_of(model), X, y).astype(np.float64)
     least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
     losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
@@ -723,7 +723,7 @@ def _scores_of_counts(
 def opened(
     name: str, plan: Plan, of_rows: np.ndarray, people: People | None, given: Mapping[str, Any]
 ) -> PrivacyBudget:
-    """Open the budget of a function by its arguments; what it makes of the rows keys the noise."""
+    """Open the budget of a function, given its arguments; its losses key the noise."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
     warn_of_privacy(
         *checks.warnings_for_settings(plan.cost, counted, n_units, given["random_state"])
@@ -735,7 +735,7 @@ def opened(
 
 
 def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:
-    """Key noise by losses, and by whose they are."""
+    """Make a source of noise, keyed by the losses and the owners of rows."""
     keyed = (losses,) if people is None else (losses, people.codes)
     return NoiseSource(seed, () if seed is None else digests(*keyed))
 
@@ -746,8 +746,8 @@ def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str
     clipped = f"about {1 - quantile:.0%} of" if quantile > LEAST_QUANTILE else "half of"
     if quantile < _QUANTILE:
         yield (
-            f"{n_units} {counted} are few at this epsilon: {clipped} the losses are clipped, and "
-            f"the score looks better than it is, by more than its std. Take more {counted}, or a "
+            f"The score looks better than it is, by more than its std: {clipped} the losses are "
+            f"clipped, as {n_units} {counted} are few at this epsilon. Take more {counted}, or a "
             "larger epsilon."
         )
 

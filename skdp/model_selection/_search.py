@@ -147,9 +147,9 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         most = max(split.n_fits.values())
         if most > _MOST_FITS and split.whole.is_private:
             warn_of_privacy(
-                f"The search takes {most} fits of one step, which share its budget. The candidate "
-                "that is best with their noise need not be best with the smaller noise of the last "
-                f"fit. Try at most {_MOST_FITS}, or tune on public rows with "
+                f"The chosen candidate may not be the best: the search takes {most} fits of one "
+                "step, which share its budget, and the last fit has less noise than they. Try at "
+                f"most {_MOST_FITS}, or tune on public rows with "
                 "skdp.model_selection.matched_noise. Parameters that need no fit of their own, "
                 "such as n_components with solver='covariance', are free."
             )
@@ -222,7 +222,7 @@ def plan_choice(
 ) -> Plan:
     """Plan the choice by means of losses; those in [0, 1] (`is_bounded`) need no level."""
     level, left = score.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
-    # Of losses in units of C, or of losses in [0, 1].
+    # For losses in units of C, or in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
     return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)

@@ -369,7 +369,7 @@ def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
 
 
 def lenient(estimator: Any) -> Any:
-    """Return an estimator whose encoders take all rows, and whose imputers keep all columns."""
+    """Return an estimator whose encoders accept all rows, and imputers all columns."""
     if isinstance(estimator, SharedBudget):
         steps = [(name, lenient(step)) for name, step in estimator.steps]
         return clone(estimator).set_params(steps=steps)

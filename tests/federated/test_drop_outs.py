@@ -356,7 +356,11 @@ def test_two_whole_rosters_have_no_owner_in_common():
     ("options", "error", "match"),
     [
         ({"n_rows": 240}, ValueError, "n_rows must be a list of the rows of each owner with drop"),
-        ({"n_rows": SIZES[1:]}, ValueError, "n_rows must be those of 20 owners, got 19"),
+        (
+            {"n_rows": SIZES[1:]},
+            ValueError,
+            "n_rows must have a number for each of 20 owners, got 19",
+        ),
         ({"n_rows": [0, *SIZES[1:]]}, ValueError, "n_rows of an owner"),
         ({"n_rows": [1.5, *SIZES[1:]]}, TypeError, "n_rows of an owner"),
         ({"dropouts": -1}, ValueError, "dropouts"),

@@ -274,7 +274,7 @@ BAD = [
     (
         Pipeline([("a", DPTraceRegressor())]),
         {"a": [DPTraceRegressor(), DPTraceRegressor(adjacency="zero_out")]},
-        "must protect the same",
+        "must protect the same unit",
     ),
     (DPPipeline([("a", DPPCA(2))]), {"a": [DPPCA(epsilon=2.0)]}, "keep its default epsilon"),
     (DPPipeline([("a", DPPCA(2))]), {"shares": [{"a": 1.0}, {"b": 0.5}]}, "no private step"),

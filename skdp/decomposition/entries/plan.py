@@ -105,8 +105,8 @@ def _check_center(spec: EntriesSpec) -> None:
         raise ValueError(f"{given} takes no center: pass center=False.")
     if solver in support.steps and solver not in support.centered:
         raise ValueError(
-            f"A center with {given} and solver={solver!r}, which needs a symmetric matrix: pass "
-            f"center=False or solver={support.centered[0]!r}."
+            f"solver={solver!r} with {given} needs a symmetric matrix, and a centered one is none: "
+            f"pass center=False or solver={support.centered[0]!r}."
         )
 
 

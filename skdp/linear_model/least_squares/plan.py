@@ -46,9 +46,9 @@ _LONGEST_WITH_MOMENT = 4096  # not studied
 # Norms of rows, in units of that of one whose entries have mean square 1, and their limits:
 # benchmarks/least_squares/least_squares.md.
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
-# Responses are clipped to so many scales, with a root of the strength; not studied.
+# Responses are clipped to this multiple of scale times root of strength, in limits; not studied.
 _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
-# Entries are clipped to so many scales: benchmarks/least_squares/least_squares.md.
+# Entries are clipped to this multiple of their scale: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
 # From this strength on, they and the norm of whitened rows grow with its square root: columns with
 # long tails lose no more than noise costs. benchmarks/sweep/sweep.md.
