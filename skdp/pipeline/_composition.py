@@ -246,10 +246,12 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> Any:
     # Before anything else calls the function, whose errors may tell responses.
     function = partial(transformed, [(f"{step.name}__func", transformer)])
     made = of_people(function, people, responses)[:, 0]
-    if not np.isfinite(quietly(transformer.transform, responses)).all():
+    values = quietly(transformer.transform, responses)
+    if values.shape != responses.shape or not np.isfinite(values).all():
         raise ValueError(
             f"Step {step.name!r}: func of TransformedTargetRegressor makes NaN or infinity of some "
-            "responses: pass one that takes all of them, as np.log1p does from 0 on."
+            "responses, or several numbers of each: pass one that takes all of them, as np.log1p "
+            "does from 0 on."
         )
     return made
 

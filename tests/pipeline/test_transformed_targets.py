@@ -141,6 +141,7 @@ REFUSED = [
     (target(DPLinearRegression(epsilon=2.0)), "'regress' must keep its default epsilon"),
     (target(DPLinearRegression(random_state=1)), "random_state must be None"),
     (target(func=np.log), "makes NaN or infinity of some responses"),
+    (target(func=lambda y: np.hstack([y, y])), "several numbers of each"),
     (target(func=centered), "must take each row by itself"),
     (target(func=refusing), "whose text may tell values"),
     (target(inverse_func=centered), "inverse_func' must take each row by itself"),
