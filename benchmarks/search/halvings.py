@@ -19,7 +19,7 @@ from skdp.privacy.releases import SCALE_GRID
 
 N_VALUES = 1000
 AROUND = np.linspace(-1.0, 1.0, 255)
-LEVELS, NOISE = (1, 2, 3, 4, 5), (0.05, 0.147, 0.2)
+LEVELS, NOISE = (1, 2, 3, 4, 5), (0.01, 0.05, 0.147, 0.2)
 
 
 def log_normal(generator):
@@ -29,6 +29,12 @@ def log_normal(generator):
 
 CASES = {
     "any size, 7 + N(0, 1)": (ANY_SIZE, lambda rng: 7 + rng.normal(size=N_VALUES), 0.5),
+    # Half of the values lie up to a point that is counted first.
+    "any size, 31,600 + 12,000 N(0, 1)": (
+        ANY_SIZE,
+        lambda rng: 31_600 + 12_000 * rng.normal(size=N_VALUES),
+        0.5,
+    ),
     "any size, N(0, 1)": (ANY_SIZE, lambda rng: rng.normal(size=N_VALUES), 0.5),
     "scales, log-normal": (SCALE_GRID, log_normal, 0.5),
     "around, narrow": (
@@ -46,7 +52,7 @@ def distance(case, noise, seed):
     values = make(np.random.default_rng(seed))
     of_count = (noise * N_VALUES) ** 2 / norms.n_halvings(len(grid))
     budget = PrivacyBudget(
-        1.0, 1e-6, unit="row", adjacency="replace", noise_source=NoiseSource(seed)
+        50.0, 1e-6, unit="row", adjacency="replace", noise_source=NoiseSource(seed)
     )
     share = budget.cost.noise_std("gaussian", 1.0, 1.0) ** 2 / of_count
     found = budget.quantile(budget.cost.search("level", share, grid), values, q=q)

@@ -221,7 +221,9 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 # to counts near the wanted one.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Counts that are fitted together have about this part of the noise of one.
-_OF_NOISE = 0.5  # benchmarks/search/halvings.md
+_OF_NOISE = 0.5  # not studied
+# A fitted count may be the target if it is so many standard deviations of the noise away.
+_AS_GOOD = 2.0  # benchmarks/search/halvings.md
 # Points are left out of the result while they are so much less likely than others.
 _RULED_OUT = 0.01  # not tuned
 _ROUNDING = 1e-6  # not tuned
@@ -288,6 +290,7 @@ class GridSearch:
 
     def learn(self, noisy: np.ndarray, noise_std: float) -> None:
         """Fit increasing counts to all released ones, and update which points are likely."""
+        self._noise_std = noise_std
         self._noisy = np.vstack([self._noisy, noisy])
         points, first = np.unique(self._places, return_index=True)
         if self._is_exact:
@@ -312,7 +315,14 @@ class GridSearch:
         return np.cumsum(in_bins[:-1]) * self._n_units
 
     def place(self) -> int:
-        """Return the place of the result: half of the odds lie up to it."""
+        """Return the place of the result: half of the odds lie up to it.
+
+        Where a count is the target but for noise, it is the place of that count. Odds may lie
+        beyond it, in a bin as wide as all units that there are.
+        """
+        away = np.abs(self.counted[1] - self._target)
+        if not self._is_exact and away.min() <= _AS_GOOD * self._noise_std:
+            return int(self.counted[0][away.argmin()])
         is_candidate = self._odds > _RULED_OUT * self._odds.max()
         return int(_quantiles(np.where(is_candidate, self._odds, 0.0), 0.5))
 

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from skdp.exceptions import BudgetError
 from skdp.linalg.norms import (
@@ -144,6 +145,20 @@ def test_a_count_that_noise_turns_round_misleads_a_search_for_a_while():
         budget = open_budget(seed=seed)
         found.append(budget.quantile(budget.cost.search("median", share, grid), values, q=0.5))
     assert np.mean(np.abs(np.array(found) - 7) > 3) <= 0.08
+
+
+def test_no_search_leaves_the_values_where_half_of_them_lie_up_to_a_point_that_is_counted():
+    # The bin beyond that point has thousands of points: with odds for each, 4 of 100 searches ended
+    # there, a million times too high.
+    values = 31_600 + 12_000 * ndtri((np.arange(1000) + 0.5) / 1000)
+    side = 10.0 ** np.linspace(-9, 18, 8191)
+    grid = np.concatenate([-side[::-1], [0.0], side])
+    cost = PrivacyCost(50.0, 1e-6)
+    share = n_halvings(len(grid)) * cost.noise_std("gaussian", 1.0, 1.0) ** 2 / 10.0**2
+    for seed in range(150):
+        budget = open_budget(epsilon=50.0, seed=seed)
+        found = budget.quantile(budget.cost.search("median", share, grid), values, q=0.5)
+        assert 25_000 < found < 40_000
 
 
 def test_values_are_not_counted_where_only_pure_noise_is_accepted():
