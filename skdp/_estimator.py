@@ -294,7 +294,7 @@ class RequestsUsersMixin:
 class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
-    # Of the last fit, for its card: texts of all warnings, and the public number of units.
+    # For the card of the last fit: texts of all its warnings, and its public number of units.
     _warnings_given: list[str]
     _n_units: int
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -751,7 +751,7 @@ def carrying(model: Any, maker: Any) -> Any:
 def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
     """Return the record that a model carries, whose it is, warnings and units; None without one.
 
-    Of a model that was changed or fitted again, which is not what was released, it is no record.
+    The record is None if the model was changed or fitted again, as that was not released.
     """
     text = getattr(model, "__dict__", {}).get(_RECORD)
     if text is None:

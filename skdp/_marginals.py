@@ -80,7 +80,7 @@ def release_marginals(
         expected = ndtr((edges[j] - center[j]) / scale[j])
         found[j] = _quantiles(line, noise_std / n_rows, edges[j], expected, found[j])
         if _has_many(found[j]):
-            # Of rows beyond that the released moment tells nothing.
+            # The released moment has no rows beyond these bounds.
             found[j][1] = np.clip(found[j][1], *clip_bounds[:, j])
     return np.stack(found), noise_std / n_rows
 
@@ -289,7 +289,7 @@ def _with_binaries(
     correlation: np.ndarray,
     generator: Any,
 ) -> np.ndarray:
-    """Draw columns of two numbers one by one, with linear probabilities of the columns before."""
+    """Draw binary columns one by one, with probabilities linear in the columns before."""
     n = len(rows)
     units, order = _standardized(rows[:, done]), list(done)
     for j in binary:

@@ -147,7 +147,7 @@ class PlainParametersMixin:
     """Checks parameters as plain values: numpy would round the limits to a small type."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
-    # Of the representation in HTML.
+    # For the representation in HTML.
     _doc_link_module, _doc_link_template = "skdp", "{address}"
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
@@ -198,7 +198,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             validate_parameter_constraints(constraints, {name: value}, caller_name=caller_name)
         except InvalidParameterError as error:
             flaw = str(error).partition(" Got ")[0]
-        # Of scikit-learn an interval takes True for 1.
+        # An interval of scikit-learn takes True for 1.
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:

@@ -525,7 +525,7 @@ class PrivacyBudgetDisplay(_Display):
 # ------------------------------
 # Scores of private rows, counted in bins.
 
-# The finite edges reach so many standard deviations to either side of the mean.
+# The finite edges are up to this many standard deviations from the mean.
 _HALF_WIDTH = 2.5  # not studied
 # Least standard deviation, as a part of the mean, of scores that are not centered.
 _LEAST = 0.25  # not studied

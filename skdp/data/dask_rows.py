@@ -489,7 +489,7 @@ def _with_target(X: Any, y: Any) -> Any:
     name = "y"
     while name in X.columns:
         name += "_"
-    # Of different frames dask would join the rows, by an index that may be private.
+    # Dask would join rows of different frames by an index that may be private.
     if not _are_of_one_frame(X, y):
         _refuse(
             "y has other partitions than X",

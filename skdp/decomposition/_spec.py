@@ -136,7 +136,7 @@ class Support:
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-# Of rows, and of people who have several: benchmarks/high_dimension/captured.md, "power, 4 steps".
+# For rows, and people who have several: benchmarks/high_dimension/captured.md, "power, 4 steps".
 _OF_ROWS = Support(
     {"covariance": 0, "adaptive": 0, "power": 3},
     centered=("covariance", "adaptive", "power"),

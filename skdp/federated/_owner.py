@@ -51,7 +51,9 @@ class Handshake:
     def make_keys(self, state: OwnerState) -> bytes:
         """Make the key of this fit, and sign its public key."""
         if state.pair:
-            raise FederationError("An owner takes part in one fit, and has made its keys.")
+            raise FederationError(
+                "An owner takes part in one fit, and has made its keys: make another owner."
+            )
         key = masks.new_key()
         public = masks.public_of(key)
         signature = self._sign(_KEYS, _name(self._number), public)
@@ -477,7 +479,7 @@ class Owner:
         """Hand in the part of the release that this owner is ready for, with all who are there."""
         number, absent = asked.fields["release"], asked.fields["absent"]
         state = self._state
-        # Its own turn, with the sum of the release before, has come and is not over.
+        # The release must be next: the sum of the one before has come, and it has no answer.
         if self._waiting is None or not number == len(state.sums) == len(state.absent):
             raise FederationError("A release is asked for that is not next, or was answered.")
         gone = set(state.absent[-1] if state.absent else ())

@@ -221,7 +221,7 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
     """Write encrypted data to a new file for `take_once`; call `let_go` before they can be taken.
 
     The parts have a key of their own, encrypted by the key of the caller. It is written last, in
-    the space that is kept for it. Without it nobody can read the parts: whatever interrupts this
+    the space reserved for it. Without it nobody can read the parts: whatever interrupts this
     function, the data are either not let go, or cannot be read, or both is done.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -260,7 +260,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))
-        # Of several that have read so far, one finds no mark, even if their locks are lost.
+        # If several have read so far, one of them finds no mark, even if their locks are lost.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):
             check_place(path, place)

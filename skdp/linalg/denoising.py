@@ -61,7 +61,7 @@ class ProductAverage:
         return self._n_added == 0
 
     def add(self, product: NoisyProduct) -> None:
-        """Add a product, in place of the oldest one if there is no room."""
+        """Add a product; if the memory is full, it replaces the oldest one."""
         n_rows, size = product.value.shape
         if self.is_empty:
             self._bases = np.zeros((len(product.basis), self._n_averaged * size), order="F")
@@ -69,7 +69,7 @@ class ProductAverage:
             self._gram = np.zeros((self._n_averaged * size,) * 2)
         slot = self._n_added % self._n_averaged
         self._n_added += 1
-        # Appends while there is room, and overwrites the oldest one afterwards.
+        # Appends until the memory is full, and overwrites the oldest one afterwards.
         self._noise_stds[slot : slot + 1] = [product.noise_std]
         self.is_gaussian = product.is_gaussian
         place = slice(slot * size, (slot + 1) * size)

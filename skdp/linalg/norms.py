@@ -14,8 +14,8 @@ _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
 EXACT = 2.0**53  # not tuned
-# Least relative rounding that every sensitivity includes. It leaves room for what bounds leave out:
-# a basis, for example, is orthonormal only up to rounding.
+# Least relative rounding that every sensitivity includes. It covers what bounds leave out: a
+# basis, for example, is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
 # Within these limits, sums of squares have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned

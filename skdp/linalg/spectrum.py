@@ -43,7 +43,7 @@ def leading_right_vectors(
 ) -> np.ndarray:
     """Compute the leading right singular vectors of a sparse matrix of that length by ARPACK.
 
-    Of its rows minus `center`, if that is given.
+    If `center` is given, it is subtracted from the rows.
     """
     scaled, is_tall = X / length, X.shape[0] >= X.shape[1]
     transposed, shift = scaled.T, 0.0 if center is None else center / length
@@ -179,7 +179,7 @@ _CONFIDENCE = 0.95  # not tuned
 _LEAST_SQUARED_GAP = 0.1  # not studied
 # Largest weight of a pair that stands out, in errors.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
-# Of eigenvalues to the noise; larger ratios would make no difference, and their squares overflow.
+# Ratio of eigenvalues to the noise: larger ones make no difference, and their squares overflow.
 _LARGEST_RATIO = 1e150  # not tuned
 
 

@@ -1,4 +1,4 @@
-"""The door of regressions and classifiers, which turns X and y into rows, responses and labels."""
+"""The base of regressions and classifiers: checks X and y, and makes rows, responses, labels."""
 
 import math
 from abc import abstractmethod

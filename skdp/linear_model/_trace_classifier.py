@@ -99,8 +99,8 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
 def tangent_level(spec: TraceClassSpec) -> float:
     """Return the norm that gradients are clipped to.
 
-    Of matrices of norm sqrt(d1 d2), alike in all directions, a gradient has norm sqrt(n_free + 1)
-    at most, but for chance.
+    If matrices have norm sqrt(d1 d2) and are alike in all directions, the norm of a gradient is at
+    most sqrt(n_free + 1), but for chance.
     """
     return _CLIP * level_factor(spec) * math.sqrt(spec.n_free + 1)
 

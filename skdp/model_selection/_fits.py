@@ -345,7 +345,7 @@ def search_of(
 def warnings_for_fits(search: Search) -> list[str]:
     """Plan all fits, which refuses what the budget cannot pay for; return their warnings.
 
-    Of a step that has a last fit, only the warnings about that fit count.
+    If a step is fitted again at the end, only the warnings about that fit are returned.
     """
     warnings: list[str] = []
     final = search.split.final

@@ -180,10 +180,10 @@ def release_area(
 ) -> tuple[float, float]:
     """Correct the area that noisy counts give by a sum over rows; return also its noise std.
 
-    An area is linear in the scores of either class. Of the first one, and of the second one, each
-    row adds how many of the released other class are in the right order with it, beyond the area of
-    the counts. So errors of the counts enter by their products only. What a row adds is in an
-    interval of length 1 that has 0, in units of one over the size of the smaller class.
+    An area is linear in the scores of either class. Each row adds which fraction of the counted
+    scores of the other class is in the right order with its own, less the area of the counts. So
+    errors of the counts enter by their products only. The term of a row is in an interval of length
+    1 that has 0, in units of one over the size of the smaller class.
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
@@ -286,7 +286,7 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     check_inverse(name, getattr(last, "transformer_", None))
     results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
     if results.shape != (shape or results.shape[:1]):
-        # Of what shape they are may follow from the rows.
+        # The shape of the results may follow from the rows, and is not named.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
     return results
 
@@ -551,14 +551,14 @@ def private_score(
 
     Balanced accuracy, F1 and the area under the ROC curve follow from released counts instead: of
     true and predicted classes, and of scores in 20 bins by class. The area is corrected by a sum
-    over the rows, of how many of the counted scores of the other class are in order with each. A
+    over rows: how many of the counted scores of the other class are in order with that of a row. A
     list of such scores, which may have the accuracy, too, costs one release of these counts.
 
     Parameters
     ----------
     estimator : estimator
         A fitted estimator that may be published, and that takes every row by itself, as those of
-        skdp and nearly all of scikit-learn do. Of other classes the caller has to make sure of it.
+        skdp and nearly all of scikit-learn do. For other classes the caller has to make sure of it.
     X : array-like of shape (n_samples, n_features)
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None

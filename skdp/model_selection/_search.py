@@ -190,7 +190,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             self.best_estimator_ = self._as_given(model, spent)
 
     def _as_given(self, model: Any, spent: PrivacySpent) -> Any:
-        """Put the fitted steps back into what has held them."""
+        """Put the fitted steps back into an estimator of the given kind."""
         if not isinstance(self.estimator, SharedBudget):
             return model
         given = clone(self.estimator).set_params(

@@ -120,7 +120,7 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
 
 
 def _check_columns(name: str, step: Any) -> None:
-    """Refuse what would look at values."""
+    """Refuse columns that are chosen by their values, and incomplete transformers."""
     for part in step.transformers:
         if not (isinstance(part, list | tuple) and len(part) == 3):
             text = f"Step {name!r}: transformers must be triples (name, transformer, columns)"

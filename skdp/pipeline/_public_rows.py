@@ -19,7 +19,7 @@ _NUMBERS = "biufc"
 # Public values of two rows for entries of any type: numbers, or texts. The rows differ, to show
 # what looks at both of them, unless that is refused.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# Numbers of one row among equal ones: some functions look at the others where it is 0, or less, or
+# Numbers of one row among equal ones: some functions use the others where it is 0, or less, or
 # far from them, or missing. Among so many rows it is 6 standard deviations away.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
@@ -154,7 +154,7 @@ def _stand_in(rows: Any, anything: Any) -> Any:
             two.isetitem(number, _public_column(rows.iloc[:, number], anything))
         return two
     if hasattr(rows, "fill_null"):
-        # Of polars.
+        # Rows are of polars.
         texts = anything[:2] if "-" in str(anything[0]) else _TEXTS
         values = zip(_values("i", anything), texts, (True, False), strict=True)
         one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)

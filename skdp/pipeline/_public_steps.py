@@ -125,10 +125,10 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
         if not mend and getattr(dtype, "kind", "") in "OU":
-            # Of the columns of a ColumnTransformer each part has some.
+            # Each part of a ColumnTransformer has some of its columns.
             is_part = rules.is_columns(getattr(function, "__self__", None))
             mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
-        # Of categories and texts, they follow values.
+        # Shape and type of categories and texts follow values, and are private.
         facts = "" if twos.hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
@@ -546,7 +546,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, its = f"{name}__{part}", [str(names[place]) for place in places]
-        # Of the parts this one alone, to its columns, and to all: public rows follow their kinds.
+        # This part alone, fitted to its columns, and to all: public rows follow their kinds.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", one, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
@@ -561,7 +561,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
 def _with_columns(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Name the columns of odd kinds that a part does not take, or else all that it gets."""
+    """Name the columns whose kinds a part does not take, or else all that it gets."""
     leaves = [one for one in rules.leaves_of(part, is_fitted=False) if not isinstance(one, str)]
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}

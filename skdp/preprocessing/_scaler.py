@@ -98,7 +98,7 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
     """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
     if spec.cost.is_private:
-        # Of other flat columns the spread is known well enough to use.
+        # The spread of other flat columns is known well enough to use.
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden = is_lost | scales.are_hidden()
         yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")

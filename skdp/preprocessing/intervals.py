@@ -485,8 +485,8 @@ def zoomed_intervals(
 
     The bins are many, as noise does not depend on their number. Neighbors are added up, level by
     level, until those that are visible hold most rows. Counts of `sizes`, which have less noise,
-    must not show more rows outside than may be left out. Return also which columns to look at
-    again: not those whose visible bins hold most rows, and are as wide as the interval.
+    must not show more rows outside than may be left out. Return also which columns to zoom
+    into: not those whose visible bins hold most rows, and are as wide as the interval.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
     first, last, is_majority = _most_of(counts, noise_std, n_rows[is_narrow])

@@ -556,10 +556,10 @@ def _release_within(
 
 
 class _Closer(NamedTuple):
-    """Which moments to release, in which intervals, and what of narrow columns was seen.
+    """Which moments to release, in which intervals, and what the zooms show of narrow columns.
 
-    A column `is_point` if it is as narrow as the last look can show, and `is_blurred` if it is
-    narrow and noise blurs the looks, or is too much for any.
+    A column `is_point` if it is as narrow as the last zoom can show, and `is_blurred` if it is
+    narrow and noise blurs the zooms, or is too much for any.
     """
 
     moments: Release
@@ -587,9 +587,9 @@ def _closer(
 ) -> _Closer:
     """Release where the entries of narrow columns lie in their intervals, and shrink these.
 
-    Counts of `sizes` inside of the intervals bound what these may leave out. A look is of those
+    Counts of `sizes` inside of the intervals bound what these may leave out. A zoom is into those
     columns alone whose intervals may still shrink, and is left out if there are none. If a bin
-    would show little but noise, there is no look, and moments get their share.
+    would show little but noise, there is no zoom, and moments get its share.
     """
     alone, zoomed = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()

@@ -70,7 +70,7 @@ class InitialNoiseSums:
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # Of the buffers and the sum of the noise, in units of the variance of fresh noise.
+        # Covariance of the buffers and the sum of noise, in units of the variance of fresh noise.
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()

@@ -40,7 +40,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 
 
 # ------------------------------
-# Releases: noisy statistics, declared in a plan, made by a solver and kept in a record.
+# Releases: noisy statistics, declared in a plan, made by a solver and listed in a record.
 
 # Standard deviations of a count by which a quantile is below 1.
 _COUNT_MARGIN = 4.0  # not studied
@@ -301,7 +301,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Whether a seed that noise came from may be guessed: an int below 2**64, or a generator, as
         nobody can see whether that was seeded with a secret. There is no guarantee then.
     trust : str, default=""
-        Of a fit of several owners: whom they trust with what, and who of them has left before its
+        For a fit of several owners: whom they trust with what, and who of them has left before its
         end. Empty where all rows were in one place.
 
     Examples

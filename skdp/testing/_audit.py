@@ -139,7 +139,7 @@ def all_of(value: Any, name: str = "") -> tuple[tuple[str, Any], ...]:
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Give the numbers that a fit released, flat, and integers that stand for texts.
 
-    Of an estimator they are those of public attributes.
+    If the fit returns an estimator, they are those of its public attributes.
     """
     if hasattr(result, "fit"):
         names = [name for name in dir(result) if name[-1] == "_" != name[0]]
@@ -207,7 +207,7 @@ def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | No
 
 
 def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
-    """Of the pairs of error rates that are not refuted, return the one that proves least.
+    """Return the pair of error rates that proves least, among those that are not refuted.
 
     Each rate is bounded as by Clopper and Pearson, with a quarter of what confidence leaves, and
     so is their mean, with half of it. Few errors in all are never likelier than if both rates were
@@ -288,12 +288,12 @@ def lower_bound_of_epsilon(
 # ------------------------------
 # A guess which of two datasets a fit has seen.
 
-# Of most outputs and squares more are left out, those that differ least.
+# Most outputs and squares that are used: the others, which differ least, are left out.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
-# Of scores: few, so that none is the best by chance; epsilon may show far out in a tail.
+# Quantiles of scores: few, so that none is best by chance; epsilon may show far out in a tail.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
-# Of what is proved where statistic and threshold are chosen; if low, few errors win by chance.
+# Confidence where statistic and threshold are chosen; if low, few errors win by chance.
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 
@@ -463,7 +463,7 @@ def audit(
     outputs = np.clip(np.nan_to_num(outputs, nan=_LARGEST / 2), -_LARGEST, _LARGEST)
     n_tested = n_fits // 2
     with warnings.catch_warnings(action="ignore"):
-        # Of outputs that are constant.
+        # Constant outputs give warnings.
         candidates = list(_learned_scores(outputs[:, n_tested:], outputs[:, :n_tested]))
     of_epsilon = partial(lower_bound_of_epsilon, delta=delta)
     wrong = _errors_of_best(candidates, lower_bound_of_mu)

@@ -138,7 +138,7 @@ def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
             warnings.simplefilter("ignore", PrivacyWarning)
             estimator = case.make(epsilon=1.0).fit(*data)
         for name, value in case.released(estimator).items():
-            # Of what was not asked for there is nothing.
+            # An attribute that was not asked for is None.
             assert value is None or np.isfinite(value).all(), f"{name} is not finite"
 
 

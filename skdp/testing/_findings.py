@@ -104,7 +104,7 @@ def find_repeated_noise(
     what = "the same output without a seed: noise is missing, or not fresh"
     found = [Finding(where, what) for where, two in runs.items() if all(map(np.array_equal, *two))]
     with warnings.catch_warnings(action="ignore"):
-        # Of outputs that are constant.
+        # Constant outputs give warnings.
         chances = [spearmanr(*pair, alternative="greater").pvalue for pair in columns]
     shared = np.flatnonzero(np.array(chances) < _CHANCE / len(chances))
     return found + _named(shared, "the same seed gives other data the same noise", fit, data)
@@ -130,7 +130,7 @@ def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
     """Fit in two forks, which begin with all that this process knows."""
     found = []
     for _ in range(2):
-        # Of threads, which a fork does not have.
+        # Warnings are about threads, which a fork does not have.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
         with pool:

@@ -34,7 +34,7 @@ class RecordingBudget(PrivacyBudget):
         super()._begin(*plan)
         self.values: list[np.ndarray] = []
         self.released: list[np.ndarray] = []
-        # Of sums that are released after every epoch, by the number of the release.
+        # By the number of the release, for sums that are released after every epoch.
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
@@ -189,7 +189,7 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
         contextlib.redirect_stderr(output),
         patch.multiple(sys, __stdout__=output, __stderr__=output),
         patch.object(os, "write", _write),
-        # Of all loggers, whatever handlers they have.
+        # Output of all loggers, whatever handlers they have.
         patch.object(logging.Logger, "handle", lambda _, one: output.write(log.format(one) + "\n")),
         contextlib.ExitStack() as after,
     ):

@@ -133,8 +133,8 @@ def decompose_toward(
 ) -> Factors:
     """Shrink a released second moment toward a multiple of a prior, and decompose it.
 
-    Of the prior it gets the part of their squared distance that noise explains (W. James, C. Stein,
-    1961). The multiple is the nearest one: clipping makes rows shorter.
+    The weight of the prior is the part of their squared distance that noise explains (W. James,
+    C. Stein, 1961). The multiple is the nearest one: clipping makes rows shorter.
     """
     unit = max(float(np.abs(noisy).max()), np.finfo(np.float64).tiny)
     direction = prior / max(float(np.abs(prior).max()), np.finfo(np.float64).tiny)

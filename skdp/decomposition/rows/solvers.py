@@ -252,7 +252,7 @@ def _refine(
     weights = 1 / (1 + relative_variances)
     after = before + weights * (columns / shrinkage - before)
     # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. The inner
-    # part C and the outer part S are replaced, and R is kept in part.
+    # part C and the outer part S are replaced, and a part of R remains.
     inner_before, inner_after = basis.T @ before, basis.T @ after
     outer_before, outer_after = before - basis @ inner_before, after - basis @ inner_after
     inner_after = (inner_after + inner_after.T) / 2

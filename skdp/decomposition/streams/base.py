@@ -221,9 +221,9 @@ def _checked_updates(
 # ------------------------------
 # The stream: parameters, sketches, sums that begin as noise, and the fit.
 
-# Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
+# Dense sketches are in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
-# Raised with every change of what a stream keeps: no other version may go on with it.
+# Raised with every change of the contents of a stream: other versions refuse them.
 _FORMAT = 5  # not tuned
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned

@@ -454,8 +454,8 @@ class DPContinualFactorizer(BaseStream):
         Parameters
         ----------
         since, until : int
-            The factors are those of the updates after `since` epochs, which may be 0, and in the
-            first `until` epochs. The `n_epochs_` after releases with `store`.
+            The factors are those of the updates of epochs `since` + 1 to `until`: 0, or values that
+            `n_epochs_` had after releases with `store`.
 
         Returns
         -------

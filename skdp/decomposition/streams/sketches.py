@@ -288,7 +288,7 @@ class Side:
     values: np.ndarray
     sketch: Sketch
     noise_std: float
-    # Of the sketch before the division: leading singular values and left singular vectors, and the
+    # Leading singular values and left singular vectors of the sketch before the division, and the
     # largest singular value that noise is likely to have.
     spectrum: np.ndarray
     basis: np.ndarray

@@ -191,7 +191,7 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# Of the gain of more steps so many standard deviations of its noise are taken off.
+# Standard deviations of its noise that are subtracted from the gain of more steps.
 _GAIN_STDS = 3.0  # not studied
 
 

@@ -138,8 +138,8 @@ def warnings_for_classes(spec: LogisticSpec, fractions: np.ndarray) -> Iterator[
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# If the other classes together have this probability, a gradient at the reach is exactly as long as
-# the clip level.
+# If the other classes together have this probability, the gradient of a row of the clipping norm is
+# exactly as long as the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Length of a step: below 8 for two classes and 4 for more, where a step on whitened rows would no
 # longer converge: benchmarks/classification/constants.md.
@@ -259,12 +259,12 @@ def descend(
 
 
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
-    """Return the length of a gradient at the reach if the true class has the probability 1/2.
+    """Return the length of a gradient of the longest row, with probability 1/2 of the true class.
 
-    The other classes share the rest equally. So at a `factor` of 1 a gradient at the reach is
-    clipped if the true class is less likely than that. From 2 on none of two classes is clipped.
+    The other classes share the rest equally. So at a `factor` of 1 such a gradient is clipped if
+    the true class is less likely than that. With two classes, a factor of 2 or more clips none.
     """
-    # Of two classes the residual is one number.
+    # With two classes the residual is one number.
     of_wrong = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
     return min(1.0, _CLIP * factor) * of_wrong * math.hypot(clip_norm, 1.0)
 
@@ -294,7 +294,7 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the probabilities, less 1 for the true class, in Fortran order.
 
-    Of two classes it is the probability of the second one alone.
+    With two classes, only that of the second one is returned.
     """
     if scores.shape[1] == 1:
         return np.asarray(expit(scores) - codes[:, np.newaxis])
@@ -467,7 +467,7 @@ def release_norm(
     if isinstance(release, Search):
         return budget.quantile(release, counts._replace(grid=NORMS), q=quantile)
     up_to = counts.up_to_points
-    # Of the public number of records, null ones included.
+    # A quantile of the public number of records, null ones included.
     wanted, below = quantile * spec.n_units, np.append(0, up_to[:-1])
     # Distances to either side: from counts up to a norm alone, all norms between two rows that are
     # far apart would be as good as the quantile.

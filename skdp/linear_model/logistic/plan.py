@@ -36,7 +36,7 @@ class LogisticSpec:
     n_units: int
     n_features: int
     classes: np.ndarray  # sorted
-    # Of sums over the records: a bound of their rounding error, in units of the largest
+    # Sums over the records: a bound of their rounding error, in units of the largest
     # contribution, and the longest chain of additions.
     rounding: float
     depth: int

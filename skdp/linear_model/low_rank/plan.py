@@ -73,7 +73,7 @@ class FittedReleases(NamedTuple):
     centers: tuple[CenterReleases, ...]
     # None where the norm around the center is known, or the matrices or covariances are public.
     matrix_norm: Search | None
-    # Of rows and of columns; a side of length 1 has none.
+    # For rows and for columns; a side of length 1 has none.
     covariances: tuple[Release | None, ...]
     # None without noise, as nothing is clipped then.
     response_spread: Release | None

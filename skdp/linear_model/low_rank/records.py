@@ -512,7 +512,7 @@ def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float
     some = slice(max(top - _BELOW, 0), top + 2)
     expected = least / _LEAST
     excess = float(fractions[some] @ powers[some]) * _MEAN_IN_BIN - expected
-    # Of uncorrelated entries the difference from the fraction of unclipped gradients is noise.
+    # If entries are uncorrelated, the difference from the fraction of unclipped gradients is noise.
     variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)

@@ -38,7 +38,7 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
 }
-# Of rows and of columns, or a single one of all entries in C order.
+# Covariances of rows and of columns, or a single one of all entries in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
 
 
@@ -142,7 +142,7 @@ def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
         whole = _checked_matrix("covariance", given, math.prod(shape))
         if min(shape) > 1:
             return (whole,)
-        # Of vectors, all entries are one side.
+        # All entries of a vector are one side.
         return (whole, None) if shape[1] == 1 else (None, whole)
     sides: Sequence[Any] = given if is_pair else ()
     if len(sides) != 2 or (sides[0] is None and sides[1] is None):
@@ -232,7 +232,7 @@ def check_parts(
 ) -> None:
     """Refuse rows in parts that the estimator cannot fit, by public facts.
 
-    Of rows in parts only sparse ones that are too long to be written out have `factors`.
+    Among rows in parts, only sparse ones that are too long to be written out have `factors`.
     """
     if not isinstance(X, RowParts):
         return
