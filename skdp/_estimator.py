@@ -683,7 +683,7 @@ def plan_of(spec: Any, parts: Any) -> Plan:
 
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
-    """Return the size of X, which `n_samples` may hold as a shape, and its kind, checked."""
+    """Check the size of X, which `n_samples` may be as a shape, and its kind; return them."""
     refuse_masked(like)
     if getattr(n_samples, "shape", ()):
         raise TypeError("n_samples must be an int or a shape: pass X.shape, as no plan reads X.")

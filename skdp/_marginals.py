@@ -21,7 +21,7 @@ from skdp.privacy.precision import as_python
 
 #: Share of the counts.
 MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
-# Bins of a column: equal steps of arcsinh of so many times its standardized numbers, and as many
+# Bins of a column: equal steps of arcsinh of this many times its standardized numbers, and as many
 # neighbors as single numbers, the ends and 0, have counts of their own.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
 _ENDS_AND_ZERO = 3  # not tuned
@@ -111,7 +111,7 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 
 # Single numbers, and bins, of fewer standard deviations of their noise may have no row.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column has but its ends if so many standard deviations of their noise are missing, or fewer,
+# A column has but its ends if this many standard deviations of their noise are missing, or fewer,
 # which are to be a small part of the rows.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 

@@ -209,7 +209,7 @@ _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
 # For errors, a moment has at least this part of the variance of a scale plus so much of the noise
 # of the scale. Without that noise, intervals of a skewed target are too short.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
-# A column whose scale shows nothing has no covariance if its variance is not so many standard
+# A column whose scale shows nothing has no covariance if its variance is not this many standard
 # deviations of its noise, either.
 _LEAST_SEEN = 4.0  # not studied
 # Standard deviation of a location of which nothing is known; its square is finite.

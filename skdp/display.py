@@ -75,7 +75,7 @@ class _Display:
         return ax
 
 
-# Correlations closer to 0 than so many standard deviations of their noise may be noise alone.
+# Correlations closer to 0 than this many standard deviations of their noise may be noise alone.
 _HIDDEN = 2.0  # not studied
 _MOST_NUMBERS = 12  # columns between which numbers can be read; not studied
 

@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 
-# A warning lists at most so many names.
+# A warning lists at most this many names.
 _MOST_NAMED = 10  # not tuned
 # A longer tuple may be a column.
 _MOST_SHOWN = 3  # not tuned

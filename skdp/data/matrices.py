@@ -345,7 +345,7 @@ _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 8192)  # not studied
 #: Rows of so many numbers, or fewer, make short loops.
 SHORT_ROW = 32  # not studied
-# Factors are mapped so many at a time.
+# Factors are mapped this many at a time.
 _MAPPED_ROWS = 1024  # not studied
 
 

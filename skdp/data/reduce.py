@@ -19,7 +19,7 @@ import numpy as np
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-# All leaves together hold at most so many numbers, 64 MB, unless there are only two.
+# All leaves together hold at most this many numbers, 64 MB, unless there are only two.
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees for each thread. There are several, as some take longer than others.
 _TASKS_A_WORKER = 4  # not studied

@@ -675,7 +675,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             # block. If one row is exchanged, no other moves; if one person is, all others may.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # A moment of projections, off by one, and the energy beside it, by two: root of 5.
+            # The moment of projections is off by one unit, their energy by two: by the root of 5.
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 

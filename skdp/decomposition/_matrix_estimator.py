@@ -221,7 +221,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 
 # "Few" columns are at most this fraction; "nearly all" of the variance is at least that.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
-# The largest variance is more than so many times the median one.
+# The largest variance is more than this many times the median one.
 _LARGEST_RATIO = 1e4  # not studied
 # A smaller variance, in standard deviations of the noise, may be noise alone.
 _VISIBLE = 4.0  # not studied

@@ -22,7 +22,7 @@ from skdp.privacy.shares import ShareLayout
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
 _RING = b"skdp federated ring 1"
-# An owner shares masks with so many others at least.
+# An owner shares masks with this many others at least.
 _FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
 # Bytes of a block of AES. `update_into` needs a buffer that is 15 bytes longer than the stream.

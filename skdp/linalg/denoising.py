@@ -297,7 +297,7 @@ def _scaled(
 
 # Penalty of a regression, in edges of the noise.
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
-# A direction of the columns is hidden if it has less variance than so many edges of the noise.
+# A direction of the columns is hidden if it has less variance than this many edges of the noise.
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 
 
@@ -343,7 +343,7 @@ def regress(
 
 
 def penalties_of(noise_std: np.ndarray) -> np.ndarray:
-    """Return the part of the edges of the noise that keeps coefficients small."""
+    """Return ridge penalties, a fraction of the edges of the noise."""
     return _edges(noise_std) * _PENALTY
 
 

@@ -130,7 +130,7 @@ _LONGEST = 1e100  # not tuned
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
 # Added to the length of a mapped vector: what products that underflow have lost is far less.
 _LOST = 1e-290  # not tuned
-# Factors of so many columns at most lie in columns.
+# Factors of this many columns at most lie in columns.
 _NARROW = 16  # not studied
 
 

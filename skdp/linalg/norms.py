@@ -222,7 +222,7 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Counts that are fitted together have about this part of the noise of one.
 _OF_NOISE = 0.5  # not studied
-# A fitted count may be the target if it is so many standard deviations of the noise away.
+# A fitted count may be the target if it is this many standard deviations of the noise away.
 _AS_GOOD = 2.0  # benchmarks/search/halvings.md
 # Points are left out of the result while they are so much less likely than others.
 _RULED_OUT = 0.01  # not tuned

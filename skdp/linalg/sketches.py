@@ -124,7 +124,7 @@ class CountSketch(Sketch):
 
 # Entries are multiples of 2 to the power of minus this number.
 _BITS = 20  # not tuned
-# A block is multiplied as a dense matrix if it has at most so many cells for each update.
+# A block is multiplied as a dense matrix if it has at most this many cells for each update.
 _LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray

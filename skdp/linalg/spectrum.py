@@ -132,7 +132,7 @@ def is_symmetric(X: Any) -> bool:
 # ------------------------------
 # Post-processing of a noisy spectrum: cleaned eigenvalues and the number of components.
 
-# Cumulated ratios that differ by at most so many units in the last place count as equal.
+# Cumulated ratios that differ by at most this many units in the last place count as equal.
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15  # not tuned

@@ -20,7 +20,7 @@ _NUMBERS = "biufc"
 # what looks at both of them, unless that is refused.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
 # Numbers of one row among equal ones: some functions use the others where it is 0, or less, or
-# far from them, or missing. Among so many rows it is 6 standard deviations away.
+# far from them, or missing. Among this many rows it is 6 standard deviations away.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
 # Texts that fit into arrays of every width; the width follows the longest text of the rows.

@@ -276,11 +276,11 @@ _N_POWERS = _LAST - _FIRST + 1  # not tuned
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin visible in one of so many histograms of sizes, whose bins are all units
+# Noise alone makes a bin visible in one of this many histograms of sizes, whose bins are all units
 # that there are; and of places within an interval, which such a bin can only leave too long.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
 # So many neighboring bins may be visible together, and as many as the most of these beside visible
-# ones, if they are so many standard deviations of their noise above 0.
+# ones, if they are this many standard deviations of their noise above 0.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
 # other such columns help. Those of one sign of a column around 0 hold less.

@@ -42,7 +42,7 @@ from skdp.units import ResolvedUnit
 # Largest number of bins of all columns together, for the memory; and limits of the number of bins
 # of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
-# The joint noise of too many bins hides where most rows are. They are at most so many times the
+# The joint noise of too many bins hides where most rows are. They are at most this many times the
 # squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
 # With more noise in a bin, in units of the entries of a narrow column, looks show too little.
@@ -271,7 +271,7 @@ def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 
 # Least variance under noise, in units of the squared half of an interval.
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
-# A variance of so many standard deviations of what noise leaves open may be none at all.
+# A variance of this many standard deviations of what noise leaves open may be none at all.
 _HIDDEN = 2.0  # not studied
 # A flat column is a constant if what noise leaves open is less than that, in units of the squared
 # half of an interval: on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.

@@ -147,7 +147,7 @@ def _of_task() -> list[np.ndarray]:
 
 # Differences of outputs that agree to so many units in the last place of the largest are the same.
 _ROUNDING = 16  # not tuned
-# Below so many standard deviations, sums have lost digits by which the value shows.
+# Below this many standard deviations, sums have lost digits by which the value shows.
 _SMALL = 0.25  # not studied
 
 

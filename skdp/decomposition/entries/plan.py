@@ -35,7 +35,7 @@ _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 # The second moment of interactions is released whole, up to so many items, if its mean eigenvalue,
-# at most, is so many times the noise in an entry and the root of the number of components.
+# at most, is this many times the noise in an entry and the root of the number of components.
 _LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
 

@@ -112,7 +112,7 @@ def clip_to_norm(
 # The estimate of what clipping leaves uses points from the bound up to this multiple of it.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 # The estimate uses a fraction of the rows only if it differs from the quantile, and from 1, by at
-# least so many standard deviations of the noise, and by at least so much.
+# least this many standard deviations of the noise, and by at least so much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 
 

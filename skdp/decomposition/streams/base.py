@@ -221,7 +221,7 @@ def _checked_updates(
 # ------------------------------
 # The stream: parameters, sketches, sums that begin as noise, and the fit.
 
-# Dense sketches are in memory beside the sums: "auto" allows them so many bytes.
+# Dense sketches are in memory beside the sums: "auto" allows them this many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Raised with every change of the contents of a stream: other versions refuse them.
 _FORMAT = 5  # not tuned

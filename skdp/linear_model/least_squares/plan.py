@@ -41,7 +41,7 @@ _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 _FEWEST_WITH_MOMENTUM = 8
 # Without noise the start is least squares, and steps take off what its rounding leaves.
 _STEPS_OF_EXACT = 2  # not tuned
-# Rows of up to so many numbers have a joint moment; of longer ones it would fill the memory.
+# Rows of up to this many numbers have a joint moment; of longer ones it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
 # Norms of rows, in units of that of one whose entries have mean square 1, and their limits:
 # benchmarks/least_squares/least_squares.md.

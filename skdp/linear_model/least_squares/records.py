@@ -22,7 +22,7 @@ from skdp.preprocessing.scales import Scales, visible_variances
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Short rows are mapped so many at a time, which are in cache with what they are mapped by.
+# Short rows are mapped this many at a time, which are in cache with what they are mapped by.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -217,7 +217,7 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 # of what they leave.
 # benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
-# Predictions are clipped to so many scales of the responses.
+# Predictions are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
 

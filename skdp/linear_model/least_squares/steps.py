@@ -28,15 +28,15 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# Whitened rows are clipped to so many root mean square norms.
+# Whitened rows are clipped to this many root mean square norms.
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients beside that of noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
 # A count stands out if it exceeds so many standard deviations of its noise; and the visible counts
-# have to hold so much of the records, or the level stays: at first so many root mean squares.
+# have to hold so much of the records, or the level stays: at first this many root mean squares.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 # Curvature of the clipped loss, as a fraction of the records whose gradients are not clipped, of
-# which there are at least so many.
+# which there are at least this many.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned

@@ -111,11 +111,11 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE, _MOMENT_SHARE = 0.03, 0.2  # benchmarks/classification/constants.md
-# For losses of scores that are so many times as long as steps make them.
+# Share of the losses of multiples of the scores, and these multiples, `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
-# Losses, divided by the size of the scores, are clipped to so many for each factor, and to more, up
-# to that factor, by the root of the records times mu.
+# Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
+# `_STRONG` records times mu on, the level grows with the root of these, to `_LARGEST_LEVEL` times.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 # Share of the losses of a prior: their noise is to be this fraction of the number of records, but
 # the share stays within the limits: benchmarks/classification/prior.md.
@@ -125,7 +125,7 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# The released norm may clip so many records, divided by mu, but no more than half of all:
+# The released norm may clip this many records, divided by mu, but no more than half of all:
 # benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # From this strength per class on, the levels of whitened rows and gradients rise, up to fourfold:
@@ -238,10 +238,10 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 # Least fraction of a class; below rounding.
 _LEAST_FRACTION = 1e-12  # not tuned
-# A variance is visible if it exceeds so many standard deviations of its noise, and far out if it
-# exceeds so many medians: benchmarks/classification/units.md.
+# A variance is visible if it exceeds this many standard deviations of its noise, and far out if it
+# exceeds this many medians: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
-# A column is flat if its variance is below so many standard deviations of its noise, where a
+# A column is flat if its variance is below this many standard deviations of its noise, where a
 # visible variance would be below this part of the median.
 _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 

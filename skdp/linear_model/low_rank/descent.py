@@ -281,12 +281,12 @@ _LEAST_FLATTENING = 0.1
 # not studied.
 _LEAST_LEVEL = 1e-9
 # The descent has not converged if one of the last votes is below this fraction of the wanted
-# quantile, by so many standard deviations of its noise; not studied.
+# quantile, by this many standard deviations of its noise; not studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
 # It has not either if the last two steps are longer than this part of the coefficients. A squared
-# gradient first loses so many times its noise: where noise is most of it, more steps would cost
+# gradient first loses this many times its noise: where noise is most of it, more steps would cost
 # more than they bring. Not studied beyond images, sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
 # Without noise it has not converged if the last gradient is longer than this part of the first one;

@@ -338,7 +338,7 @@ _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # A first mean that is longer than that, in units of the norm of matrices, is most of that norm, and
 # known better from around it.
 _FAR = 0.5  # not tuned
-# Beside means of rows and columns singular values have to exceed the noise so many times: in rows
+# Beside means of rows and columns singular values have to exceed the noise this many times: in rows
 # that are rarely observed it is larger. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
 # However much of a gradient is noise, so much of the length of a step is left: first where most

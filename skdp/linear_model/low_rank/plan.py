@@ -82,7 +82,7 @@ class FittedReleases(NamedTuple):
     # A random start has none.
     start: Release | None
     steps: tuple[descent.DescentStep, ...]
-    # The spread of what the steps leave of responses of cells, and the same sums of it.
+    # The spread of the residuals of cells after the steps, and their sums by row and column.
     last_spread: Release | None
     last_margins: Release | None
 

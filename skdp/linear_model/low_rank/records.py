@@ -274,7 +274,7 @@ def release_norm(
 # Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]
 
-# The descent converges even if a curvature is so many times its estimate, as steps soon get
+# The descent converges even if a curvature is this many times its estimate, as steps soon get
 # shorter. Not studied.
 _TOLERATED = 3.0
 
@@ -377,7 +377,7 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 # Matrices are clipped to this multiple of the median of their norms around the last center, as they
 # are for covariances.
 _CENTER_CLIP = 1.3  # not tuned
-# A part of a mean shows if its square exceeds that of its noise by so many standard deviations.
+# A part of a mean shows if its square exceeds that of its noise by this many standard deviations.
 _CERTAIN = 3.0  # not tuned
 
 
@@ -450,7 +450,7 @@ _CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
 _MEAN_IN_BIN = 1.06  # not tuned
 # A bin is filled if it and the one below exceed the first number of standard deviations, or if it
 # alone exceeds the second: one bin of noise, many powers too high, would make steps far too short.
-# The mean counts the bins from so many below the highest filled one to the next above: what is
+# The mean counts the bins from this many below the highest filled one to the next above: what is
 # lower hardly matters. Not studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # The curvature is taken to be at least this part of the fraction of unclipped gradients, which is
@@ -536,7 +536,7 @@ def public_curvature(
 # ------------------------------
 # Means of rows and of columns of cells, which a matrix of low rank is fitted beside.
 
-# Responses are clipped to so many times their spread.
+# Responses are clipped to this many times their spread.
 _MARGIN_CLIP = 2.0  # not tuned
 
 

@@ -183,7 +183,7 @@ def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
 # The center of rows and of responses, from the means of the users.
 
 _CENTER_QUANTILE = 0.6  # not studied
-# A mean of responses counts as 0 if it is less than so many standard deviations of its noise. It
+# A mean of responses counts as 0 if it is less than this many standard deviations of its noise. It
 # also counts as 0 if it is less than that fraction of the clip level, unless it exceeds twice the
 # first limit: noise may have made the level too high, and a high level adds much noise. Not
 # studied.
