@@ -13,6 +13,8 @@ from skdp.preprocessing import DPStandardScaler
 
 #: What a prior of covariances may be, in the words of an error.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
+#: Name of the release by which a fit decides how much of a prior it takes.
+AGREEMENT = "prior agreement"
 #: How errors name the names of columns.
 FEATURES = "names of features"
 #: Arrays of a prior, such as coefficients and an intercept, and then its classes and column names.

@@ -270,6 +270,7 @@ class GridSearch:
         self._n_units, self._target, self._odds = n_units, target, np.ones(n_points)
         tree = tree_of_differences(steps_of(n_points)[1])
         # Without noise the counts themselves are released.
+        self._noise_std = 0.0
         self._is_exact, self._tree = is_exact, np.eye(*tree.shape) if is_exact else tree
         self._places = np.zeros((0, len(tree)), dtype=np.intp)  # of the points of all steps
         self._noisy = np.zeros((0, len(tree)))
@@ -321,7 +322,7 @@ class GridSearch:
         beyond it, in a bin as wide as all units that there are.
         """
         away = np.abs(self.counted[1] - self._target)
-        if not self._is_exact and away.min() <= _AS_GOOD * self._noise_std:
+        if not self._is_exact and away.min(initial=np.inf) <= _AS_GOOD * self._noise_std:
             return int(self.counted[0][away.argmin()])
         is_candidate = self._odds > _RULED_OUT * self._odds.max()
         return int(_quantiles(np.where(is_candidate, self._odds, 0.0), 0.5))

@@ -142,7 +142,7 @@ def test_stds_are_those_of_the_errors():
     X, y = rows_of(2, 5000, 0.3)
     model = Given().fit(X, y)
     exact = private_score(model, X, y, scoring=ALL, epsilon=np.inf)
-    found = [private_score(model, X, y, scoring=ALL, random_state=seed) for seed in range(20)]
+    found = [private_score(model, X, y, scoring=ALL, random_state=seed) for seed in range(80)]
     for name in ALL:
         errors = [one[name].value - exact[name].value for one in found]
         told = np.mean([one[name].std for one in found])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp._prior import AGREEMENT
 from skdp.linear_model import _descent
 from skdp.linear_model._weighted_rows import WHITENED_GRADIENT, plan_steps
 from skdp.linear_model.low_rank.records import N_POWERS
@@ -233,7 +234,7 @@ def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
 def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
     """Plan the sums that show how far responses follow the prior."""
     change, known = partial(sensitivity.agreement, spec.unit.adjacency), {"rounding": spec.rounding}
-    return spec.cost.release("prior agreement", "gaussian", share, change, known, shape=(2,))
+    return spec.cost.release(AGREEMENT, "gaussian", share, change, known, shape=(2,))
 
 
 def steps_alone(spec: LeastSquaresSpec) -> int:

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from skdp._prior import AGREEMENT
 from skdp.data.parts import Targets
 from skdp.data.rows import Block, Rows
 from skdp.linalg.norms import row_norms, row_squares
@@ -160,7 +161,7 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     if spec.prior is not None:
         facts = 1, spec.n_units, spec.cost.mu
         part = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
-        agreement = plan_sum(spec, "prior agreement", part, *of_losses)
+        agreement = plan_sum(spec, AGREEMENT, part, *of_losses)
     shape, share = (spec.n_features + 1, spec.n_columns), left_of(norm, moment, agreement, losses)
     steps = n_steps_of_rows(spec), WHITENED_GRADIENT
     gradients = plan_steps(spec, *steps, share, shape, moment.name)
