@@ -112,9 +112,9 @@ def _check_choice(spec: PersonalSpec) -> None:
 # ------------------------------
 # Public grids of searches, and the priors that users vote on.
 
-#: For norms in unknown units, by factors of the root of 2; a search takes 7 counts. Not studied.
+#: For norms in unknown units, by factors of the root of 2: 7 halvings. Not studied.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
-#: The same for norms in squares of unknown units, by factors of 2; 7 counts.
+#: The same for norms in squares of unknown units, by factors of 2: 7 halvings.
 SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 #: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
 #: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
