@@ -72,9 +72,15 @@ def test_a_covariance_of_all_entries_spares_what_rows_and_columns_cannot_tell(un
     basis = np.linalg.qr(np.random.default_rng(1).normal(size=(48, 48)))[0]
     covariance = (basis * np.geomspace(0.1, 10, 48)) @ basis.T
     X, M, y = correlated_with((covariance + covariance.T) / 2, 0)
-    parameters = {"epsilon": 1.0, "privacy_unit": unit, "random_state": SECRET}
+
+    def error_with(given, seed):
+        parameters = {"epsilon": 1.0, "privacy_unit": unit, "random_state": SECRET + seed}
+        model = DPTraceRegressor(2, covariance=given, **parameters).fit(X, y)
+        return np.linalg.norm(model.coef_ - M)
+
+    # One fit in forty ends far from the others.
     with_it, without = (
-        np.linalg.norm(DPTraceRegressor(2, covariance=given, **parameters).fit(X, y).coef_ - M)
+        np.median([error_with(given, seed) for seed in range(3)])
         for given in (covariance, "private")
     )
     assert with_it < 0.1 * np.linalg.norm(M)
