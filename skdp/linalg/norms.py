@@ -268,9 +268,9 @@ class GridSearch:
 
     def __init__(self, n_points: int, n_units: int, target: float, *, is_exact: bool) -> None:
         self._n_units, self._target, self._odds = n_units, target, np.ones(n_points)
+        self._noise_std = 0.0
         tree = tree_of_differences(steps_of(n_points)[1])
         # Without noise the counts themselves are released.
-        self._noise_std = 0.0
         self._is_exact, self._tree = is_exact, np.eye(*tree.shape) if is_exact else tree
         self._places = np.zeros((0, len(tree)), dtype=np.intp)  # of the points of all steps
         self._noisy = np.zeros((0, len(tree)))
@@ -316,10 +316,11 @@ class GridSearch:
         return np.cumsum(in_bins[:-1]) * self._n_units
 
     def place(self) -> int:
-        """Return the place of the result: half of the odds lie up to it.
+        """Return the place of the result.
 
-        Where a count is the target but for noise, it is the place of that count. Odds may lie
-        beyond it, in a bin as wide as all units that there are.
+        It is that of a fitted count which may be the target. Its odds do not show that: beyond it
+        there may be a bin of thousands of points, whose odds add up. Without such a count, half of
+        the odds lie up to the result.
         """
         away = np.abs(self.counted[1] - self._target)
         if not self._is_exact and away.min(initial=np.inf) <= _AS_GOOD * self._noise_std:

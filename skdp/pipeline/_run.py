@@ -593,8 +593,11 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:
+        # "passthrough" leaves the columns to the next step.
+        fitted = (one for _, one in getattr(model, "steps", ()) if hasattr(one, "fit"))
+        first = next(fitted, model)
         for name in FEATURE_ATTRIBUTES:
             # An earlier fit may have set what this one does not.
             self.__dict__.pop(name, None)
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
+            if hasattr(first, name):
+                setattr(self, name, getattr(first, name))

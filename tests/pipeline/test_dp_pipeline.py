@@ -624,6 +624,14 @@ def test_it_looks_like_a_pipeline():
     assert pipeline.set_params(dppca__n_components=3, epsilon=2.0)["dppca"].n_components == 3
 
 
+def test_columns_are_those_of_the_first_step_that_is_fitted():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    steps = [("none", "passthrough"), ("dppca", DPPCA(2))]
+    fitted = DPPipeline(steps).fit(frame)
+    assert fitted.n_features_in_ == 4
+    np.testing.assert_array_equal(fitted.feature_names_in_, list("abcd"))
+
+
 METHODS = [
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "score_samples"),
     *("transform", "fit_transform", "inverse_transform", "get_feature_names_out", "score"),
