@@ -19,10 +19,12 @@ __all__ = [
     "Measured",
     "Section",
     "Values",
+    "by_halves",
     "cases_asked_for",
     "ignore_drowned_signal",
     "line",
     "mean_and_error",
+    "mean_by_case",
     "measured",
     "need_two_seeds",
     "parser_for",
@@ -60,6 +62,26 @@ def measured(measure: Callable[[int], Measured], n_seeds: int) -> Values:
         for key, value in measure(seed):
             found.setdefault(key, []).append(value)
     return {key: np.array(numbers) for key, numbers in found.items()}
+
+
+def mean_by_case(
+    measure: Callable[[int], Measured], n_seeds: int
+) -> tuple[dict[Key, float], list[str]]:
+    """Return the means over seeds of what `measure` yields, and its rows in their order."""
+    means = {key: float(one.mean()) for key, one in measured(measure, n_seeds).items()}
+    return means, list(dict.fromkeys(case for case, _ in means))
+
+
+def by_halves(
+    chosen: Sequence[str], others: Sequence[str], only: str, section: Callable[..., str]
+) -> str:
+    """Write a section on the tables that constants were chosen on, and one on other tables."""
+    halves = {"Tables that constants were chosen on": chosen, "Other tables": others}
+    text = ""
+    for title, names in halves.items():
+        if asked := tuple(name for name in names if only in name):
+            text += f"\n## {title}\n\n{section(asked)}\n"
+    return text
 
 
 def standard_error(values: np.ndarray) -> float:

@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, measured, table
+from benchmarks.priors import section
+from benchmarks.report import Key, asked_of_tables, by_halves, ignore_drowned_signal
 from benchmarks.sweep.on_tables import scores_of_classes
 from benchmarks.sweep.tables import held_out, load
 from skdp import DPLogisticRegression
@@ -87,50 +88,16 @@ def measure(seed: int, names: tuple[str, ...]) -> Iterator[tuple[Key, float]]:
                     yield (case, "strength"), strength
 
 
-def section(names: tuple[str, ...], n_seeds: int) -> str:
-    """Measure tables, and print a line for each and means and counts."""
-    found = measured(lambda seed: measure(seed, names), n_seeds)
-    means = {key: float(values.mean()) for key, values in found.items()}
-    cases = list(dict.fromkeys(case for case, _ in means))
-    lines = [
-        [
-            case,
-            f"{means[case, 'strength']:.0f}",
-            *(f"{means[case, column]:.3f}" for column in COLUMNS[1:]),
-        ]
-        for case in cases
-    ]
-    counts = []
-    for epsilon in EPSILONS:
-        of = [case for case in cases if case.endswith(f", {epsilon:g}")]
-        strength, public, none, prior, flipped = (
-            np.array([means[case, one] for case in of])
-            for one in ("strength", "public", "none", "prior", "flipped")
-        )
-        costs = " and ".join(
-            f"{np.mean((none - flipped)[where]):.3f}" if where.any() else "-"
-            for where in (strength >= 150, strength < 150)
-        )
-        counts.append(
-            f"At {epsilon:g} the means are {public.mean():.3f} of public rows alone, "
-            f"{none.mean():.3f} without and {prior.mean():.3f} with a prior, on "
-            f"{np.sum(prior >= np.maximum(public, none) - 0.01)} of {len(of)} tables within .01 of "
-            f"the better one. A flipped prior costs {costs}, from a strength of 150 on and below."
-        )
-    return "\n\n".join([table(["table, epsilon", *COLUMNS], lines), *counts])
-
-
 def main() -> None:
     arguments, n_seeds = asked_of_tables(__doc__, N_SEEDS, "prior.md")
     ignore_drowned_signal()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", FutureWarning)
+    given = n_seeds, COLUMNS, EPSILONS, ("flipped",)
     text = TITLE.format(n_seeds)
-    halves = {"Tables that constants were chosen on": CHOSEN, "Other tables": CHECKED}
-    for title, names in halves.items():
-        chosen = tuple(name for name in names if arguments.only in name)
-        if chosen:
-            text += f"\n## {title}\n\n{section(chosen, n_seeds)}\n"
+    text += by_halves(
+        CHOSEN, CHECKED, arguments.only, lambda names: section(measure, names, *given)
+    )
     print(text)
     if arguments.write:
         (HERE / "prior.md").write_text(text)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, measured, table
+from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, mean_by_case, table
 from benchmarks.sweep.tables import load, public_ends
 from skdp import DPCovariance, _second_moment
 
@@ -59,9 +59,7 @@ def main() -> None:
     arguments, n_seeds = asked_of_tables(__doc__, N_SEEDS, "bounds.md")
     ignore_drowned_signal()
     names = tuple(name for name in CHOSEN + CHECKED if arguments.only in name)
-    found = measured(lambda seed: measure(seed, names), n_seeds)
-    means = {key: float(values.mean()) for key, values in found.items()}
-    cases = list(dict.fromkeys(case for case, _ in means))
+    means, cases = mean_by_case(lambda seed: measure(seed, names), n_seeds)
     lines = [[case, *(f"{means[case, column]:.3f}" for column in COLUMNS)] for case in cases]
     title = TITLE.format(n_seeds, ", ".join(CHOSEN))
     text = f"{title}\n{table(['table, bounds, epsilon', *COLUMNS], lines)}\n"

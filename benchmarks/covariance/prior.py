@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
-from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, measured, table
+from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, mean_by_case, table
 from benchmarks.sweep.tables import load
 from skdp import DPCovariance
 
@@ -70,9 +70,7 @@ def main() -> None:
     arguments, n_seeds = asked_of_tables(__doc__, N_SEEDS, "prior.md")
     ignore_drowned_signal()
     names = tuple(name for name in TABLES if arguments.only in name)
-    found = measured(lambda seed: measure(seed, names), n_seeds)
-    means = {key: float(values.mean()) for key, values in found.items()}
-    cases = list(dict.fromkeys(case for case, _ in means))
+    means, cases = mean_by_case(lambda seed: measure(seed, names), n_seeds)
     lines = [[case, *(f"{means[case, column]:.3f}" for column in COLUMNS)] for case in cases]
     for epsilon in EPSILONS:
         of = [case for case in cases if case.endswith(f", {epsilon:g}")]

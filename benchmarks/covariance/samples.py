@@ -24,7 +24,9 @@ import skdp._marginals
 from benchmarks.report import (
     Key,
     asked_of_tables,
+    by_halves,
     ignore_drowned_signal,
+    mean_by_case,
     measured,
     table,
 )
@@ -133,9 +135,7 @@ def measure(
 
 def section(names: tuple[str, ...], n_seeds: int) -> str:
     """Measure tables, and print a line for each and the counts of good ones."""
-    found = measured(lambda seed: measure(seed, names), n_seeds)
-    means = {key: float(values.mean()) for key, values in found.items()}
-    cases = list(dict.fromkeys(case for case, _ in means))
+    means, cases = mean_by_case(lambda seed: measure(seed, names), n_seeds)
     lines = [[case, *(f"{means[case, column]:.3f}" for column in COLUMNS)] for case in cases]
     counts = []
     for epsilon in EPSILONS:
@@ -187,10 +187,7 @@ def main() -> None:
     arguments, n_seeds = asked_of_tables(__doc__, N_SEEDS, "samples.md")
     ignore_drowned_signal()
     text = TITLE.format(n_seeds)
-    halves = {"Tables that constants were chosen on": CHOSEN, "Other tables": CHECKED}
-    for title, names in halves.items():
-        if asked := tuple(name for name in names if arguments.only in name):
-            text += f"\n## {title}\n\n{section(asked, n_seeds)}\n"
+    text += by_halves(CHOSEN, CHECKED, arguments.only, lambda names: section(names, n_seeds))
     if not arguments.only:
         text += OF_CONSTANTS + table_of_constants(n_seeds) + "\n"
     if arguments.write:

@@ -15,7 +15,8 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, measured, table
+from benchmarks.priors import section
+from benchmarks.report import Key, asked_of_tables, by_halves, ignore_drowned_signal
 from benchmarks.sweep.tables import held_out, load
 from skdp import DPLinearRegression
 
@@ -78,51 +79,14 @@ def measure(seed: int, names: tuple[str, ...]) -> Iterator[tuple[Key, float]]:
                     yield (case, "strength"), (len(train) - n) * model.privacy_spent_.mu / d**0.5
 
 
-def section(names: tuple[str, ...], n_seeds: int) -> str:
-    """Measure tables, and print a line for each and means and counts."""
-    found = measured(lambda seed: measure(seed, names), n_seeds)
-    means = {key: float(values.mean()) for key, values in found.items()}
-    cases = list(dict.fromkeys(case for case, _ in means))
-    lines = [
-        [
-            case,
-            f"{means[case, 'strength']:.0f}",
-            *(f"{means[case, column]:.3f}" for column in COLUMNS[1:]),
-        ]
-        for case in cases
-    ]
-    counts = []
-    for epsilon in EPSILONS:
-        of = [case for case in cases if case.endswith(f", {epsilon:g}")]
-        public, none, prior, *bad = (
-            np.array([means[case, one] for case in of])
-            for one in ("public", "none", "prior", "permuted", "negated")
-        )
-        strong = np.array([means[case, "strength"] >= 150 for case in of])
-        costs = " and ".join(
-            f"{np.mean((none - one)[where]):.3f}" if where.any() else "-"
-            for where in (strong, ~strong)
-            for one in bad
-        )
-        counts.append(
-            f"At {epsilon:g} the means are {public.mean():.3f} of public rows alone, "
-            f"{none.mean():.3f} without and {prior.mean():.3f} with a prior, on "
-            f"{np.sum(prior >= np.maximum(public, none) - 0.01)} of {len(of)} tables within .01 of "
-            f"the better one. A permuted and a negated prior cost {costs}, from a strength of 150 "
-            "on and below."
-        )
-    return "\n\n".join([table(["table, epsilon", *COLUMNS], lines), *counts])
-
-
 def main() -> None:
     arguments, n_seeds = asked_of_tables(__doc__, N_SEEDS, "prior.md")
     ignore_drowned_signal()
+    given = n_seeds, COLUMNS, EPSILONS, ("permuted", "negated")
     text = TITLE.format(n_seeds)
-    halves = {"Tables that constants were chosen on": CHOSEN, "Other tables": CHECKED}
-    for title, names in halves.items():
-        chosen = tuple(name for name in names if arguments.only in name)
-        if chosen:
-            text += f"\n## {title}\n\n{section(chosen, n_seeds)}\n"
+    text += by_halves(
+        CHOSEN, CHECKED, arguments.only, lambda names: section(measure, names, *given)
+    )
     print(text)
     if arguments.write:
         (HERE / "prior.md").write_text(text)
