@@ -44,8 +44,8 @@ def section(
             f"At {epsilon:g} the means are {public.mean():.3f} of public rows alone, "
             f"{none.mean():.3f} without and {prior.mean():.3f} with a prior, on "
             f"{np.sum(prior >= np.maximum(public, none) - 0.01)} of {len(prior)} tables within .01 "
-            f"of the better one. From a strength of {STRONG} on, and below, bad priors cost "
-            + "; ".join(
+            f"of the better one. What a bad prior costs from a strength of {STRONG} on, and below: "
+            + ", ".join(
                 f"{one} "
                 + " and ".join(
                     f"{np.mean((none - found[one])[where]):.3f}" if where.any() else "-"
