@@ -448,11 +448,13 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
         """Fill a dataclass with the parameters as plain values; `facts` take precedence."""
-        facts = {"cost": self._cost(), **facts}
-        names = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
-        given = {name for name in names - facts.keys() if hasattr(self, name)}
-        facts |= {name: as_python(getattr(self, name)) for name in given}
-        return kind(**{name: facts[name] for name in names & facts.keys()})
+        facts, given = {"cost": self._cost(), **facts}, {}
+        for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+            if name in facts:
+                given[name] = facts[name]
+            elif hasattr(self, name):
+                given[name] = as_python(getattr(self, name))
+        return kind(**given)
 
     @property
     def _is_seeded(self) -> bool:

@@ -51,7 +51,9 @@ class Factors:
     # (n_rows, n_eigenvalues), singular vectors, if they may be published
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
-    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public center
+    mean: np.ndarray = field(
+        default_factory=partial(np.zeros, 0)
+    )  # as released, or a public center
     mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
     row_norm: float | None = None  # bound that the rows were clipped to, if any
     unclipped: float = 1.0  # what part of the sum of squares that leaves, as far as counts show

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -303,7 +304,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         PrivacySpent
             An immutable record.
         """
-        mu = self.cost.spent_mu(release.share for release in self._releases)
+        mu = self.cost.spent_mu(map(attrgetter("share"), self._releases))
         return replace(self._whole, mu=mu, releases=tuple(self._releases))
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:

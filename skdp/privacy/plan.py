@@ -459,10 +459,11 @@ class Plan:  # numpydoc ignore=PR02
                 f"No usable noise gives epsilon={self.epsilon} with delta="
                 f"{self.delta - self.delta_tail}; pass larger ones."
             )
-        object.__setattr__(self, "branches", tuple(_branches(self.parts)))
-        shares = [release.share for release in chain.from_iterable(self.branches)]
-        least, most = (_total(self.parts, pick, attrgetter("share")) for pick in (min, max))
-        if not all(share > 0 for share in shares) or not most <= 1 + SHARE_TOLERANCE:
+        object.__setattr__(self, "branches", tuple(branches_of(self.parts)))
+        share_of = attrgetter("share")
+        shares = list(map(share_of, chain.from_iterable(self.branches)))
+        least, most = _total(self.parts, min, share_of), _total(self.parts, max, share_of)
+        if not np.greater(shares, 0).all() or not most <= 1 + SHARE_TOLERANCE:
             raise BudgetError(
                 "The shares of a plan must be positive and add to at most 1, got "
                 f"{sorted(set(shares))} with the sum {most!r}."
@@ -552,13 +553,15 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
     Alternatives share the nodes behind them: there is one node for each release that is declared.
     """
-    for step in reversed(_steps(part)):
-        if isinstance(step, AnyOf):
-            branches = [nodes_of(way, following) for way in step.branches]
-            following = tuple(chain.from_iterable(branches))
-        else:
-            for line in reversed(_lines(step)):
-                following = (Node(line, following),)
+    if isinstance(part, AnyOf):
+        of_branch = partial(nodes_of, following=following)
+        return tuple(chain.from_iterable(map(of_branch, part.branches)))
+    if isinstance(part, Release):
+        for line in reversed(_lines(part)):
+            following = (Node(line, following),)
+        return following
+    for step in reversed(part or ()):
+        following = nodes_of(step, following)
     return following
 
 
@@ -583,50 +586,32 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
     )
 
 
-def default_branch(*parts: Any) -> tuple[Release, ...]:
-    """Return the releases of these parts that are made unless released values choose others."""
-    return _branches(parts)[0]
-
-
-def _steps(part: Any) -> tuple[Release | AnyOf, ...]:
-    """Return the releases and alternatives of which a part of a plan consists, in order."""
-    if part is None:
-        return ()
-    if isinstance(part, Release | AnyOf):
-        return (part,)
-    return tuple(chain.from_iterable(map(_steps, part)))
-
-
 def _lines(release: Release) -> tuple[Release, ...]:
     """Return the counts of a search, and any other release as it is."""
     return release.lines() if isinstance(release, Search) else (release,)
 
 
-def _branches(part: Any) -> list[tuple[Release, ...]]:
+def branches_of(part: Any) -> list[tuple[Release, ...]]:
     """Return the default branch of a part, and those that differ from it by one choice."""
-    options = [
-        list(chain.from_iterable(map(_branches, step.branches)))
-        if isinstance(step, AnyOf)
-        else [_lines(step)]
-        for step in _steps(part)
-    ]
-    usual = [default for default, *_ in options]
-    others = [
-        [*usual[:i], other, *usual[i + 1 :]]
-        for i, (_, *others) in enumerate(options)
-        for other in others
-    ]
-    return [tuple(chain.from_iterable(branch)) for branch in (usual, *others)]
+    if isinstance(part, AnyOf):
+        return list(chain.from_iterable(map(branches_of, part.branches)))
+    if isinstance(part, Release):
+        return [_lines(part)]
+    found: list[tuple[Release, ...]] = [()]
+    for step in part or ():
+        usual, *others = branches_of(step)
+        found = [branch + usual for branch in found] + [found[0] + other for other in others]
+    return found
 
 
 def _total(part: Any, pick: Callable[..., float], measure: Callable[[Release], float]) -> float:
     """Add a measure of the releases of a part; of alternatives, `pick` takes the least or most."""
-    return math.fsum(
-        pick(_total(way, pick, measure) for way in step.branches)
-        if isinstance(step, AnyOf)
-        else measure(step)
-        for step in _steps(part)
-    )
+    if isinstance(part, Release):
+        return measure(part)
+    total_of = partial(_total, pick=pick, measure=measure)
+    if isinstance(part, AnyOf):
+        return pick(map(total_of, part.branches))
+    return math.fsum(map(total_of, part or ()))
 
 
 def plan_sum(
@@ -671,7 +656,7 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
     """Compute what is left of a share after these parts of a plan."""
-    return total - math.fsum(map(attrgetter("share"), default_branch(*parts)))
+    return total - math.fsum(map(attrgetter("share"), branches_of(parts)[0]))
 
 
 def _same_prefix(branch: Sequence[object], default: Sequence[object]) -> int:

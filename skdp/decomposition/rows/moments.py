@@ -75,6 +75,10 @@ def decompose_scaled(
     return replace(factors, scales=scales, angles=angles)
 
 
+# So many standard deviations above its mean is the length that the error of a center rarely has.
+_RARELY = 3.5  # not tuned
+
+
 def decompose(
     noisy: np.ndarray,
     noise_std: float,
@@ -109,7 +113,12 @@ def decompose(
     # Only those of the components that were asked for descend.
     in_order = np.sort(second_moments)[::-1]
     cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
-    edge = _edge_with_center(noise_edge(off_diagonal_std, len(noisy)), error, len(noisy))
+    edge = noise_edge(off_diagonal_std, len(noisy))
+    # A badly centered mean adds a direction, whose second moment is a multiple of a chi-squared
+    # number, and noise pushes it (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
+    added = error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
+    # In this order nothing overflows.
+    edge = added + edge / (4 * added) * edge if 2 * added > edge else edge
     errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
         components=vectors.T,
@@ -147,21 +156,6 @@ def decompose_toward(
     taken = min(1.0, float(explained) / distance)
     factors = decomposition(noisy + taken * unit * away, (1 - taken) * noise_std, **asked)
     return replace(factors, prior_weight=taken)
-
-
-# So many standard deviations above its mean is the length that the error of a center rarely has.
-_RARELY = 3.5  # not tuned
-
-
-def _edge_with_center(edge: float, error: float, n_features: int) -> float:
-    """Raise the edge of the noise by a direction that a badly centered mean adds.
-
-    Its second moment is a multiple of a chi-squared number, and noise pushes it (J. Baik, G. Ben
-    Arous, S. Peche, 2005, :arxiv:`math/0403022`).
-    """
-    added = error * (np.sqrt(n_features) + _RARELY * np.sqrt(0.5)) ** 2
-    # In this order nothing overflows.
-    return added + edge / (4 * added) * edge if 2 * added > edge else edge
 
 
 def _turned(

@@ -53,19 +53,11 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
             spec = replace(spec, row_norm=math.inf)
         if spec.mean_norm is None and isinstance(spec.center, str):
             spec = replace(spec, mean_norm=math.inf)
+    _check_components(spec)
     n_rows, n_features = spec.shape
     n_components, solver = spec.n_components, spec.solver
     if not isinstance(n_components, Integral):
-        _check_whole_spectrum(spec)
         return replace(spec, solver="covariance")
-    of_rows = "n_users" if spec.unit.name == "user" else "n_samples"
-    name = f"min({of_rows}, n_features)" if spec.is_pca else "n_features"
-    most = min(n_rows, n_features) if spec.is_pca else n_features
-    if n_components > most:
-        raise ValueError(
-            f"n_components={n_components} must be at most {name}={most}, got {of_rows}={n_rows} "
-            f"and n_features={n_features}."
-        )
     if spec.prior is not None:
         solver = "covariance"
     if solver == "auto":
@@ -78,7 +70,8 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     if is_exact:
         solver, extra = "power", 0
     elif solver == "power" != spec.solver and not spec.cost.is_private:
-        if n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT and of_rows != "n_users":
+        is_small = n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT
+        if is_small and spec.unit.name != "user":
             # Such a basis holds all rows, and the iteration is exact.
             extra = n_rows
         elif n_features**2 <= _LARGEST_EXACT:
@@ -153,10 +146,19 @@ def _check_sparse_center(spec: RowsSpec) -> None:
         )
 
 
-def _check_whole_spectrum(spec: RowsSpec) -> None:
-    """Refuse to choose the number of components unless the whole spectrum is released."""
+def _check_components(spec: RowsSpec) -> None:
+    """Refuse too many components, and to choose their number unless all of them are released."""
     n_components, (n_rows, n_features) = spec.n_components, spec.shape
-    if spec.solver not in ("auto", "covariance"):
+    if isinstance(n_components, Integral):
+        of_rows = "n_users" if spec.unit.name == "user" else "n_samples"
+        name = f"min({of_rows}, n_features)" if spec.is_pca else "n_features"
+        most = min(n_rows, n_features) if spec.is_pca else n_features
+        if n_components > most:
+            raise ValueError(
+                f"n_components={n_components} must be at most {name}={most}, got "
+                f"{of_rows}={n_rows} and n_features={n_features}."
+            )
+    elif spec.solver not in ("auto", "covariance"):
         raise ValueError(
             f"n_components={n_components!r} needs the whole spectrum; pass an int, or "
             "solver='covariance'."
@@ -264,15 +266,15 @@ class RowReleases(NamedTuple):
     branches: AnyOf  # of `Way`: the usual one; guided, by each solver; or centered again
 
 
-def warnings_for_rows(spec: RowsSpec, plan: Plan) -> list[str]:
+def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
     """Warn if there are too few rows to estimate a norm."""
     n_rows, counted = spec.shape[0], spec.unit.counted
-    return [
-        f"{name} may be far off: {n_rows} {counted} are too few to find it privately at this "
-        "epsilon. Pass a public bound, in the units of X."
-        for name, part in plan.parts._asdict().items()
-        if isinstance(part, Search) and part.highest_quantile(n_rows) < _MEDIAN
-    ]
+    for name, part in plan.parts._asdict().items():
+        if isinstance(part, Search) and part.highest_quantile(n_rows) < _MEDIAN:
+            yield (
+                f"{name} may be far off: {n_rows} {counted} are too few to find it privately at "
+                "this epsilon. Pass a public bound, in the units of X."
+            )
 
 
 def norm_quantile(search: Search, spec: RowsSpec) -> float:
@@ -325,44 +327,47 @@ def plan_rows(spec: RowsSpec) -> RowReleases:
         _plan_norm(spec) if spec.row_norm is None else None,
         positivity,
     )
-    return RowReleases(*before, AnyOf(tuple(_plan_ways(spec, left_of(before), before[1]))))
+    is_guided, share = spec.releases_mean and spec.center is None, left_of(before)
+    branches = _plan_guided(spec, share) if is_guided else _plan_centered(spec, share, before[1])
+    return RowReleases(*before, AnyOf(branches))
 
 
-def _plan_ways(spec: RowsSpec, share: float, center: Release | None) -> Iterator[Way]:
-    """Plan what follows the bounds: the default way, and the one that the mean guides."""
-    if not spec.releases_mean or spec.center is not None:
-        usual = Way((), None, _plan_solver(spec, share))
-        if center is None or not spec.cost.is_private:
-            yield usual
-            return
-        other, row_norm, mean_std = _plan_again(spec, share), spec.row_norm, center.noise_std
-        # Released values decide, unless public bounds do.
-        if row_norm is None or mean_std is None:
-            yield from (usual, other)
-        else:
-            yield other if is_far(spec, usual, mean_std, row_norm) else usual
-        return
+def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Way, ...]:
+    """Plan the solver of centered rows, or first another mean and the norm of rows around it."""
+    usual, row_norm = Way((), None, _plan_solver(spec, share)), spec.row_norm
+    if center is None or not spec.cost.is_private:
+        return (usual,)
+    bound = _ROW_NORM if row_norm is None else WIDER * row_norm
+    mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
+    search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
+    again = Way((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
+    # Released values decide, unless public bounds do.
+    if row_norm is None or center.noise_std is None:
+        return usual, again
+    return (again if is_far(spec, usual, center.noise_std, row_norm) else usual,)
+
+
+def _plan_guided(spec: RowsSpec, share: float) -> tuple[Way, ...]:
+    """Plan a mean and the solver, and all that the mean may guide instead."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
-    yield Way((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))
+    branches = [Way((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
     # The weaker the signal, the more goes to the mean, which is the last thing that noise hides.
-    signal = math.sqrt(_signal_to_noise(spec))
-    first = float(np.clip(_GUIDE_FACTOR / signal, *_GUIDE_LIMITS))
-    more = float(np.clip(_ITERATED_FACTOR / signal, *_ITERATED_LIMITS)) - first
+    signal = _signal_to_noise(spec)
+    first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
+    more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first
     guide, share = _plan_mean(spec, "guiding mean 1", first), share - first
     for solver in spec.guided_solvers:
-        if solver == "power":
-            again = _plan_mean(spec, "guiding mean 2", more)
-            yield Way((guide, again), None, _plan_guided_power(spec, share - more))
-        else:
-            yield Way((guide,), None, _plan_solver(spec, share))
-
-
-def _plan_again(spec: RowsSpec, share: float) -> Way:
-    """Plan the mean of centered rows, their norm around it, and what follows."""
-    bound = _ROW_NORM if spec.row_norm is None else WIDER * spec.row_norm
-    mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
-    search = _plan_norm(spec, _ROW_NORM + AGAIN) if spec.row_norm is None else None
-    return Way((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
+        if solver != "power":
+            branches.append(Way((guide,), None, _plan_solver(spec, share)))
+            continue
+        again = _plan_mean(spec, "guiding mean 2", more)
+        # With little noise more directions can be found, which takes more steps and columns.
+        n_steps, n_more, growth = _MANY_STEPS if signal >= _STRONG_SIGNAL else _FEW_STEPS
+        n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
+        # Steps are orthogonal to the mean, which joins the basis in the end.
+        power = _plan_power(spec, share - more, n_steps, n_columns, growth, n_guides=1)
+        branches.append(Way((guide, again), None, power))
+    return tuple(branches)
 
 
 def _plan_norm(spec: RowsSpec, name: str = _ROW_NORM) -> Search:
@@ -416,17 +421,6 @@ def bound_of_mean(spec: RowsSpec) -> float | str:
 
 def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: str) -> float:
     return sensitivity.row_sum(row_norm, adjacency, rounding) / n_rows
-
-
-def _plan_guided_power(spec: RowsSpec, share: float) -> PowerReleases:
-    """Plan the steps orthogonal to the mean, which joins the basis in the end.
-
-    With little noise more directions can be found, which takes more steps and columns.
-    """
-    is_strong = _signal_to_noise(spec) >= _STRONG_SIGNAL
-    n_steps, n_more, growth = _MANY_STEPS if is_strong else _FEW_STEPS
-    n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
-    return _plan_power(spec, share, n_steps, n_columns, growth, n_guides=1)
 
 
 def _plan_moment(

@@ -17,38 +17,8 @@ from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
-# ------------------------------
-# A noisy second moment.
-
 #: Computes factors from a released second moment and the standard deviation of its noise.
 Decomposition = Callable[..., Factors]
-
-
-def solve_covariance(
-    rows: Rows,
-    second_moment: Release,
-    budget: PrivacyBudget,
-    n_components: int | None,
-    decomposition: Decomposition = decompose,
-) -> Factors:
-    """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2).
-
-    This is Analyze Gauss (C. Dwork, K. Talwar, A. Thakurta, L. Zhang, 2014,
-    :doi:`10.1145/2591796.2591883`), with noise that is isotropic in the Frobenius inner product.
-    The d x d matrix is released once; its whole spectrum is free post-processing.
-    """
-    released = release_sum(second_moment, rows.gram(), rows, budget)
-    decomposed = partial(decomposition, *released)
-    return replace(decomposed(n_components=n_components), decompose=decomposed)
-
-
-def release_sum(
-    release: Release, with_rounding: tuple[np.ndarray, float], rows: Rows, budget: PrivacyBudget
-) -> Released:
-    """Release a sum over clipped rows."""
-    exact, rounding = with_rounding
-    return budget.release(release, exact, rows.bound, rounding=rounding)
-
 
 # ------------------------------
 # The mean of rows as a guide to their first component.
@@ -143,7 +113,7 @@ def solve_adaptive(
 ) -> Factors:
     r"""Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2).
 
-    A first release of the d x d matrix, as in `solve_covariance`, finds rough directions V. The
+    A first release of the d x d matrix, as in `solve_clipped`, finds rough directions V. The
     rest of the budget, in shares that are fixed beforehand, goes to one of two ways:
 
     - Further releases of the matrix, whose average with the first is as good as a single release.
@@ -158,8 +128,9 @@ def solve_adaptive(
     from the noise, because a step cannot find a direction that V has lost; and only if noise is the
     main error, because clipping adds an error of its own.
     """
-    moment = rows.gram()
-    estimate = _in_squared_bounds(release_sum(plan.second_moment, moment, rows, budget), rows)
+    moment, rounding = rows.gram()
+    released = budget.release(plan.second_moment, moment, rows.bound, rounding=rounding)
+    estimate = _in_squared_bounds(released, rows)
     values, basis = spectrum.leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
     levels, size = rows.bound * _LEVELS, basis.shape[1]
 
@@ -167,13 +138,13 @@ def solve_adaptive(
         # Squares clipped at a level are counted in units of this level.
         return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
 
-    clipped = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
-    squares = release_sum(plan.clipped_squares, clipped, rows, budget).value
+    exact, of_squares = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
+    squares, _ = budget.release(plan.clipped_squares, exact, rows.bound, rounding=of_squares)
     level = _choose_level(squares[:, :n_components], budget.adjacency)
     more, refinement = plan.rest.branches
     if level is None or not _can_be_refined(values[:n_components], estimate):
         for release in more:
-            released = release_sum(release, moment, rows, budget)
+            released = budget.release(release, moment, rows.bound, rounding=rounding)
             estimate = _average(estimate, _in_squared_bounds(released, rows))
         return decomposition(*estimate, squared_bound=rows.bound**2, n_components=n_components)
     for step in refinement.steps:
@@ -184,7 +155,8 @@ def solve_adaptive(
             basis = spectrum.orthonormal_basis(estimate.value @ basis)
         _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
         basis = spectrum.with_fixed_signs(basis @ turn[:, ::-1])
-    return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
+    basis = basis[:, :n_components]
+    return _release_variances(refinement.variances, rows, budget, moment, rounding, basis)
 
 
 def _in_squared_bounds(released: Released, rows: Rows) -> Released:
@@ -266,14 +238,14 @@ def _release_variances(
     release: Release,
     rows: Rows,
     budget: PrivacyBudget,
-    moment: tuple[np.ndarray, float],
+    exact: np.ndarray,
+    rounding: float,
     basis: np.ndarray,
 ) -> Factors:
     """Release the second moments along the vectors of the basis, and their sum outside it.
 
-    `moment` is that of the rows, without noise, and its rounding.
+    `exact` is the second moment of the rows, without noise, with that `rounding`.
     """
-    exact, rounding = moment
     along = np.einsum("ij,ij->j", basis, exact @ basis)
     values = np.append(along, np.trace(exact) - along.sum())
     # Errors of the matrix add up in the sum over the basis, and in what that leaves of the trace.
@@ -332,8 +304,9 @@ def solve_power(
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
         basis = spectrum.orthonormal_basis(product)
-    projected = rows.projected_moment(basis)
-    moment, moment_std = release_sum(plan.projected_moment, projected, rows, budget)
+    exact, rounding = rows.projected_moment(basis)
+    released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
+    moment, moment_std = released
     # Rayleigh-Ritz: the eigenvectors within the basis.
     eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
     return Factors(
@@ -420,8 +393,9 @@ def solve_guided_power(
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide.
     basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
-    projected = rows.projected_moment(basis)
-    noisy, noise_std = release_sum(plan.projected_moment, projected, rows, budget)
+    exact, rounding = rows.projected_moment(basis)
+    released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
+    noisy, noise_std = released
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The second moment along the mean is at least n times its squared length, which may be known
     # more precisely. A value below its noise would make the deflation arbitrary.
@@ -465,13 +439,22 @@ def solve_clipped(
     generator: np.random.Generator,
     decomposition: Decomposition = decompose,
 ) -> Factors:
-    """Run the solver on clipped rows."""
-    rank = rank_or_none(spec.n_components)
-    if isinstance(plan, Release):
-        return solve_covariance(rows, plan, budget, rank, decomposition)
+    """Run the solver whose releases the plan has on clipped rows.
+
+    A single release is the second moment, decomposed in time O(n d^2 + d^3) and memory O(d^2). This
+    is Analyze Gauss (C. Dwork, K. Talwar, A. Thakurta, L. Zhang, 2014,
+    :doi:`10.1145/2591796.2591883`), with noise that is isotropic in the Frobenius inner product.
+    The whole spectrum of the released matrix is free post-processing.
+    """
     if isinstance(plan, rows_plan.AdaptiveReleases):
         return solve_adaptive(rows, plan, budget, rank_of(spec), decomposition)
-    return solve_power(rows, plan, budget, generator, is_exact=spec.is_exact)
+    if isinstance(plan, rows_plan.PowerReleases):
+        return solve_power(rows, plan, budget, generator, is_exact=spec.is_exact)
+    moment, rounding = rows.gram()
+    released = budget.release(plan, moment, rows.bound, rounding=rounding)
+    decomposed = partial(decomposition, *released)
+    factors = decomposed(n_components=rank_or_none(spec.n_components))
+    return replace(factors, decompose=decomposed)
 
 
 def solve_guided(

@@ -38,7 +38,7 @@ from skdp.preprocessing.scales import (
     warnings_for_hidden,
 )
 from skdp.privacy import Plan, PrivacyBudget, Release
-from skdp.privacy.plan import default_branch
+from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
@@ -230,7 +230,7 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
         )
     features = plan.parts.features
     # Whether noise will hide most centers and scales.
-    noise_std = None if features is None else default_branch(features)[-1].noise_std
+    noise_std = None if features is None else branches_of(features)[0][-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
         yield (
             f"{few} to scale {counted(spec.n_entries, 'feature')} one by one: noise hides most of "
