@@ -10,6 +10,7 @@ from sklearn.metrics import ndcg_score
 from sklearn.utils import gen_batches
 
 from skdp._validation import AT_LEAST_ONE, check_numbers, check_rows, validate_plain
+from skdp.interactions import InteractionTable
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis, principal_sines
 
@@ -146,7 +147,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
 
     Parameters
     ----------
-    y_true : {array-like, sparse matrix} of shape (n_users, n_items)
+    y_true : InteractionTable or {array-like, sparse matrix} of shape (n_users, n_items)
         Gains, such as 1 for items that a user chose later; none is negative. Users without any are
         left out.
     y_score : array-like of shape (n_users, n_items)
@@ -154,7 +155,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
         nothing.
     k : int
         Number of items that count, at least 1.
-    seen : {array-like, sparse matrix} of shape (n_users, n_items) or None, default=None
+    seen : InteractionTable, {array-like, sparse matrix} of that shape, or None, default=None
         Not 0 where a user had an item before: it is not ranked, and its gain does not count.
 
     Returns
@@ -193,7 +194,7 @@ def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float
 
     Parameters
     ----------
-    y_true : {array-like, sparse matrix} of shape (n_users, n_items)
+    y_true : InteractionTable or {array-like, sparse matrix} of shape (n_users, n_items)
         Gains, such as 1 for items that a user chose later; none is negative. Users without any are
         left out.
     y_score : array-like of shape (n_users, n_items)
@@ -201,7 +202,7 @@ def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float
         nothing.
     k : int
         Number of items that count, at least 1.
-    seen : {array-like, sparse matrix} of shape (n_users, n_items) or None, default=None
+    seen : InteractionTable, {array-like, sparse matrix} of that shape, or None, default=None
         Not 0 where a user had an item before: it is not ranked, and its gain does not count.
 
     Returns
@@ -232,6 +233,14 @@ def _rankings(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield gains and scores of batches of users who have gains."""
     validate_plain({"k": [AT_LEAST_ONE]}, {"k": k}, name)
+    given = y_true, seen
+    tables = [one for one in given if isinstance(one, InteractionTable)]
+    if not all(map(np.array_equal, tables[0][1:], tables[-1][1:]) if tables else ()):
+        raise ValueError(
+            "y_true and seen must have the same users and items, in one order: pass users=..., "
+            "items=... to interaction_table."
+        )
+    y_true, seen = (one.X if isinstance(one, InteractionTable) else one for one in given)
     gains = check_rows(y_true, name)
     scores = check_numbers(y_score, "y_score", ensure_all_finite=False)
     if gains.shape != scores.shape or gains.shape[1] < 2:

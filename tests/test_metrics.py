@@ -4,6 +4,7 @@ from scipy import sparse
 from sklearn.metrics import ndcg_score
 
 from skdp.datasets import make_low_rank
+from skdp.interactions import interaction_table
 from skdp.metrics import captured_variance, coherence, ndcg_at_k, recall_at_k
 
 
@@ -105,3 +106,18 @@ def test_seen_items_are_neither_ranked_nor_earn(measure, contain):
     assert measure(contain(gains), scores, 4, seen=contain(seen)) == pytest.approx(expected)
     with pytest.raises(ValueError, match="seen must have the shape of y_true"):
         measure(gains, scores, 4, seen=seen[:, 1:])
+
+
+@pytest.mark.parametrize("measure", [ndcg_at_k, recall_at_k])
+def test_tables_of_one_list_of_users_and_items_are_taken_as_they_are(measure):
+    names = {"users": ["a", "b"], "items": ["jam", "pen", "tea"]}
+    seen = interaction_table([("a", "tea"), ("b", "jam")], **names)
+    later = interaction_table([("a", "jam", 4.0), ("b", "pen", 2.0)], **names)
+    scores = np.array([[0.1, 0.2, 0.9], [0.9, 0.2, 0.1]])
+    expected = measure(later.X, scores, 1, seen=seen.X)
+    assert (
+        measure(later, scores, 1, seen=seen) == measure(later.X, scores, 1, seen=seen) == expected
+    )
+    other = interaction_table([("b", "jam")], users=["b", "a"], items=names["items"])
+    with pytest.raises(ValueError, match="the same users and items"):
+        measure(later, scores, 1, seen=other)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from skdp._estimator import PlannedEstimator
 from skdp._validation import check_given, feature_names, redact_errors, targets_of
-from skdp.data.containers import finite
+from skdp.data.containers import finite, with_text
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People
 from skdp.data.rows import checked_digest
@@ -35,12 +36,12 @@ from skdp.linear_model._supervised import (
     labels_in,
 )
 from skdp.pipeline import _rules as rules
-from skdp.pipeline._public_rows import columns_of
+from skdp.pipeline._public_rows import TWICE, columns_of
 from skdp.pipeline._public_steps import (
+    attempt,
     check_inverse,
     fitted_to_nothing,
     of_people,
-    quietly,
     transformed,
 )
 from skdp.pipeline._shares import Step, given_shares
@@ -231,29 +232,38 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
         check_given(y, type(supervised[0]).__name__)
 
 
-def with_target(step: Step, X: Any, y: Any, people: People | None) -> Any:
-    """Return the responses that the last step is fitted to; refuse what is not finite."""
+def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any, Any]:
+    """Return rows and responses that the last step is fitted to; refuse what is not finite."""
     if step.target is None:
-        return y
-    if isinstance(X, RowBlocks):
-        raise ValueError(
-            f"Step {step.name!r}: a TransformedTargetRegressor takes rows in memory. Let what "
-            "loads parts transform their responses, and map back what predict returns."
-        )
+        return X, y
+    flaw = (
+        f"Step {step.name!r}: func of TransformedTargetRegressor makes NaN or infinity of some "
+        "responses, or several numbers of each: pass one that takes all of them, as np.log1p does "
+        "from 0 on."
+    )
     transformer = transformer_of(step.target)
     check_inverse(step.name, transformer)
+    function = partial(transformed, [(f"{step.name}__func", transformer)])
+    if isinstance(X, RowParts):
+        function(np.ones((TWICE, 1)))  # refuses what mixes responses
+        X = copy(X)
+        X.y = X.y.mapped(partial(_transformed_responses, transformer))
+        with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
+        return X, None
     responses = checked_responses(y)[:, np.newaxis]
     # Before anything else calls the function, whose errors may tell responses.
-    function = partial(transformed, [(f"{step.name}__func", transformer)])
     made = of_people(function, people, responses)[:, 0]
-    values = quietly(transformer.transform, responses)
-    if values.shape != responses.shape or not np.isfinite(values).all():
-        raise ValueError(
-            f"Step {step.name!r}: func of TransformedTargetRegressor makes NaN or infinity of some "
-            "responses, or several numbers of each: pass one that takes all of them, as np.log1p "
-            "does from 0 on."
-        )
-    return made
+    if not np.isfinite(_transformed_responses(transformer, responses)).all():
+        raise ValueError(flaw)
+    return X, made
+
+
+def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
+    """Apply a public function to responses; those that it refuses, or takes apart, become NaN."""
+    numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
+    made = np.asarray(attempt(transformer.transform, numbers))
+    fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
+    return made[:, 0].astype(np.float64) if fits else np.full(len(numbers), np.nan)
 
 
 def transformer_of(target: Any) -> Any:

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
@@ -17,14 +19,15 @@ from skdp._estimator import (
     planned_size,
     restored_on_error,
 )
-from skdp._validation import BUDGET, SEED, check_features, in_parts, public_like
+from skdp._validation import BUDGET, SEED, check_features, in_parts, public_like, targets_of
 from skdp.data.containers import checked_container
-from skdp.data.parts import RowBlocks
+from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
-from skdp.pipeline._public_steps import transformed
+from skdp.pipeline._public_steps import quietly, transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
 from skdp.pipeline._shares import Shares, shares_of
 from skdp.privacy import Plan, PrivacySpent
@@ -350,7 +353,16 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         *before, last = self._fitted().steps
         if name == "transform":
             return transformed([*before, last], X)
-        return getattr(last[1], name)(transformed(before, X), *more, **users)
+        rows, one = transformed(before, X), last[1]
+        if not isinstance(one, TransformedTargetRegressor):
+            return getattr(one, name)(rows, *more, **users)
+        made, back = one.regressor_.predict(rows), partial(_mapped_back, one.transformer_)
+        function: Any = composed(made.function, back)
+        made = PartResults(made.rows, function, made.shape, made.dtype)
+        if name == "predict":
+            return made
+        targets = targets_of(X, next(iter(more), None), type(self).__name__)
+        return r2_of(targets.mapped(as_numbers), made, None)
 
     def _pattern(self) -> Pipeline:
         return Pipeline(self.steps)
@@ -369,6 +381,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
+
+
+def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
+    """Apply the inverse of a public function to predictions of transformed responses."""
+    return np.asarray(quietly(transformer.inverse_transform, predictions[:, np.newaxis])[:, 0])
 
 
 def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:

@@ -85,7 +85,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     neither.
     """
     what, rows, function = f"Step {name!r}", plain_rows(rows), getattr(step, method)
-    result = _attempt(function, rows)
+    result = attempt(function, rows)
     if isinstance(step, PrivateEstimator) or rules.takes_all_rows(step):
         return _finite_but_gaps(_real(what, result, rows), rows)
     public = _public(what, function, stand_ins(rows))
@@ -99,7 +99,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
         _check_by_rows(what, part, its, method)
     made = _real(what, result, rows)
     others = twos.without_categories(public.rows) if twos.hold_categories(rows) else public.rows
-    _refuse_form(what, form == _form_of(made) == _form_of(_attempt(function, others)))
+    _refuse_form(what, form == _form_of(made) == _form_of(attempt(function, others)))
     return _finite_but_gaps(made, rows)
 
 
@@ -185,7 +185,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
         for two in [public.rows] if is_first else stand_ins(rows, number, pair):
             twice = (_safe_indexing(two, [row] * TWICE) for row in range(TWICE))
             several = twos.row_among(two), *twice
-            among, *alone = made = [_attempt(function, one) for one in several]
+            among, *alone = made = [attempt(function, one) for one in several]
             # What makes another form is refused with the rows of which it does.
             if is_first or _form_of(among) == form:
                 break
@@ -234,7 +234,7 @@ def _by_places(step: Any) -> Any:
 @_in_arrays
 def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np.dtype) -> Any:
     rows = rows.astype(dtype, copy=False)
-    result, has_gaps = _attempt(step.transform, rows), have_gaps(rows)
+    result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
         # The first reading, which checks, refuses this NaN.
         return with_nan(_of_block(name, step, finite(rows), form, dtype), has_gaps)
@@ -282,7 +282,7 @@ def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) ->
     """Try public rows until some are accepted."""
     error = ""
     for rows in branches:
-        result = _attempt(function, rows)
+        result = attempt(function, rows)
         if not isinstance(result, Exception):
             return _Public(rows, result, "")
         # Categories come from the private data, and the error may show them.
@@ -290,7 +290,7 @@ def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) ->
     return _Public(None, None, error)
 
 
-def _attempt(function: Callable[..., Any], rows: Any) -> Any:
+def attempt(function: Callable[..., Any], rows: Any) -> Any:
     """Return what a function makes of rows, or the error that it raises."""
     # A function that writes into its input would do so once more for the next candidate.
     is_ours = isinstance(getattr(function, "__self__", None), PrivateEstimator)
@@ -344,7 +344,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
     public = _public(what, step.fit, stand_ins(rows))
     # A step that refuses all public rows may be one for texts that it knows.
-    fitted = _attempt(step.fit, rows) if public.rows is None else public.result
+    fitted = attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):
         raise ValueError(_refusal(what, fitted, rows, public.error))
     if rules.is_columns(fitted):
@@ -457,7 +457,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     fitted = fitted_to_nothing(name, rules.copied(given), rows)
     made = transformed([(name, fitted)], rows)
     if rules.refuses_unknown(fitted, is_fitted=True):
-        result = _attempt(rules.make_strict(fitted).transform, rows)
+        result = attempt(rules.make_strict(fitted).transform, rows)
         if isinstance(result, Exception):
             named = shortened(_refusing_columns(rules.make_strict(fitted), rows))
             columns = f" It is about columns: {named}." * bool(named)
@@ -472,12 +472,12 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
         rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
     ):
         its = columns_of(rows, columns)
-        if not isinstance(_attempt(getattr(part, "transform", np.asarray), its), Exception):
+        if not isinstance(attempt(getattr(part, "transform", np.asarray), its), Exception):
             continue
         for place, name in enumerate(names_of(its) or range(*twos.shape_of(its)[1:2])):
             known = getattr(part, "categories_", None)
             alone = known and OneHotEncoder(categories=[known[place]]).fit
-            if not alone or isinstance(_attempt(alone, columns_of(its, [place])), Exception):
+            if not alone or isinstance(attempt(alone, columns_of(its, [place])), Exception):
                 named.append(str(name))
     return named
 

@@ -140,7 +140,7 @@ def prepare(
     if not is_planned:
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
-        y = composition.with_target(steps[-1], X, y, people)
+        X, y = composition.with_target(steps[-1], X, y, people)
     ids = {} if people is None else {"users": users}
     return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned, party)
 
@@ -499,7 +499,7 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     if (target := run.steps[-1].target) is not None:
         one, last = last, clone(target).set_params(regressor=clone(last))
         last.regressor_, last.transformer_ = one, composition.transformer_of(target)
-        last._training_dim = np.ndim(run.y)
+        last._training_dim = 1 if isinstance(run.X, RowBlocks) else np.ndim(run.y)
     if not run.steps[0].name:
         return last
     pairs = zip(run.steps, [*before, last], strict=True)

@@ -71,7 +71,10 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:
-        rest = " To leave the missing ones out, pass X[list(bounds)]." * (not unknown)
+        rest = (
+            " To leave the missing ones out, pass X[list(bounds)], or scale these columns alone, "
+            f"by ColumnTransformer([('scale', scaler, {[*bounds]})], remainder='passthrough')."
+        ) * (not unknown)
         raise ValueError(
             f"bounds must name the columns of X: missing are {shortened(missing) or 'none'}, "
             f"unknown are {shortened(unknown) or 'none'}.{rest}"

@@ -298,7 +298,9 @@ def test_gaps_reach_a_covariance_that_takes_them():
         assert f"Column {named[0]} holds texts" in text
         assert f"X.drop(columns={named})" in text
         assert "NaN. Fill" not in text
-    with pytest.raises(ValueError, match=r"missing are age, .* pass X\[list\(bounds\)\]"):
+    with pytest.raises(
+        ValueError, match=r"missing are age, .* pass X\[list\(bounds\)\], or .* ColumnTransformer"
+    ):
         skdp.DPCovariance(missing="mean", bounds={"id": (0, 60)}).fit(rows)
     columns = ColumnTransformer([("all", "passthrough", ["id", "age"])])
     model = skdp.make_dp_pipeline(columns, skdp.DPCovariance(missing="mean"), epsilon=np.inf)

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -171,16 +172,46 @@ def test_more_rows_of_one_person_do_not_round_responses_of_others():
     (step,) = steps_of(target(func=lambda y: y + 1e-12 * np.arange(len(y))[:, np.newaxis]))
     users = np.arange(300) % 100
     rows, ids = np.r_[Y[:1].repeat(7), Y], np.r_[np.zeros(7, int), users]
-    before = with_target(step, X, Y, People.of(users, 100))
-    after = with_target(step, X, rows, People.of(ids, 100))
+    _, before = with_target(step, X, Y, People.of(users, 100))
+    _, after = with_target(step, X, rows, People.of(ids, 100))
     np.testing.assert_array_equal(before[users > 0], after[ids > 0])
+
+
+def in_parts(y, kind, size=100):
+    if kind == "dask":
+        da = pytest.importorskip("dask.array")
+        return da.from_array(X, chunks=(size, 3)), da.from_array(y, chunks=size)
+    cuts = [slice(start, start + size) for start in range(0, 300, size)]
+    loaders, targets = ([partial(values.__getitem__, one) for one in cuts] for values in (X, y))
+    return (RowBlocks.from_partitions(loaders, [size] * len(cuts), 3, y=targets),)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("parts", 100), ("dask", 100), ("parts", 300)])
+def test_responses_in_parts_are_transformed_as_in_memory(kind, size):
+    parts, model = in_parts(Y, kind, size), pipeline(target()).fit(*in_parts(Y, kind, size))
+    # Sums of the same parts are the same; those of one part are those in memory.
+    is_whole = size == len(X)
+    rows = (X, np.log1p(Y)) if is_whole else in_parts(np.log1p(Y), "parts")
+    plain = pipeline(REGRESSION).fit(*rows)
+    coef = model.named_steps["regress"].regressor_.coef_
+    np.testing.assert_array_equal(coef, plain.named_steps["regress"].coef_)
+    np.testing.assert_array_equal(np.asarray(model.predict(parts[0])), model.predict(X))
+    assert model.score(*parts) == pytest.approx(model.score(X, Y), rel=1e-9)
+    assert privacy_spent(model).is_private
+
+
+@pytest.mark.parametrize("kind", ["parts", "dask"])
+def test_responses_in_parts_that_the_function_does_not_take_are_refused(kind, ledger):
+    mixing, bad = target(func=lambda y: y - y.mean()), np.where(np.arange(300) == 207, -2.0, Y)
+    with pytest.raises(ValueError, match=r"'regress': func of Trans.* NaN or infinity of some"):
+        pipeline(target(), ledger=ledger).fit(*in_parts(bad, kind))
+    with pytest.raises(ValueError, match="must take each row by itself"):
+        pipeline(mixing, ledger=ledger).fit(*in_parts(Y, kind))
+    assert ledger.entries() == []
 
 
 def test_it_is_refused_elsewhere():
     with pytest.raises(ValueError, match="last"):
         DPPipeline([("a", target()), ("b", REGRESSION)]).fit(X, Y)
-    parts = RowBlocks.from_partitions([lambda: X], lengths=[len(X)], n_features=3, y=[Y])
-    with pytest.raises(ValueError, match="takes rows in memory"):
-        pipeline(target()).fit(parts)
     with pytest.raises(ValueError, match="y"):
         pipeline(target()).fit(X)
