@@ -387,7 +387,7 @@ def party_of(
 def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple[Plan, list[str]]:
     """Check steps, rows and targets before anything is spent; return the plan, and warnings."""
     party = party_of(terms, ShareBudget.open, None)
-    run, shares, _, _, places = pipeline._opened(X, y, party=party)
+    run, shares, _, places = pipeline._opened(X, y, party=party)
     return planned(run, shares, places), warnings_of(run, shares, places)
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skdp._estimator import Charge, announce_fits, plan_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
-from skdp.pipeline._composition import adjacency_of, common_unit, with_names
+from skdp.pipeline._composition import with_names
 from skdp.pipeline._rules import copied, is_columns, is_passed_through, not_private
 from skdp.pipeline._run import (
     FEATURE_ATTRIBUTES,
@@ -88,7 +88,7 @@ def candidates_of(
         candidates.append(Candidate(parameters, run, kinds, of_steps, shares))
     if not candidates:
         raise ValueError("There are no candidates.")
-    protect = {(common_unit(one.run.steps), adjacency_of(one.run.steps)) for one in candidates}
+    protect = {(one.run.unit, one.run.adjacency) for one in candidates}
     if len(protect) > 1:
         raise ValueError(f"All candidates must protect the same unit, got {sorted(protect)}.")
     return candidates
@@ -338,7 +338,7 @@ def search_of(
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
     # The record is about all candidates: those whose classes are taken from labels come first.
     runs = (one.run for one in candidates)
-    run = min(runs, key=lambda run: (not run.lack_classes, run.planned(cost, ()).enforced))
+    run = min(runs, key=lambda run: (not run.lack_classes, run.enforced))
     return Search(run, candidates, places, keys, split)
 
 
@@ -448,7 +448,7 @@ def _fit_together(
     first, *others = (handed(run, number, own, label) for run in runs)
     # Candidates whose fits would correct scales differently are compared without that.
     corrects = is_last or search.split.n_fits[step.name] == 1
-    given = Place(first), label, None, None if records else charge
+    given = Place(first), label, None if records else charge
     released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
     make_of(first, released, others)
     for one in (first, *others):

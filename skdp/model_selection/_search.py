@@ -29,7 +29,7 @@ from skdp.model_selection._fits import (
     warnings_for_fits,
     warnings_of_chosen,
 )
-from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
+from skdp.pipeline._composition import common_unit, steps_of
 from skdp.pipeline._rules import SharedBudget
 from skdp.pipeline._run import SpendsOneBudget, assembled, record_of, with_one_record
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
@@ -206,8 +206,7 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
     if not share:
         return None
     cost = search.split.whole.share_of(share, search.split.whole.delta)
-    unit, adjacency = common_unit(search.run.steps), adjacency_of(search.run.steps)
-    one, given = score.SCORES[scoring], (cost, unit, adjacency)
+    one, given = score.SCORES[scoring], (cost, search.run.unit, search.run.adjacency)
     if one.of_counts:
         lasts = [candidate.run.steps[-1].estimator for candidate in search.candidates]
         if len({tuple(score.classes_for(scoring, last)) for last in lasts}) > 1:

@@ -77,46 +77,34 @@ def steps_of(estimator: Any) -> list[Step]:
 
 def _listed(estimator: Any) -> list[Step]:
     """List the steps of a pipeline; any other estimator is one step without a name."""
-    if isinstance(estimator, rules.SharedBudget):
-        pairs = [one for one in estimator.steps if isinstance(one, list | tuple) and len(one) == 2]
+    named: Any = getattr(estimator, "steps", None)
+    if shares_budget := isinstance(estimator, rules.SharedBudget):
+        pairs = [one for one in named if isinstance(one, list | tuple) and len(one) == 2]
         names = [name for name, _ in pairs if isinstance(name, str)]
-        if not names or len(names) < len(estimator.steps):
+        if not names or len(names) < len(named):
             raise ValueError(
                 "steps must be a list of pairs, each with a name and an estimator, as in "
-                f"[('pca', DPPCA(2)), ...], got {shown(estimator.steps)}."
+                f"[('pca', DPPCA(2)), ...], got {shown(named)}."
             )
         estimator._validate_names(names)
-        return _expanded(estimator.steps)
-    if type(estimator) is not Pipeline:
-        return [_of_target("", estimator)]
-    if estimator.memory is not None:
-        raise ValueError(
-            "estimator must not have memory, which writes rows to disk: pass memory=None."
-        )
-    if any(rules.is_columns(step) and rules.private_parts(step) for _, step in estimator.steps):
-        raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
-    *before, last = estimator.steps
-    return [*(Step(name, step) for name, step in before), _of_target(*last)]
-
-
-def _of_target(name: str, last: Any) -> Step:
-    """Return the last step, which may be a regression of transformed responses."""
-    return (
-        Step(name, last.regressor, target=last)
-        if rules.is_public_target(last)
-        else Step(name, last)
-    )
-
-
-def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
-    """Put the private parts of a ColumnTransformer, which may come first, before it."""
-    steps = []
+    elif type(estimator) is Pipeline:
+        if estimator.memory is not None:
+            raise ValueError(
+                "estimator must not have memory, which writes rows to disk: pass memory=None."
+            )
+        if any(rules.is_columns(step) and rules.private_parts(step) for _, step in named):
+            raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
+    else:
+        named = [("", estimator)]
+    steps, (*_, (last_name, last)) = list[Step](), named
     for number, (name, step) in enumerate(named):
-        if rules.is_columns(step) and not number:
+        if shares_budget and rules.is_columns(step) and not number:
+            # Its private parts are fitted first.
             _check_columns(name, step)
             steps += [_of_part(name, *part) for part in rules.private_parts(step)]
         steps.append(Step(name, step))
-    steps[-1] = _of_target(*steps[-1][:2])
+    if rules.is_public_target(last):
+        steps[-1] = Step(last_name, last.regressor, target=last)
     return steps
 
 
@@ -178,7 +166,7 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
 
 def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
     """Return by name the private steps that share a budget, parts of a ColumnTransformer too."""
-    return {step.name: step.estimator for step in _expanded(estimator.steps) if step.is_private}
+    return {step.name: step.estimator for step in _listed(estimator) if step.is_private}
 
 
 def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,15 +191,6 @@ def adjacency_of(steps: Sequence[Step]) -> str:
             f"The private steps of estimator must have one adjacency, got {adjacencies}."
         )
     return str(adjacencies[0])
-
-
-def check_blocks(X: RowBlocks) -> None:
-    """Refuse blocks of one stream, which is not split into parts."""
-    if not isinstance(X, RowParts):
-        raise ValueError(
-            "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
-            "as RowBlocks.from_partitions makes them, an array, or a memory map."
-        )
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:

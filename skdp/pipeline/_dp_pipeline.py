@@ -193,28 +193,38 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
     def _opened(
         self, X: Any, y: Any, users: Any = None, party: Party | None = None
-    ) -> tuple[runs.Run, Shares, runs.Prefix, dict[int, runs.Opened], list[runs.Place]]:
+    ) -> tuple[runs.Run, Shares, runs.Prefix, list[runs.Place]]:
         """Check all, and read the rows of the first private step; nothing is spent."""
         run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
         shares = shares_of(run.steps, super()._cost())
         announce_fits(1 + len(shares.of))
         with opened_within(hides_groups=bool(run.users)):
             prefix, opened = runs.begin(run, shares)
-        return run, shares, prefix, opened, runs.places_of(run, shares, prefix, opened)
+        return run, shares, prefix, runs.places_of(run, shares, prefix, opened)
 
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
         """Fit all steps; return the warnings that follow from released values."""
         with restored_on_error(self):
             X, y = map(checked_container, in_parts(X, y))
-            run, shares, prefix, opened, places = self._opened(X, y, users, party)
+            run, shares, prefix, places = self._opened(X, y, users, party)
             public = runs.warnings_of(run, shares, places)
             whole, charge = self._begin(run, shares.whole, public)
-            fitted = runs.fit_steps(run, shares, prefix, places, opened, charge)
-            private = {run.steps[i].label: fitted[i] for i in shares.of}
+            for number in range(len(prefix.fitted), len(run.steps)):
+                step, place, scales = run.steps[number], places[number], None
+                if step.is_private:
+                    one = place.step
+                    scales = runs.fit_private(run, prefix, place, step.name, charge).scales
+                    one._warnings_given = shares.prefixed(number, step.name, one._warnings_given)
+                    charge = None  # The first private step has charged for all of them.
+                else:
+                    one = runs.fit_public(run, prefix)
+                prefix = runs.extended(run, prefix, one, scales)
+            runs.without_false_alarms(prefix.fitted)
+            private = {run.steps[i].label: prefix.fitted[i] for i in shares.of}
             warnings = [text for one in private.values() for text in one._warnings_given]
             records = {name: one.privacy_spent_ for name, one in private.items()}
             spent = runs.record_of(whole, records)
-            self._keep(runs.with_one_record(run, fitted, spent, self.ledger), spent)
+            self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
                 # The first step may be one without privacy, which sees no names.
                 check_features(X, self, reset=True)
@@ -390,8 +400,13 @@ def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
 
 def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
     """Plan all steps together, with their releases named after them."""
-    parts = [_within(places[i], run.steps[i].label, share) for i, share in shares.of.items()]
-    return run.planned(shares.whole, tuple(parts))
+    parts = tuple(
+        Release(run.steps[i].label, "gaussian", share, follows=places[i].follows)
+        if places[i].follows  # Behind a released width a step is one line.
+        else _within(places[i].plan.parts, run.steps[i].label, share)
+        for i, share in shares.of.items()
+    )
+    return run.planned(shares.whole, parts)
 
 
 def _like_to_pass(steps: Any) -> str:
@@ -415,14 +430,7 @@ def _like_to_pass(steps: Any) -> str:
 
 
 def _within(part: Any, label: str, share: float) -> Any:
-    """Name the releases of a part after their step, and give them a share of the whole.
-
-    Behind a released width a step is one line.
-    """
-    if isinstance(part, runs.Place):
-        if part.follows:
-            return Release(label, "gaussian", share, follows=part.follows)
-        part = part.plan.parts
+    """Name the releases of a part after their step, and give them a share of the whole."""
     if part is None:
         return None
     if isinstance(part, Release):

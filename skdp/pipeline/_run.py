@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from skdp import _estimator
-from skdp._estimator import Charge, PlannedEstimator
+from skdp._estimator import Charge, Part, PlannedEstimator
 from skdp._validation import warnings_for_settings
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
@@ -72,23 +72,23 @@ class Run:
     # whose the rows are where whole users are protected, and that as an argument of every fit
     people: People | None
     users: Mapping[str, Any]
-    n_planned: int | None  # X is public, and stands for so many rows
-    party: Party | None = None  # of several owners
+    is_planned: bool  # X is public, and stands for `n_units` rows
+    party: Party | None  # of several owners
+    # what all private steps protect, and how many of it there are, if not one for each row
+    unit: str
+    adjacency: str
+    n_units: int | None
 
     @property
-    def n_units(self) -> int | None:
-        """Number of units, if there is not one for each row."""
-        if self.party is not None:
-            return self.party.n_units
-        return self.n_planned if self.people is None else self.people.n_people
-
-    def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
-        """Plan releases about what all private steps protect."""
-        unit, adjacency = composition.common_unit(self.steps), composition.adjacency_of(self.steps)
-        unit = (self.party and self.party.unit) or unit
+    def enforced(self) -> bool:
+        """Whether no step is promised anything."""
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
-        enforced = not (self.lack_classes or any(planned))
-        return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
+        return not (self.lack_classes or any(planned))
+
+    def planned(self, cost: PrivacyCost, parts: Any = ()) -> Plan:
+        """Plan releases about what all private steps protect."""
+        unit, adjacency = self.unit, self.adjacency
+        return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=self.enforced)
 
     def seed_of(self, label: str) -> int | None:
         """Derive a seed for the fit or choice of that label."""
@@ -116,15 +116,19 @@ def prepare(
     With `n_planned`, X is public and stands for so many rows to come, and there is no y. `users`
     has the owner of each row.
     """
-    if isinstance(X, RowBlocks):
-        composition.check_blocks(X)
+    if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
+        raise ValueError(
+            "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
+            "as RowBlocks.from_partitions makes them, an array, or a memory map."
+        )
     is_planned = n_planned is not None
     targets = X.y if isinstance(X, RowParts) and not is_planned else y
     given, lack_classes = composition.with_classes(estimator, targets)
     given = rules.lenient(given)
     steps = composition.steps_of(given)
     users = ids_in_memory(users)  # once for all fits
-    people = None if is_planned else people_of(users, X, composition.common_unit(steps))
+    unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
+    people = None if is_planned else people_of(users, X, unit)
     if people is not None and isinstance(X, RowBlocks):
         # Steps take parts block by block, where a row has no place of its own.
         raise ValueError(
@@ -141,8 +145,11 @@ def prepare(
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
         X, y = composition.with_target(steps[-1], X, y, people)
-    ids = {} if people is None else {"users": users}
-    return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned, party)
+    ids, n_units = ({}, n_planned) if people is None else ({"users": users}, people.n_people)
+    if party is not None:
+        unit, n_units = party.unit or unit, party.n_units
+    facts = is_planned, party, unit, adjacency, n_units
+    return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, *facts)
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
@@ -165,14 +172,16 @@ def _check_categories(steps: Sequence[Step], X: Any) -> None:
 # What is known of each step before its fit: its plan, and rows like those that it gets.
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
     """A step as it will be fitted, and what is known of it before."""
 
     step: Any
-    # arguments of `_spec_of_size` for private steps, and the spec, where they can be known
-    facts: Any = None
-    spec: Any = None
+    spec: Any = None  # of private steps, where it can be known
+    # its rows and the data of its fit, if it has read these
+    rows: Any = None
+    data: Any = None
+    facts: Any = None  # else the arguments of `_spec_of_size`, where they can be known
     # what decides the width of the rows of the step, if that is released; else ""
     follows: str = ""
 
@@ -180,15 +189,6 @@ class Place:
     def plan(self) -> Plan:
         """The plan of the fit of a private step whose spec is known."""
         return _estimator.plan_of(self.spec, self.step._plan(self.spec))
-
-
-class Opened(NamedTuple):
-    """A private step that has read its rows, and released nothing; and the data of its fit."""
-
-    step: Any
-    spec: Any
-    rows: Any
-    data: Any
 
 
 class Prefix(NamedTuple):
@@ -201,19 +201,20 @@ class Prefix(NamedTuple):
 
 def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     """Clone a private step, and hand it what it may spend; with a label, a seed, too."""
-    one = clone(run.steps[number].estimator)
-    one._part = shares.part_of(number, one)._replace(party=run.party)
+    one, delta = clone(run.steps[number].estimator), shares.delta
+    tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
+    one._part = Part(shares.whole.share_of(shares.of[number], delta, tail), party=run.party)
     # Not every one has it as a parameter.
     one.random_state = run.seed_of(label) if label else None
     return one
 
 
-def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Opened]]:
+def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Place]]:
     """Fit public steps up to the first private one, and let that read its rows.
 
     The private parts of a ColumnTransformer are the first one together.
     """
-    prefix, opened = Prefix((), None, run.X), dict[int, Opened]()
+    prefix, opened = Prefix((), None, run.X), dict[int, Place]()
     first = min(shares.of)
     while len(prefix.fitted) < first:
         prefix = extended(run, prefix, fit_public(run, prefix))
@@ -223,12 +224,12 @@ def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Opened]]:
         one._validate_params()
         rows = rows_of_step(run.steps[number], prefix.rows, run.people)
         spec, data = run.validate(one, rows)
-        opened[number] = Opened(one, spec, rows, data)
+        opened[number] = Place(one, spec, rows, data)
     return prefix, opened
 
 
 def places_of(
-    run: Run, shares: Shares, prefix: Prefix, opened: Mapping[int, Opened] = MappingProxyType({})
+    run: Run, shares: Shares, prefix: Prefix, opened: Mapping[int, Place] = MappingProxyType({})
 ) -> list[Place]:
     """Follow public facts through the steps; refuse what any of their fits would refuse.
 
@@ -237,52 +238,50 @@ def places_of(
     same kind; where the width is released, it is an upper limit. What predicts leaves None.
     """
     places, like, n_rows, is_checked, released = list[Place](), prefix.rows, 0, False, ""
-    is_planned, party = run.n_planned is not None, run.party
     for number, step in enumerate(run.steps):
-        place = Place(step.estimator)
+        place = opened.get(number, Place(step.estimator))
         if step.is_private:
-            was = opened.get(number)
-            one = was.step if was else handed(run, number, shares, step.name)
+            one = place.step if number in opened else handed(run, number, shares, step.name)
             one._validate_params()
-            if not is_planned and isinstance(one, PrivateClassifier):
+            if not run.is_planned and isinstance(one, PrivateClassifier):
                 one._classes_and_codes(run.targets)
             if like is None:
                 raise ValueError(
                     f"Step {step.name!r} follows one that does not say how many columns it "
                     "returns: let that inherit OneToOneFeatureMixin, or have an int n_components."
                 )
-            rows = was.rows if was else rows_of_step(step, like)
+            rows = place.rows if number in opened else rows_of_step(step, like)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
-                if not (is_planned or opened):
-                    one._validate(rows, run.y, **run.users)
+                if not (run.is_planned or opened):
+                    run.validate(one, rows)
                 n_rows = run.n_units or _shape_of(rows)[0]
                 is_checked = step.columns is None
-            place = Place(one, None, was.spec if was else None, released)
-            if not was and (width := _shape_of(rows)[1]) is not None:
-                facts = n_rows, width, rows
+            place = replace(place, step=one, follows=released)
+            if number not in opened and (width := _shape_of(rows)[1]) is not None:
+                facts, party = (n_rows, width, rows), run.party
                 spec = one._spec_of_size(*facts) if party is None else party.spec_of(one, rows)
-                place = Place(one, facts, spec, released)
+                place = replace(place, spec=spec, facts=facts)
             if place.spec is not None and not released and n_components_of(one) == "data":
                 released = f"{step.name}.n_components"
         places.append(place)
         if step.columns is not None or number < len(prefix.fitted):
             continue
         if is_checked:
-            behind = _like_behind(place.step, step, n_rows, like, released)
-            like = _in_same_layout(behind, like)
+            made = _like_behind(place.step, step, n_rows, like, released)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
-            branches = [*stand_ins(as_named(like))]
-            made = _first_result(step.name, in_public(step.estimator), branches)
-            like = _in_same_layout(made, like)
+            made = _first_result(step.name, in_public(step.estimator), like)
             n_rows, is_checked = run.n_units or _shape_of(run.X)[0], True
         else:
             like = _public_result(step.name, rules.copied(step.estimator), like)
+            continue
+        like = _in_same_layout(made, like)
     return places
 
 
-def _first_result(name: str, step: Any, branches: Sequence[Any]) -> Any:
+def _first_result(name: str, step: Any, like: Any) -> Any:
     """Send public rows through a step, the first that it takes."""
+    branches = [*stand_ins(as_named(like))]
     for rows in branches:
         with suppress(ValueError):
             return _public_result(name, step, rows)
@@ -355,30 +354,7 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 
 
 # ------------------------------
-# The loop over the steps.
-
-
-def fit_steps(
-    run: Run,
-    shares: Shares,
-    prefix: Prefix,
-    places: Sequence[Place],
-    opened: dict[int, Opened],
-    charge: Charge | None,
-) -> tuple[Any, ...]:
-    """Fit the steps behind a prefix; the first private one charges for all of them."""
-    for number in range(len(prefix.fitted), len(run.steps)):
-        if not run.steps[number].is_private:
-            prefix = extended(run, prefix, fit_public(run, prefix))
-            continue
-        name, place = run.steps[number].name, places[number]
-        given = place, name, opened.pop(number, None), charge
-        scales = fit_private(run, prefix, *given, corrects_scales=True).scales
-        place.step._warnings_given = shares.prefixed(number, name, place.step._warnings_given)
-        charge = None
-        prefix = extended(run, prefix, place.step, scales)
-    without_false_alarms(prefix.fitted)
-    return prefix.fitted
+# The fit of one more step.
 
 
 # From this part of the loss of the frequencies on, a classifier has hardly missed any column.
@@ -419,10 +395,9 @@ def fit_private(
     prefix: Prefix,
     place: Place,
     label: str,
-    opened: Opened | None,
     charge: Charge | None,
     *,
-    corrects_scales: bool,
+    corrects_scales: bool = True,
 ) -> Fitted:
     """Fit the next step, which has been handed its part of the cost; `charge` is for the whole.
 
@@ -433,10 +408,14 @@ def fit_private(
     one._part = one._part._replace(charge=charge)
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
-        rows = opened.rows if opened else rows_of_step(run.steps[number], prefix.rows, run.people)
+        rows, data, spec = place.rows, place.data, place.spec
+        place.rows = place.data = None  # All later steps are fitted without them.
+        if data is None:
+            rows = rows_of_step(run.steps[number], prefix.rows, run.people)
         n_passes = partial(one._expected_passes, rows)
         with _estimator.restored_on_error(one, n_passes, hides_groups=bool(run.users)):
-            spec, data = (opened.spec, opened.data) if opened else run.validate(one, rows)
+            if data is None:
+                spec, data = run.validate(one, rows)
             is_planned = spec is place.spec
             with suppress(ValueError):  # of arrays among facts, of which nobody knows
                 is_planned = is_planned or bool(spec == place.spec)
@@ -582,8 +561,8 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         self._warnings_given = [*settings, *of_classes, *warnings]
         if run.party is None:
             warn_of_privacy(*self._warnings_given)
-        plan = run.planned(cost, ())
-        whole = replace(PrivacyBudget.of(plan, NoiseSource(run.seed)).spent(), mu=cost.mu)
+        nothing = PrivacyBudget.of(run.planned(cost), NoiseSource(run.seed)).spent()
+        whole = replace(nothing, mu=cost.mu)
         if (party := run.party) is not None and party.charge is not None:
             return whole, lambda _: party.charge(whole)
         if self.ledger is None:

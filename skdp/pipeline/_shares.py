@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
-from skdp._estimator import Part, PlannedEstimator, PrivateEstimator
+from skdp._estimator import PlannedEstimator, PrivateEstimator
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shown
 from skdp.preprocessing import DPStandardScaler
@@ -52,11 +52,6 @@ class Shares(NamedTuple):
     delta: float  # of each fit
     name: str = "fit"  # what the record of a search calls such a fit
 
-    def part_of(self, number: int, step: Any) -> Part:
-        """Return what a fit of the step of that number is handed."""
-        tail = self.delta * step._reserved_part() if self.whole.is_private else 0.0
-        return Part(self.whole.share_of(self.of[number], self.delta, tail))
-
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
         """Name the step that warns: its epsilon, which a warning may name, is that of a share."""
         who, share = f"Step {name!r}" if name else "A fit", self.of[number]
@@ -90,27 +85,43 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
     The parts of a ColumnTransformer, which comes first, split its share. By default that is the
     largest of theirs. What is given to a step that is passed through goes to all others.
     """
-    private = [step for step in steps if step.is_private]
-    named = [step for step in steps if _is_absent(step.estimator) and step.name in (given or {})]
-    wholes = {step.name: step.estimator for step in [*named, *private] if step.columns is None}
-    parts = {step.name: step.estimator for step in private if step.columns is not None}
-    if not parts:
-        return _shares_of_steps(wholes, given)
-    defaults = {name: _default_share(name, part) for name, part in parts.items()}
-    first = next(iter(parts)).partition("__")[0]
-    shares = _shares_of_steps({first: max(defaults.values()), **wholes}, given)
-    whole = shares.pop(first) / math.fsum(defaults.values())
-    return {name: whole * share for name, share in defaults.items()} | shares
+    given, private = given or {}, [step for step in steps if step.is_private]
+    wholes = {step.name: step.estimator for step in private if step.columns is None}
+    parts = {
+        step.name: _default_share(step.name, step.estimator)
+        for step in private
+        if step.columns is not None
+    }
+    columns = [name.partition("__")[0] for name in parts][:1]
+    passed = {step.name for step in steps if isinstance(step.estimator, str | None)}
+    absent = [step.name for step in steps if step.name in passed & given.keys()]
+    shares = _checked_shares(given, [*columns, *absent, *wholes])
+    *others, last = [name for name in [*columns, *wholes] if name not in shares] or [""]
+    for name in others:
+        shares[name] = (
+            max(parts.values()) if name in columns else _default_share(name, wholes[name])
+        )
+    rest = 1 - math.fsum(shares.values())
+    if last and rest > 0:
+        shares[last] = rest
+    elif last or abs(rest) > _ROUNDING:
+        wanted = f"leave a part for {last!r}" if last else "add to 1"
+        raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
+    left = 1 - math.fsum(shares.pop(name) for name in absent)
+    shares = {name: share / left for name, share in shares.items()}
+    for name in columns:
+        part = shares.pop(name) / math.fsum(parts.values())
+        shares |= {name: part * share for name, share in parts.items()}
+    return shares
 
 
-def _shares_of_steps(
-    private: Mapping[str, Any], given: Mapping[str, float] | None
-) -> dict[str, float]:
+def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """Return the shares of steps that a caller gives, as floats."""
     shares = {}
-    for name, share in (given or {}).items():
-        if name not in private:
+    for name, share in given.items():
+        if name not in names:
             raise ValueError(
-                f"shares has {name!r}, which is no private step: these are {', '.join(private)}."
+                f"shares has {name!r}, which is no private step: these are {', '.join(names)}."
             )
         is_number = isinstance(share, Real) and not isinstance(share, bool)
         # Compared before it is rounded, as what is too large is no float, and after.
@@ -119,25 +130,10 @@ def _shares_of_steps(
             raise ValueError(
                 f"shares[{name!r}] must be a number above 0 and at most 1, got {shown(share)}."
             )
-    *others, last = [name for name in private if name not in shares] or [""]
-    shares |= {name: _default_share(name, private[name]) for name in others}
-    rest = 1 - math.fsum(shares.values())
-    if last and rest > 0:
-        shares[last] = rest
-    elif last or abs(rest) > _ROUNDING:
-        wanted = f"leave a part for {last!r}" if last else "add to 1"
-        raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
-    left = 1 - math.fsum(shares[name] for name, step in private.items() if _is_absent(step))
-    return {name: shares[name] / left for name, step in private.items() if not _is_absent(step)}
-
-
-def _is_absent(step: Any) -> bool:
-    return step is None or isinstance(step, str)
+    return shares
 
 
 def _default_share(name: str, step: Any) -> float:
-    if isinstance(step, float):
-        return step
     if isinstance(step, DPStandardScaler):
         return _UNKNOWN_ENDS if step.bounds is None else _KNOWN_ENDS
     if isinstance(step, DPPCA | DPTruncatedSVD | PlannedEstimator):
