@@ -31,6 +31,27 @@ NOT_REACHED = {"short_row_squares", "row variances", "column variances"}
 # No family: tests/model_selection/test_counted_scores.py plants the mistake.
 NOT_REACHED |= {"misordered_pairs"}
 NOT_REACHED |= {"mean again", "row norm again"}
+# Which cells of the cover of a family are attacked by default: together they make every release
+# that the cover makes, call every sensitivity, and have both adjacencies.
+ATTACKED = {
+    "rows": (0, 2, 4, 5, 7, 8, 14, 15, 16, 17, 20, 21, 24, 25),
+    "people": (0, 1, 2, 4, 8, 9, 10, 11, 12, 13, 14),
+    "columns of people": (1, 2),
+    "covariances of people": (1, 2, 3),
+    "classes of people": (1, 4, 6),
+    "records of people": (2, 3, 7, 12, 13, 15),
+    "least squares": (4, 6, 10),
+    "least squares of people": (2, 5, 7),
+    "entries": (2, 3, 4, 6, 9, 10, 11, 12, 15, 17, 20, 22, 29, 31),
+    "records": (1, 5, 7, 13, 14, 18),
+    "classes": (1, 4, 6),
+    "factors": (0, 1, 2, 3, 6, 7, 14),
+    "users": (0, 1, 5),
+    "columns": (0, 2),
+    "covariances": (1, 8),
+    "streams": (0, 1, 2),
+    "toy": (0, 1),
+}
 
 
 def solvers():
@@ -66,6 +87,12 @@ def names_released(family, cell):
         arguments = family.arguments(family.ordinary(cell))
         spent = fit_with(cell(), arguments, RecordingBudget)[1].spent()
     return [release.name for release in spent.releases]
+
+
+def made_by(family, cell):
+    """Name what an attack on a cell can move, and by what it is bounded."""
+    names = {(solver_of(cell), without_number(name)) for name in names_released(family, cell)}
+    return {*names, *functions_called(family, cell), cell.adjacency}
 
 
 def without_number(name):

@@ -1,9 +1,8 @@
-"""Every law of privacy, for every cell of every family: by default, for covers.
+"""Every law of privacy, for every cell of every family: by default, for few cells of its cover.
 
-That of neighbors for the cover of the family, mostly a pairwise one, as it alone shows what is
-declared too small; the others, as those of the contract, for a single one; of people for few cells.
-With the slow tests all laws for all cells, and with other data than the ordinary ones for those of
-the cover.
+Together these make all releases that the cells of the cover make, under both adjacencies. With the
+slow tests all laws for all cells, and with other data than the ordinary ones for those of the
+cover.
 """
 
 import itertools
@@ -14,7 +13,7 @@ from attack_laws import neighbors_move_no_release_further_than_declared as neigh
 from covers import single_cover, slow_outside
 from families import FAMILIES
 from family_case import FamilyCase
-from mutations import SENSITIVITIES
+from mutations import ATTACKED, SENSITIVITIES
 
 from skdp.privacy import sensitivity
 from skdp.testing._checks import attacks
@@ -22,22 +21,8 @@ from skdp.testing._checks import attacks
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
-COVERS = {family.name: frozenset(family.cover(family.cells)) for family in FAMILIES}
-SINGLE = {family.name: frozenset(single_cover(family.cells)) for family in FAMILIES}
-# Where each cell takes long, the first of a cover: in those of records all that is declared too
-# little is noticed; people make the same releases, of sums that few cells tell apart.
-N_ATTACKED = {"users": 6, "columns": 4, "covariances": 5, "least squares": 7}
-N_ATTACKED |= {family.name: 5 for family in FAMILIES if family.name.endswith("people")}
-FEW = {
-    family.name: frozenset(family.cover(family.cells)[: N_ATTACKED[family.name]])
-    for family in FAMILIES
-    if family.name in N_ATTACKED
-}
-
-
-def is_slow(law, family, cell):
-    """Whether a law is slow for a cell."""
-    return cell not in ((COVERS if law is neighbors else SINGLE) | FEW)[family.name]
+COVERS = {family.name: family.cover(family.cells) for family in FAMILIES}
+DEFAULTS = {name: {cover[place] for place in ATTACKED[name]} for name, cover in COVERS.items()}
 
 
 ALL = [
@@ -49,11 +34,13 @@ ALL = [
 LAWS = [
     pytest.param(*one, id=f"{one[0].__name__}, {one[1].name}: {one[2]}")
     for one in ALL
-    if not is_slow(*one)
+    if one[2] in DEFAULTS[one[1].name]
 ]
 OTHERS = [
-    pytest.param(*few, id=f"{few[0].name}: {few[1]}", marks=pytest.mark.slow)
-    for few in {(id(one[1]), one[2]): one[1:] for one in ALL if is_slow(*one)}.values()
+    pytest.param(family, cell, id=f"{family.name}: {cell}", marks=pytest.mark.slow)
+    for family in FAMILIES
+    for cell in family.cells
+    if cell not in DEFAULTS[family.name]
 ]
 
 
@@ -67,8 +54,7 @@ def test_law(law, family, cell):
 def test_laws_that_are_slow(family, cell):
     with family.setting(cell):
         for law in attack_laws_for(family, cell):
-            if is_slow(law, family, cell):
-                law(family, cell)
+            law(family, cell)
 
 
 DEGENERATE = [

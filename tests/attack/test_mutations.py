@@ -2,6 +2,8 @@
 
 import mutations
 import pytest
+from covers import least_cover
+from families import FAMILIES
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -29,3 +31,10 @@ def test_every_sensitivity_that_is_too_small_is_noticed():
             if mutations.first_to_notice(cells[name]) is not None:
                 unnoticed.remove(name)
     assert unnoticed == set()
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_what_is_attacked_by_default_makes_all_that_the_cover_makes(family):
+    made = [mutations.made_by(family, cell) for cell in family.cover(family.cells)]
+    attacked = [made[place] for place in mutations.ATTACKED[family.name]]
+    assert set().union(*attacked) == set().union(*made), f"these do: {sorted(least_cover(made))}"

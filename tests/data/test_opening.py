@@ -7,7 +7,7 @@ import pytest
 from in_parts import in_parts
 from scipy import sparse
 
-from skdp.data.parts import RowBlocks, Targets
+from skdp.data.parts import RowBlocks
 from skdp.data.rows import Rows, checked_digest, open_rows
 from skdp.data.sources import Source, as_source, digest
 from skdp.privacy.clipping import clip_weights
@@ -87,33 +87,7 @@ def test_what_was_found_is_of_these_rows_and_this_bound_alone():
         assert view(rows).count_mostly_positive() == view(plain).count_mostly_positive()
 
 
-@pytest.mark.covered
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
-@pytest.mark.parametrize("row", [0, 2600, N - 1])
-@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
-def test_rows_that_are_not_finite_are_noticed(container, row, value):
-    changed = X.copy()
-    changed[row, 3] = value
-    # Of a row whose norm is finite there is no doubt.
-    rows, _ = opened(Rows(as_source(container(changed))))
-    assert np.isfinite(rows.norms()).all() == bool(np.isfinite(value))
-
-
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_source_alone_is_checked_and_hashed(container):
     source = as_source(CONTAINERS[container]())
     assert checked_digest(source, None, is_seeded=True)() == digest(source)
-
-
-@pytest.mark.covered
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
-@pytest.mark.parametrize("is_seeded", [False, True])
-def test_parts_that_are_not_finite_are_refused(container, value, is_seeded):
-    changed = X.copy()
-    changed[N - 1, 3] = value
-    rows = in_parts(container(changed), lengths=LENGTHS)
-    with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
-        checked_digest(as_source(rows), None, is_seeded=is_seeded)
-    with pytest.raises(ValueError, match="Input y contains NaN or infinity"):
-        checked_digest(Targets.of(changed[:, 3]), 2, is_seeded=is_seeded, name="y")

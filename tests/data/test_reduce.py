@@ -11,7 +11,7 @@ import pytest
 from skdp.data import reduce
 from skdp.data.parts import RowBlocks
 from skdp.data.reduce import PerRow, map_sum, rounding_of_depth, sum_depth
-from skdp.data.sources import as_source, block_starts
+from skdp.data.sources import as_source
 
 SIZES = [*range(1, 20), 31, 32, 33, 100]
 
@@ -63,11 +63,6 @@ def test_a_node_splits_at_the_largest_power_of_two_below_its_size(n):
     assert ours == split_in_two(list(uneven(n)))
 
 
-def test_another_order_would_have_other_bits():
-    values = uneven(100)
-    assert split_in_two(list(values)) != functools.reduce(np.add, values)
-
-
 @pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, None, -1])
 @pytest.mark.parametrize("leaf_numbers", [1, 7, 1 << 23])
@@ -112,25 +107,6 @@ def test_tasks_are_aligned_subtrees(n, n_jobs):
         assert length.bit_count() == 1
         assert {len(group) for group in groups[:-1]} == {length}
         assert min(n, 4 * n_jobs) <= len(groups) <= 8 * n_jobs + 1
-
-
-def test_leaves_follow_from_sizes_and_keep_little_memory():
-    for n_blocks, size in itertools.product([1, 2, 3, 100, 10**6], [0, 1, 200**2, 5000**2]):
-        length = reduce._leaf_length(n_blocks, size)
-        n_leaves = -(-n_blocks // length)
-        assert n_leaves >= min(n_blocks, 2)
-        # 64 MB, or the two that there have to be.
-        assert n_leaves <= 2 or n_leaves * size * 8 <= 1 << 26
-
-
-def test_values_of_rows_are_joined_in_their_order():
-    rows = uneven(1001)
-    view = Source(rows, 7)
-    doubled, halves = (
-        view.map_rows(kernel) for kernel in (lambda _, b: 2 * b, lambda _, b: b[::2])
-    )
-    np.testing.assert_array_equal(doubled, 2 * rows)
-    np.testing.assert_array_equal(halves, np.concatenate([b[::2] for b in np.split(rows, 143)]))
 
 
 def test_a_stream_is_read_once_and_in_order():
@@ -203,14 +179,6 @@ def test_rounding_that_is_charged_is_needed():
     starts = Source(column, 4082).block_starts
     charged = sum_depth(starts, 1) * 2.0**-53 * len(column)
     assert charged > abs(float(found) - math.fsum(column)) > 0.2 * charged
-
-
-def test_rounding_hardly_grows_with_the_number_of_blocks():
-    def charged(n_rows):
-        return sum_depth(block_starts(n_rows, 200, is_sparse=False), 200) * n_rows * 2.0**-53
-
-    assert charged(10**9) < 1e-3
-    assert charged(10**6) < 1e-6
 
 
 class Chain(int):

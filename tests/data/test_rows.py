@@ -329,17 +329,6 @@ def test_data_are_neither_written_to_nor_copied(container):
             assert_agree(view(data, center, weighted), reference(center, weighted))
 
 
-@pytest.mark.parametrize("container", ["C order", "Fortran order", "csr_array", "int64 indices"])
-def test_blocks_share_the_entries_of_the_whole(container):
-    source = as_source(CONTAINERS[container]())
-    for _, block in source.blocks(range(len(source.block_starts) - 1)):
-        if sparse.issparse(block):
-            assert np.shares_memory(block.data, source.X.data)
-            assert np.shares_memory(block.indices, source.X.indices)
-        else:
-            assert np.shares_memory(block, source.X)
-
-
 def test_blocks_are_not_written_to():
     for make in (np.array, sparse.csr_array):
         parts = [read_only(make(X[start : start + 3000])) for start in range(0, N, 3000)]
@@ -498,17 +487,6 @@ def test_weights_are_the_same_whenever_they_are_taken(container):
         np.testing.assert_array_equal(rows.gram()[0], same.gram()[0])
 
 
-@pytest.mark.covered
-@pytest.mark.parametrize("n_jobs", [1, 2, 3, None])
-@pytest.mark.parametrize("container", ["C order", "float32", "csr_array", "dense blocks"])
-def test_threads_change_no_bit(container, n_jobs):
-    ours, theirs = (view(CONTAINERS[container](), CENTER, True, n) for n in (n_jobs, 1))
-    for take in SUMS:
-        np.testing.assert_array_equal(take(ours)[0], take(theirs)[0])
-    np.testing.assert_array_equal(ours.rmatmul(LEFT), theirs.rmatmul(LEFT))
-    np.testing.assert_array_equal(projection_norms(ours, BASIS), projection_norms(theirs, BASIS))
-
-
 # Rounding. Errors are against exact sums of rationals.
 
 
@@ -609,17 +587,6 @@ def test_sparse_rows_beside_a_long_center_need_their_larger_rounding():
     _, short_rounding = view_of_width(sparse.csr_array(data), np.zeros(2)).total()
     error = length(exact(total) - true_rows.sum(axis=0))
     assert short_rounding * BOUND < error <= rounding * BOUND
-
-
-@pytest.mark.usefixtures("bare_rounding")
-def test_rounding_of_dense_rows_is_small_but_not_without_need():
-    _, rounding = view(X, CENTER, weighted=True).total()
-    assert rounding < 1e-8
-    # It grows with the number of rows, whatever they hold.
-    assert rounding > Rows(as_source(X[:4100])).total()[1] > Rows(as_source(X[:100])).total()[1]
-    data = stagnating_rows(5000, np.random.default_rng(0))
-    total, rounding = Rows(as_source(data)).total()
-    assert length(exact(total) - exact(data).sum(axis=0)) > 0.02 * rounding
 
 
 def test_reported_rounding_is_negligible_and_the_same_for_every_container():

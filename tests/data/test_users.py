@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdp.data.reduce import PerRow, rounding_of_depth, sum_depth
 from skdp.data.sources import block_starts
-from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
+from skdp.data.users import LARGEST_VALUE, Users
 from skdp.linear_model.personal import start as personal_start
 from skdp.linear_model.personal.fit import _gradients, best_priors
 from skdp.linear_model.personal.plan import PRIORS
@@ -74,15 +74,6 @@ def test_a_lone_user_in_its_block_has_the_numbers_that_it_has_in_company(monkeyp
     monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 1)
     for name, values in statistics(Users(X, y, codes, 5)).items():
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
-
-
-def test_lengths_are_few_and_waste_little():
-    counts = np.arange(1, 5000)
-    lengths = padded_lengths(counts)
-    assert (lengths >= counts).all()
-    assert (lengths % 2 == 0).all()
-    assert (lengths <= np.maximum(1.25 * counts, counts + 1)).all()
-    assert len(np.unique(lengths)) < 50
 
 
 def test_a_slot_without_rows_takes_part_in_nothing():

@@ -37,15 +37,6 @@ def test_without_noise_there_are_no_errors():
         np.testing.assert_array_equal(getattr(model, name), 0)
 
 
-def test_what_noise_hides_has_any_direction():
-    # The edge of the noise is at 4, and the largest push is 2.
-    errors, angles = noise_errors(np.array([9.0, 3.0, 1.0, 0.0]), 1.0, noise_edge(1.0, 4))
-    assert errors[0] < 2
-    assert angles[0] < 1
-    np.testing.assert_array_equal(errors[1:], 2)
-    np.testing.assert_array_equal(angles[1:], np.pi / 2)
-
-
 def test_numbers_keep_the_type_of_the_rows():
     model = pca().fit(X.astype(np.float32))
     assert {getattr(model, name).dtype for name in NAMES} == {np.dtype(np.float32)}

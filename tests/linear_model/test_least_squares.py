@@ -8,9 +8,6 @@ from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
 from skdp import DPLinearRegression, PrivacyWarning
-from skdp.linear_model.least_squares.moment import whitening_of
-from skdp.linear_model.least_squares.plan import SIZE_BINS, momentum_of, n_steps
-from skdp.linear_model.least_squares.steps import Level, level_from
 
 KEY = 2**100
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -20,10 +17,6 @@ def rows(n, d, seed=0, noise=1.0):
     generator = np.random.default_rng(seed)
     X = generator.normal(size=(n, d))
     return X, X @ generator.normal(size=d) / np.sqrt(d) + noise * generator.normal(size=n)
-
-
-def spec_of(n, d, **parameters):
-    return DPLinearRegression(**parameters)._spec_like(n, d, None)
 
 
 # ------------------------------
@@ -100,17 +93,6 @@ def test_an_ordinary_fit_does_not_warn():
         warnings.simplefilter("error", PrivacyWarning)
         for seed in range(3):
             DPLinearRegression(epsilon=2.0, random_state=KEY + seed).fit(X, y)
-
-
-def test_steps_and_strength_follow_public_facts():
-    found = [spec_of(10_000, 20, epsilon=one) for one in (0.1, 1.0, 100.0, np.inf)]
-    assert [n_steps(one) for one in found] == [5, 8, 12, 2]
-    assert [momentum_of(one) > 0 for one in found] == [False, True, True, False]
-    for n_iter, momentum in ((2, 0.0), (30, 0.5)):
-        asked = spec_of(10_000, 20, n_iter=n_iter)
-        assert (n_steps(asked), momentum_of(asked)) == (n_iter, momentum)
-    edges = [one.row_norm**2 / (one.n_units * one.cost.mu) for one in found[:3]]
-    assert edges == sorted(edges, reverse=True)
 
 
 # ------------------------------
@@ -203,37 +185,5 @@ def test_a_weak_fit_of_skewed_responses_is_drawn_to_their_mean():
     assert np.median([fit.predict(X).mean() for fit in fits]) > 0.1
 
 
-def test_the_mean_of_responses_that_noise_hides_is_near_their_median():
-    moment = np.eye(5)
-    moment[-2, -1] = 8.0
-    assert abs(whitening_of(moment, 6.0, 1.0).response) < 0.1
-    assert whitening_of(moment, 0.01, 1.0).response == 1
-    moment[-2, -1] = 0.4
-    assert whitening_of(moment, 0.01, 1.0).response == pytest.approx(0.4, rel=0.01)
-
-
 # ------------------------------
 # Levels of gradients.
-
-
-def counts_at(*powers):
-    counts = np.zeros(len(SIZE_BINS))
-    for power, count in powers:
-        counts[power - SIZE_BINS[0]] = count
-    return counts
-
-
-def test_a_level_rises_as_its_noise_falls_and_leaves_out_lone_bins():
-    before = Level(0.3, 0.5)
-    bulk = counts_at(*((power, 250) for power in range(4)))
-    found = [level_from(bulk, 1.0, 1000, noise, before).value for noise in (1.0, 0.1, 1e-4)]
-    assert found == sorted(found)
-    assert found[0] < 1.5 < found[-1]
-    # A bin of noise alone, far from the others, moves nothing.
-    lone = bulk + counts_at((25, 10))
-    assert level_from(lone, 1.0, 1000, 0.1, before) == level_from(bulk, 1.0, 1000, 0.1, before)
-    # What the bins lack of a known mean square belongs to the few that differ.
-    rare = level_from(bulk, 1.0, 1000, 0.1, before, (0.04, 50.0))
-    assert rare.value > level_from(bulk, 1.0, 1000, 0.1, before, (1.0, 50.0)).value
-    # Where noise hides most, the level stays.
-    assert level_from(bulk, 100.0, 1000, 0.1, before) == before

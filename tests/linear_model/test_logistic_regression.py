@@ -1,11 +1,8 @@
 """The logistic regression: its twin of scikit-learn, its classes, its warnings, what is null."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
-from class_cells import Cell, null_record
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -15,13 +12,10 @@ from told import warned_by
 
 from skdp import DPLogisticRegression, PrivacyWarning
 from skdp.data.parts import Targets
-from skdp.data.reduce import BlockView
 from skdp.data.sources import as_source
 from skdp.linear_model.logistic import fit as logistic_fit
 from skdp.linear_model.logistic import plan as logistic_plan
 from skdp.privacy.clipping import clipped
-from skdp.testing._recording import record, replay
-from skdp.units import ResolvedRecord
 
 NAMES = np.array(["ash", "birch", "cedar"])
 SEED = 2**100 + 3
@@ -250,18 +244,6 @@ def test_labels_that_cannot_be_compared_are_refused_unnamed(odd, classes):
     assert refused.value.__cause__ is refused.value.__context__ is None
 
 
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_other_labels_and_other_classes_have_noise_of_their_own():
-    X, codes = drawn(200, 2)
-    flipped = np.where(np.arange(200) == 3, 1 - codes, codes)
-    fits = [private().fit(X, codes), private().fit(X, flipped)]
-    fits += [private(classes=["0", "1"]).fit(X, codes.astype(str)), private(classes=[0, 2])]
-    fits[-1].fit(X, 2 * codes)
-    again = private(classes=[0, 1]).fit(X, codes)
-    np.testing.assert_array_equal(again.coef_, fits[0].coef_)
-    assert len({fit.coef_.tobytes() for fit in fits}) == len(fits)
-
-
 def test_it_warns_of_what_noise_hides():
     X, codes = drawn(2000, 2)
     model = DPLogisticRegression(classes=[0, 1], epsilon=2.0)
@@ -324,55 +306,6 @@ def test_it_names_a_class_that_noise_hides(rare):
     assert "Probabilities may be no better" in told
 
 
-@pytest.mark.parametrize(("size", "is_clear"), [(0.9, False), (1.1, True)])
-def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
-    noise_std, constant = 0.1, 2.0
-    # The largest eigenvalue of such noise of order 4.
-    edge = 2 * np.sqrt(4) * noise_std * np.sqrt(0.5)
-    moment = np.diag([size * edge] * 4 + [constant**2, 1.0, 1.0])
-    whitening = logistic_plan.whitening_of(moment, noise_std, constant, 4)
-    assert whitening.is_clear == is_clear
-    spec = SimpleNamespace(row_norm=None, unit=ResolvedRecord("replace"))
-    told = " ".join(logistic_fit.warnings_for_moment(spec, whitening))
-    assert told.startswith("Classes may be distinguished badly") == (not is_clear)
-
-
-def test_a_mean_is_drawn_to_0_as_far_as_it_is_noise():
-    for length, least, most in ((0.0, 0.0, 0.4), (1.0, 0.5, 0.9), (100.0, 0.999, 1.0)):
-        moment = np.zeros((52, 52))
-        # Beside a constant of 2 the noise of an entry has the standard deviation .1.
-        noisy = 0.1 * np.random.default_rng(0).normal(size=50) + length / np.sqrt(50)
-        moment[:50, 50] = 2 * noisy
-        moment[:50, :50] = np.eye(50) + length**2 / 50
-        white = logistic_plan.whitening_of(moment, 0.2 * np.sqrt(2), 2.0, 50)
-        kept = white.mean / noisy
-        np.testing.assert_allclose(kept, kept[0])
-        assert least <= kept[0] <= most
-
-
-@pytest.mark.parametrize(
-    "cell", [Cell("zero_out", 3), Cell("zero_out", 3, "csr", row_norm=3.0)], ids=str
-)
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_a_null_record_is_counted_nowhere(cell):
-    data = cell.data()
-    with null_record():
-        budget = record(cell, data.arguments)
-    names = [release.name for release in budget.spent().releases]
-    moment = budget.values[names.index("class moment")]
-    # With the same norm of the rows.
-    whole = replay(cell, data.arguments, budget.released).values[names.index("class moment")]
-    size = data.rows.shape[1]
-    # The squares of the constant count the records.
-    assert moment[size, size] / whole[size, size] == pytest.approx(1 - 1 / len(data.rows))
-    assert np.trace(moment[size + 1 :, size + 1 :]) < np.trace(whole[size + 1 :, size + 1 :])
-    if cell.row_norm is None:
-        # It has no norm: half of all records is one half more than half of the others.
-        losses = budget.values[names.index("clip norm")]
-        assert losses[0] == len(data.rows) / 2
-        assert losses[-1] == len(data.rows) / 2 - 1
-
-
 @pytest.mark.covered
 @pytest.mark.parametrize("container", [np.asarray, csr_array])
 @pytest.mark.parametrize("bound", [1e-100, 1.0, 1e100])
@@ -392,44 +325,6 @@ def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, nois
         weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
         longest = max(longest, np.linalg.norm(record.gradient(weights)) / level)
     assert 0.99 < longest <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_a_record_at_the_reach_is_clipped_if_its_class_has_less_than_half(n_classes):
-    for probability, is_clipped in ((0.49, True), (0.51, False)):
-        scores = np.zeros((1, n_classes))
-        scores[0, 0] = np.log((n_classes - 1) * probability / (1 - probability))
-        if n_classes == 2:
-            scores = scores[:, 1:] - scores[:, :1]
-        residuals = logistic_fit.residuals_of(scores, np.array([0]))
-        length = np.linalg.norm(residuals) * np.hypot(3.0, 1.0)
-        assert (length > logistic_fit.gradient_level(3.0, n_classes, factor=1.0)) == is_clipped
-    # The longest gradient, of a record that is surely another one.
-    longest = logistic_fit.gradient_level(3.0, n_classes, factor=2.0)
-    assert longest >= (1 if n_classes == 2 else np.sqrt(n_classes / (n_classes - 1))) * 3
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_no_step_multiplies_by_a_square_matrix(monkeypatch):
-    """Whitening is folded into the weights: only one pass has n d^2 products."""
-    sizes, map_sum, map_rows = [], BlockView.map_sum, BlockView.map_rows
-
-    def counting_sum(self, kernel, size):
-        sizes.append(size)
-        return map_sum(self, kernel, size)
-
-    def counting_rows(self, kernel):
-        sizes.append("rows")
-        return map_rows(self, kernel)
-
-    monkeypatch.setattr(BlockView, "map_sum", counting_sum)
-    monkeypatch.setattr(BlockView, "map_rows", counting_rows)
-    X, codes = drawn(500, 2, n_features=9)
-    model = private(epsilon=4.0).fit(csr_array(X), codes)
-    n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
-    # The moment, norms of whitened rows, steps: the opening has found the norms of the rows.
-    # Then losses of five lengths.
-    assert sizes == [12**2, "rows", *[11] * n_steps, 5]
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

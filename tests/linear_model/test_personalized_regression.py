@@ -24,14 +24,6 @@ from threadpoolctl import threadpool_limits
 from told import lines_warned_by, warned_by
 
 import skdp
-from skdp.data.users import Users
-from skdp.linear_model.personal.fit import _errors
-from skdp.linear_model.personal.plan import PRIORS
-from skdp.linear_model.personal.start import (
-    Prior,
-    leave_one_out_errors_by_kernels,
-    ridge_coefficients,
-)
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 N_USERS, N_FEATURES = 400, 8
@@ -342,44 +334,6 @@ def test_the_transform_is_what_heads_are_linear_in():
     ]
 
 
-@pytest.mark.parametrize("n_rows", [1, 3, 6, 12])
-def test_leave_one_out_errors_by_kernels_are_those_of_refits(n_rows):
-    X, y, groups, _, _ = draw(6, n_rows=n_rows)
-    users = Users(X, y, groups, 6)
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(N_FEATURES, 2)))[0]
-    prior = Prior(np.ones(N_FEATURES), basis, np.array([2.0, 0.5]), 0.1, 0.4)
-    (batch,) = users.batches
-    found = _errors(batch, prior, PRIORS, by_kernels=True)
-    of_long = _errors(batch, prior, PRIORS, by_kernels=False)
-    np.testing.assert_allclose(found, of_long, rtol=1e-6)
-    for place, (mix, factor) in enumerate(PRIORS):
-        outside = mix * prior.spread
-        covariance = basis * ((1 - mix) * prior.variances) @ basis.T + outside * np.eye(N_FEATURES)
-        for user in range(6):
-            rows, target = X[groups == user], y[groups == user] - X[groups == user].sum(axis=1)
-            kernel = rows @ covariance @ rows.T + 0.1
-            errors = []
-            for left_out in range(n_rows):
-                kept = np.arange(n_rows) != left_out
-                inner = kernel[np.ix_(kept, kept)] + factor * 0.4 * np.eye(n_rows - 1)
-                predicted = kernel[left_out, kept] @ np.linalg.solve(inner, target[kept])
-                errors.append((target[left_out] - predicted) ** 2)
-            assert found[place, user] == pytest.approx(np.mean(errors), rel=1e-6)
-
-
-def test_stacked_ridges_never_fail():
-    features = np.ones((5, 3, 2))
-    features[0], features[1], features[2] = 1e200, np.nan, 0.0
-    with np.errstate(all="ignore"):
-        coefficients = ridge_coefficients(features, np.ones((5, 3)), 1e-300)
-        kernels = features @ features.transpose(0, 2, 1)
-        errors = leave_one_out_errors_by_kernels(kernels, np.ones((5, 3)), np.full(5, 3.0), 1e-3)
-    assert np.isfinite(coefficients).all()
-    assert not coefficients[:3].any()
-    np.testing.assert_allclose(coefficients[3].sum(), 1.0)
-    assert np.isfinite(errors).all()
-
-
 # Ids
 
 
@@ -585,34 +539,6 @@ def test_users_are_groups_by_another_name():
     ):
         with pytest.raises(ValueError, match="groups and users are two names"):
             refused()
-
-
-@pytest.mark.filterwarnings("ignore:This is a score of the mean model")
-@pytest.mark.parametrize("routing", [False, True])
-def test_users_reach_fits_of_searches(routing):
-    X, y, groups, _, _ = draw(60)
-    params = {"users": groups}
-    split = GroupKFold(3, shuffle=True, random_state=0)
-    # Without routing a score gets no ids, and says so.
-    model = personalized(require_groups=routing)
-    with config_context(enable_metadata_routing=routing):
-        folds = {"groups": groups} if not routing else {}
-        if routing:
-            split = list(split.split(X, y, groups))
-        found = cross_validate(
-            model,
-            X,
-            y,
-            cv=split,
-            params=params,
-            error_score="raise",
-            return_estimator=True,
-            **folds,
-        )
-        units = {one.privacy_spent_.unit for one in found["estimator"]}
-        search = GridSearchCV(model, {"n_components": [1, 2]}, cv=split, error_score="raise")
-        search.fit(X, y, **folds, **params)
-    assert units == {search.best_estimator_.privacy_spent_.unit} == {"user"}
 
 
 # What is said

@@ -10,7 +10,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils._testing import ignore_warnings
 
 from skdp import DPLinearRegression, model_card, privacy_spent, to_sklearn
-from skdp.linear_model.least_squares.records import weight_of
 
 KEY = 2**70
 
@@ -47,14 +46,6 @@ def test_a_bad_prior_costs_little():
     (plain, _), (other, weight) = scores(None, 1.0, 6000), scores(BAD, 1.0, 6000)
     assert weight < 0.05
     assert other > plain - 0.02
-
-
-def test_slopes_near_1_are_taken_and_others_are_not():
-    assert weight_of(0.5, 0.5, 1e-3) > 0.98
-    assert weight_of(-0.5, 0.5, 1e-3) == pytest.approx(0, abs=1e-6)
-    assert weight_of(0.05, 0.5, 1e-3) < 0.05
-    # Nothing is known: most priors are good.
-    assert 0.7 < weight_of(0.0, 0.0, 1e6) < 0.9
 
 
 @ignore_warnings

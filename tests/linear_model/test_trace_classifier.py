@@ -7,15 +7,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from class_cells import Cell, null_record
 from scipy.sparse import csr_array
 from scipy.special import expit
 
 from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyWarning
-from skdp.data.reduce import BlockView
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch
-from skdp.testing._recording import record
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SEED = 2**100 + 3
@@ -115,39 +112,6 @@ def test_another_shape_is_refused():
         model.predict(X.reshape(-1, 5, 6))
     with pytest.raises(ValueError, match="n_features=12 does not fit like"):
         private().plan(1000, 12, like=X)
-
-
-@pytest.mark.parametrize("cell", [Cell("zero_out", 2, "matrices"), Cell("zero_out", 2, "flat")])
-def test_a_null_record_is_counted_nowhere(cell):
-    """It is in no sum, nor in the number of norms, while its noise is that of all records."""
-    data = cell.data()
-    with null_record():
-        budget = record(cell, data.arguments)
-    names = [release.name for release in budget.spent().releases]
-    losses = budget.values[names.index("clip norm")]
-    assert losses[0] == len(data.rows) / 2
-    assert losses[-1] == len(data.rows) / 2 - 1
-    # The same with any label, as the null record has none.
-    other = data.with_record(data.rows[0], 1 - data.labels[0])
-    with null_record():
-        same = record(cell, other.arguments)
-    for ours, theirs in zip(budget.values[:4], same.values[:4], strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
-def test_a_step_reads_the_matrices_once(monkeypatch):
-    sizes, map_sum = [], BlockView.map_sum
-
-    def counting_sum(self, kernel, size):
-        sizes.append(size)
-        return map_sum(self, kernel, size)
-
-    monkeypatch.setattr(BlockView, "map_sum", counting_sum)
-    X, y, _ = drawn(500)
-    model = private(rank=2).fit(X, y)
-    n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
-    # The mean, the start, steps.
-    assert sizes == [30, 30, *[2 * sum(SHAPE) + 1] * n_steps]
 
 
 def test_few_records_are_warned_of_and_a_search_takes_the_labels_for_classes():

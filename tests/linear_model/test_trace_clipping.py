@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from planned import spec_of
 from sizes import sizes_for_counts
 
@@ -127,56 +127,3 @@ def test_residuals_are_clipped_where_matrices_are_public(intercept, response_ran
     assert change == pytest.approx(moved * np.median(lengths), rel=1e-3)
     assert change >= moved * np.median(lengths)
     assert found.gain == pytest.approx(np.sum(weights * lengths**2) / np.sum(lengths**2))
-
-
-def test_public_matrices_much_longer_than_all_but_a_few_take_no_part():
-    X, y = make_data()
-    long = X.copy()
-    long[3] *= 1000
-    gradients = [
-        ResponseClipping(records_of(*data, 1.0), np.inf).gradient(make_point(), OFFSET, 0.6)
-        for data in ((long, y), (np.delete(X, 3, axis=0), np.delete(y, 3)))
-    ]
-    assert_allclose(gradients[0].total, gradients[1].total)
-    assert gradients[0].facts == pytest.approx(gradients[1].facts)
-    assert gradients[0].gain == pytest.approx(gradients[1].gain)
-
-
-@every_intercept
-def test_null_records_contribute_nothing(intercept):
-    X, y = make_data()
-    y_without = y.copy()
-    y_without[7] = np.nan
-    for make in (RecordClipping, lambda records: ResponseClipping(records, np.inf)):
-        both = [records_of(X, responses, intercept) for responses in (y, y_without)]
-        gradients = [make(records).gradient(make_point(), OFFSET, 0.5) for records in both]
-        difference = np.linalg.norm(gradients[0].total - gradients[1].total)
-        assert 1e-3 < difference <= change_of(gradients[1], both[1], "zero_out")
-        sizes = [sizes_of(make(records)) for records in both]
-        assert np.isnan(sizes[1][7])
-        assert_array_equal(np.delete(sizes[0], 7), np.delete(sizes[1], 7))
-        # Nor are they counted as unclipped.
-        assert make(both[1]).gradient(make_point(), OFFSET, np.inf).n_unclipped == N - 1
-
-
-@every_intercept
-def test_the_largest_level_is_that_of_independent_entries(intercept):
-    # At 0, where the residuals are the responses, most gradients are below a few times of it.
-    X, y = make_data()
-    point = make_point().with_values(np.zeros(RANK))
-    clipping = RecordClipping(records_of(X, y, intercept))
-    sizes = sizes_of(clipping, point, 0.0)
-    dimension = tangent_dimension(SHAPE, RANK) + intercept
-    level = clipping.largest_level(1.0, dimension)
-    assert 0.3 * level < np.sqrt(np.mean(sizes**2)) < 2 * level
-    assert clipping.largest_level(3.0, dimension) == pytest.approx(3 * level)
-    of_responses = ResponseClipping(records_of(X, y, intercept), np.inf)
-    assert of_responses.largest_level(3.0, dimension) == 3
-
-
-def test_projecting_the_sum_is_projecting_each():
-    # What is outside the span of the right factor by rounding does not reach the released sum.
-    X, y = make_data()
-    point = make_point()
-    found = RecordClipping(records_of(X, y, 0.0)).gradient(point, OFFSET, 1.0)
-    assert_allclose(project_coordinates(point, found.total), found.total, atol=1e-14)

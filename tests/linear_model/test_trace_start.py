@@ -2,45 +2,11 @@ import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from planned import budget_for, spec_of
 
 from skdp import DPTraceRegressor, RankOneMatrices
-from skdp.data.matrices import Design
-from skdp.data.parts import Targets
-from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
-from skdp.linear_model.low_rank.descent import random_start, release_start
-from skdp.linear_model.low_rank.plan import plan_trace
-from skdp.linear_model.low_rank.records import Records
 
 SHAPE, RANK, SECRET = (6, 5), 2, 7 << 100
-
-
-def test_a_random_start_is_zero_with_random_directions():
-    starts = [random_start(SHAPE, RANK, np.random.default_rng(seed)).point for seed in (0, 0, 1)]
-    for start in starts:
-        assert start.shape == SHAPE
-        assert_array_equal(start.matrix, 0)
-        for basis in (start.left, start.right):
-            assert_allclose(basis.T @ basis, np.eye(RANK), atol=1e-12)
-    assert_array_equal(starts[0].left, starts[1].left)
-    assert not np.allclose(starts[0].left, starts[2].left)
-
-
-def test_starts_are_close_to_the_matrix_without_noise():
-    X, y, M = make_trace_regression(5000, SHAPE, rank=RANK, random_state=0)
-    records = Records(Design(as_source(X.reshape(5000, -1)), SHAPE), Targets.of(y), 0.0)
-    spec = spec_of(5000, SHAPE, rank=RANK, init="spectral", epsilon=math.inf)
-    plan = plan_trace(spec).branches.branches[0].start
-    for spread in (np.inf, 2.0):
-        found, noise_std, _ = release_start(plan, records, RANK, spread, budget_for(spec, plan))
-        assert noise_std == 0
-        # Sampling alone makes it .1 with any of 50 seeds, and clipping some .18.
-        assert np.linalg.norm(found.matrix - M) < 0.3 * np.linalg.norm(M)
-        for basis in (found.left, found.right):
-            assert_allclose(basis.T @ basis, np.eye(RANK), atol=1e-12)
-        assert np.all(np.diff(found.values) <= 0)
 
 
 def test_a_start_alone_takes_the_budget_of_all_steps():

@@ -1,7 +1,6 @@
 """Steps of released length, and centers of matrices: images, sensors, offsets."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from told import warned_by
 
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
-from skdp.linear_model.low_rank.records import _mean_of, count_by_power, signal_part, visible_mean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SECRET = 2**100
@@ -102,37 +100,6 @@ def test_more_means_are_released_only_of_matrices_far_from_zero():
         assert sum(one.share for one in spent.releases) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_curvatures_are_read_off_noisy_counts(scale):
-    for seed in range(20):
-        generator = np.random.default_rng(seed)
-        values = scale * generator.normal(size=8000) ** 2
-        counts = count_by_power(values) / len(values)
-        noisy = counts + 0.01 * generator.normal(size=len(counts))
-        assert _mean_of(noisy, 0.01, 0.5) == pytest.approx(values.mean(), rel=0.5)
-
-
-def test_a_curvature_that_noise_hides_is_that_of_uncorrelated_entries():
-    assert _mean_of(np.zeros(101), 0.1, 0.6) == pytest.approx(0.6)
-
-
-def test_what_is_visible_of_a_mean_is_shrunk_part_by_part():
-    generator = np.random.default_rng(0)
-    noise = generator.normal(size=(6, 8))
-    assert not visible_mean(0.01 * noise, 1.0).any()
-    rows = np.repeat(generator.normal(size=(6, 1)), 8, axis=1)
-    found = visible_mean(100 + 5 * rows + noise, 1.0)
-    # The rest is noise alone, so what is found is the same in a row.
-    assert np.ptp(found, axis=1).max() < np.ptp(noise, axis=1).max()
-    assert np.abs(found - 100 - 5 * rows).max() < 2
-    np.testing.assert_allclose(visible_mean(noise, 0.0), noise, atol=1e-12)
-
-
-def test_the_part_of_a_gradient_that_is_signal():
-    assert signal_part(4.0, 1.0, 0.5) == 0.75
-    assert signal_part(1.0, 2.0, 0.5) == signal_part(0.0, 0.0, 0.5) == 0.5
-
-
 def rated(seed=0, n=40_000, shape=(40, 30)):
     """Draw cells of a table, whose rows and columns have means."""
     generator = np.random.default_rng(seed)
@@ -159,27 +126,6 @@ def test_without_an_intercept_cells_have_no_means():
     X, y, _ = rated(n=2000)
     model = DPTraceRegressor(rank=1, fit_intercept=False, n_iter=2).fit(X, y)
     assert model.singular_values_.shape == (1,)
-
-
-@pytest.mark.covered(at_most=1)
-@pytest.mark.parametrize("kappa", [10.0, 100.0])
-def test_without_noise_the_descent_converges(kappa):
-    # Ten steps of a fixed length left errors of .02 and .4.
-    generator = np.random.default_rng(0)
-    left, right = (np.linalg.qr(generator.normal(size=(10, 2)))[0] for _ in range(2))
-    M = left * [kappa, 1.0] @ right.T
-    X = generator.normal(size=(2000, 10, 10))
-    model = DPTraceRegressor(rank=2, epsilon=np.inf, random_state=SECRET).fit(
-        X, (X * M).sum((1, 2))
-    )
-    assert np.linalg.norm(model.coef_ - M) < 1e-3 * np.linalg.norm(M)
-
-
-def test_rare_responses_that_are_too_few_are_warned_of():
-    X, y = digits(0), np.tile(load_digits().target == 0, 4) * 1.0
-    for epsilon, is_warned in ((0.25, True), (4.0, False)):
-        model = DPTraceRegressor(epsilon=epsilon, random_state=SECRET)
-        assert ("most responses are the same" in warned_by(partial(model.fit, X, y))) == is_warned
 
 
 @pytest.mark.covered(at_most=1)

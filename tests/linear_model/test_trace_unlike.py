@@ -8,7 +8,6 @@ from scipy import sparse
 
 from benchmarks.trace_regression import unlike
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
-from skdp.linear_model.low_rank.fit import is_astray
 
 # All thresholds hold for 50 others, too.
 SEEDS = range(1)
@@ -162,16 +161,3 @@ def test_responses_too_rare_for_any_coefficient_have_none():
         ]
     # Where noise raises the released fraction, coefficients are fitted.
     assert any(not fit.coef_.any() and abs(fit.intercept_) < 0.2 for fit in fits)
-
-
-def test_a_center_that_noise_may_have_found_is_withdrawn_if_responses_are_at_0():
-    rough, fine = (
-        DPTraceRegressor(1, epsilon=epsilon).plan((1500, 8, 8)).parts.response_center
-        for epsilon in (0.25, 16.0)
-    )
-    assert is_astray(35_000.0, 35_300.0, rough, 1500)
-    assert not is_astray(35_000.0, 35_300.0, fine, 1500)
-    # Spread around 0, or far less than the center is away.
-    assert not is_astray(0.0, 1.0, rough, 1500)
-    assert not is_astray(35_000.0, 5_000.0, rough, 1500)
-    assert not is_astray(1.0, 1.0, (), 1500)
