@@ -3,6 +3,8 @@
 import hashlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -25,17 +27,23 @@ _RING = b"skdp federated ring 1"
 # An owner shares masks with this many others at least.
 _FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
+# Owners of one process check the same public signatures: so many results are cached.
+_MOST_CHECKED = 1 << 14  # not tuned
 # Bytes of a block of AES. `update_into` needs a buffer that is 15 bytes longer than the stream.
 _BLOCK = 16  # not tuned
+# In counter mode from 0, as each key has no other use.
+_CTR = modes.CTR(bytes(_BLOCK))
 
 
 def digest(*parts: bytes) -> bytes:
     """Hash parts with SHA-256, the length of each before it: lists differ in their hashes."""
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(_LENGTH.pack(len(part)))
-        found.update(part)
-    return found.digest()
+    return _hashed(*parts).digest()
+
+
+def _hashed(*parts: bytes) -> Any:
+    return hashlib.sha256(
+        b"".join(one for part in parts for one in (_LENGTH.pack(len(part)), part))
+    )
 
 
 def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
@@ -43,10 +51,15 @@ def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
     return identity.sign(digest(_SIGNATURE, purpose, *parts))
 
 
-def is_signed(identity: Ed25519PublicKey, signature: bytes, purpose: bytes, *parts: bytes) -> bool:
+def is_signed(identity: bytes, signature: bytes, purpose: bytes, *parts: bytes) -> bool:
     """Return whether a signature is of this identity, this purpose and these parts."""
+    return _is_signed(identity, signature, digest(_SIGNATURE, purpose, *parts))
+
+
+@lru_cache(_MOST_CHECKED)
+def _is_signed(identity: bytes, signature: bytes, told: bytes) -> bool:
     try:
-        identity.verify(signature, digest(_SIGNATURE, purpose, *parts))
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, told)
     except InvalidSignature:
         return False
     return True
@@ -62,19 +75,21 @@ def public_of(key: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
 
 
-def shared_secret(key: bytes, public: bytes) -> bytes:
-    """Agree on a secret with the owner of a public key; refuse what is no such key.
+def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Agree on a secret with the owner of each public key; refuse what is no such key.
 
     A point of low order would make the secret 0, whatever the own key: anybody would know it.
     """
-    try:
-        pair = X25519PrivateKey.from_private_bytes(key)
-        secret = pair.exchange(X25519PublicKey.from_public_bytes(public))
-    except ValueError:
-        secret = b""
-    if not any(secret):
-        raise FederationError("The public key of an owner is not one of X25519.")
-    return secret
+    pair, secrets = X25519PrivateKey.from_private_bytes(key), dict[int, bytes]()
+    for number, public in publics.items():
+        try:
+            secret = pair.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:
+            secret = b""
+        if not any(secret):
+            raise FederationError("The public key of an owner is not one of X25519.")
+        secrets[number] = secret
+    return secrets
 
 
 def n_neighbors(n_owners: int, lost: int) -> int:
@@ -93,11 +108,16 @@ def neighbors_of(seed: bytes, number: int, n_owners: int, count: int) -> list[in
     """
     if count == n_owners - 1:
         return [peer for peer in range(n_owners) if peer != number]
-    stream = Cipher(algorithms.AES256(digest(_RING, seed)), modes.CTR(bytes(_BLOCK))).encryptor()
-    ring = np.argsort(np.frombuffer(stream.update(bytes(8 * n_owners)), "<u8"), kind="stable")
+    ring = _ring(seed, n_owners)
     (place,) = np.flatnonzero(ring == number)
     offsets = np.delete(np.arange(count + 1), count // 2) - count // 2
     return sorted(ring[(place + offsets) % n_owners].tolist())
+
+
+@lru_cache(maxsize=1)
+def _ring(seed: bytes, n_owners: int) -> np.ndarray:
+    stream = Cipher(algorithms.AES256(digest(_RING, seed)), _CTR).encryptor()
+    return np.argsort(np.frombuffer(stream.update(bytes(8 * n_owners)), "<u8"), kind="stable")
 
 
 def masked(
@@ -122,13 +142,13 @@ def masked(
     zeros = bytes(total.nbytes)
     stream = bytearray(total.nbytes + _BLOCK - 1)
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
+    told, length = _hashed(_MASK, story), _LENGTH.pack(_NUMBERS.size)
     for peer, secret in secrets.items():
         # The numbers are in the key: masks of peers with one public key differ, and do not cancel.
-        info = digest(_MASK, story, _NUMBERS.pack(*sorted((number, peer))))
-        key = HKDF(SHA256(), length=32, salt=None, info=info).derive(secret)
-        # In counter mode from 0, as the key has no other use.
-        cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(_BLOCK)))
-        cipher.encryptor().update_into(zeros, stream)
+        info = told.copy()
+        info.update(length + _NUMBERS.pack(*sorted((number, peer))))
+        key = HKDF(SHA256(), length=32, salt=None, info=info.digest()).derive(secret)
+        Cipher(algorithms.AES256(key), _CTR).encryptor().update_into(zeros, stream)
         (np.add if number < peer else np.subtract)(total, mask, out=total)
     return total
 

@@ -56,6 +56,7 @@ def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Me
 
     Arrays are views of the data: nothing of an announced size is allocated.
     """
+    check_bytes(data)
     head, body = _split(data, _HEAD + _HEAD_OF_OWNER * n_owners)
     try:
         fields = json.loads(head.decode("ascii"))
@@ -73,6 +74,12 @@ def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Me
     expected = kinds[kind]
     _check_fields(fields, expected, n_owners)
     return Message(kind, fields, _read_arrays(described, body, expected, fields))
+
+
+def check_bytes(data: Any) -> None:
+    """Refuse what is no message."""
+    if not isinstance(data, bytes):
+        raise FederationError("A message must be bytes.")
 
 
 def check_all_owners(entries: Any, n_owners: int) -> None:
@@ -98,8 +105,6 @@ def _encode(head: Mapping[str, Any]) -> bytes:
 
 def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
     """Split a message into its head, of at most `most` bytes, and the rest, which is not copied."""
-    if not isinstance(data, bytes):
-        raise FederationError("A message must be bytes.")
     if len(data) < _START.size:
         raise FederationError("A message is too short.")
     length, checksum = _START.unpack_from(data)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from numbers import Integral
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,7 +19,7 @@ from skdp._estimator import PrivateEstimator
 from skdp.exceptions import FederationError
 from skdp.federated import _masks as masks
 from skdp.federated._agreement import Agreement, agreement_of, digest_of_view, run_fit, view_of
-from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, Message, pack, unpack
+from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, Message, check_bytes, pack, unpack
 from skdp.federated._state import OwnerState, from_text, load_state, to_text
 from skdp.ledger import PrivacyLedger
 from skdp.privacy.noise import NoiseSource
@@ -41,11 +41,10 @@ class Handshake:
     def __init__(
         self, agreement: Agreement, number: int, identity: Any, peers: Sequence[Any]
     ) -> None:
-        _check_identities(number, identity, peers, agreement.n_owners)
+        self._peers = _checked_identities(number, identity, peers, agreement.n_owners)
         self._agreement, self._number = agreement.digest, number
         self._n_neighbors = masks.n_neighbors(agreement.n_owners, agreement.shares.n_lost)
         self._identity: Ed25519PrivateKey = identity
-        self._peers: Sequence[Ed25519PublicKey] = peers
         self._secrets = dict[int, bytes]()
 
     def make_keys(self, state: OwnerState) -> bytes:
@@ -65,40 +64,40 @@ class Handshake:
         """Check the keys of all owners, and confirm them by a signature."""
         if not state.pair or state.publics:
             raise FederationError("Keys are confirmed once, after this owner has made its own.")
-        publics = _bytes_of_all(asked.fields["publics"])
-        signatures = _bytes_of_all(asked.fields["signatures"])
-        key = bytes.fromhex(state.pair)
+        given, key = [public for _, public in asked.fields["publics"]], bytes.fromhex(state.pair)
+        publics, keys = _read_keys(tuple(given))
         if publics[self._number] != masks.public_of(key):
             raise FederationError("The public key that stands for this owner is not its own.")
-        neighbors = self.neighbors(publics)
+        neighbors = self._neighbors(publics, keys)
         for number in (self._number, *neighbors):
-            self._check(number, signatures[number], _KEYS, _name(number), publics[number])
+            signature = asked.fields["signatures"][number]
+            self._check(signature, _KEYS, _name(number), publics[number])
         if len(set(publics)) != len(publics):
             raise FederationError("Two owners have the same public key.")
-        self._secrets = {peer: masks.shared_secret(key, publics[peer]) for peer in neighbors}
-        state.publics = [public.hex() for public in publics]
-        signature = self._sign(_CONFIRM, keys_of(state))
+        self._secrets = masks.shared_secrets(key, neighbors)
+        state.publics = given
+        signature = self._sign(_CONFIRM, keys)
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
 
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
         """Refuse to begin before every neighbor has confirmed the keys that this owner has seen."""
         if not state.publics or not asked.fields["confirmations"]:
             raise FederationError("A masked fit begins with the confirmations of all owners.")
-        signatures, keys = _bytes_of_all(asked.fields["confirmations"]), keys_of(state)
+        keys = keys_of(state)
         for number in (self._number, *self.secrets(state)):
-            self._check(number, signatures[number], _CONFIRM, keys)
+            self._check(asked.fields["confirmations"][number], _CONFIRM, keys)
 
-    def neighbors(self, publics: Sequence[bytes]) -> list[int]:
-        """Return the neighbors of this owner, whose order follows from the keys of all."""
-        seed = masks.digest(*publics)
-        return masks.neighbors_of(seed, self._number, len(publics), self._n_neighbors)
+    def _neighbors(self, publics: Sequence[bytes], keys: bytes) -> dict[int, bytes]:
+        """Return the keys of the neighbors of this owner, whose order follows from those of all."""
+        count = self._n_neighbors
+        neighbors = masks.neighbors_of(keys, self._number, len(publics), count)
+        return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
         """Return the secret with each neighbor that is there; compute it once."""
         if not self._secrets:
-            key, publics = bytes.fromhex(state.pair), list(map(bytes.fromhex, state.publics))
-            neighbors = self.neighbors(publics)
-            self._secrets = {peer: masks.shared_secret(key, publics[peer]) for peer in neighbors}
+            neighbors = self._neighbors(*_read_keys(tuple(state.publics)))
+            self._secrets = masks.shared_secrets(bytes.fromhex(state.pair), neighbors)
         return {peer: secret for peer, secret in self._secrets.items() if peer not in absent}
 
     def forget(self, state: OwnerState) -> None:
@@ -108,7 +107,8 @@ class Handshake:
     def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
         return masks.sign(self._identity, purpose, self._agreement, *parts)
 
-    def _check(self, number: int, signature: bytes, purpose: bytes, *parts: bytes) -> None:
+    def _check(self, given: Sequence[Any], purpose: bytes, *parts: bytes) -> None:
+        number, signature = given[0], bytes.fromhex(given[1])
         if not masks.is_signed(self._peers[number], signature, purpose, self._agreement, *parts):
             raise FederationError(
                 f"A signature is not that of the owner it stands for, by peers[{number}]."
@@ -117,28 +117,43 @@ class Handshake:
 
 def keys_of(state: OwnerState) -> bytes:
     """Hash the public keys of all owners; return no bytes if there are no keys."""
-    return masks.digest(*map(bytes.fromhex, state.publics)) if state.publics else b""
+    return _read_keys(tuple(state.publics))[1] if state.publics else b""
+
+
+# Owners of one process share what follows from public messages alone: each would read the same keys
+# and questions, which are longer for more owners.
+
+
+@lru_cache(maxsize=1)
+def _read_keys(publics: tuple[str, ...]) -> tuple[tuple[bytes, ...], bytes]:
+    """Return the public keys of all owners, and their digest."""
+    keys = tuple(map(bytes.fromhex, publics))
+    return keys, masks.digest(*keys)
+
+
+@lru_cache(maxsize=1)
+def _read_question(message: bytes, n_owners: int) -> tuple[Message, str]:
+    """Check a message to an owner; return it with its digest."""
+    return unpack(message, TO_OWNER, n_owners), masks.digest(message).hex()
 
 
 def _name(number: int) -> bytes:
     return str(number).encode()
 
 
-def _bytes_of_all(entries: Sequence[tuple[int, str]]) -> list[bytes]:
-    return [bytes.fromhex(value) for _, value in entries]
-
-
-def _check_identities(number: int, identity: Any, peers: Any, n_owners: int) -> None:
+def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -> list[bytes]:
+    """Return the public keys of all owners as bytes."""
     if not isinstance(identity, Ed25519PrivateKey):
         raise ValueError(
             "identity must be an Ed25519PrivateKey of the package cryptography where sums are "
             f"masked, got {type(identity).__name__}."
         )
-    if len(peers) != n_owners or not all(isinstance(peer, Ed25519PublicKey) for peer in peers):
-        types = ", ".join(sorted({type(peer).__name__ for peer in peers})) or "nothing"
+    types = set(map(type, peers))
+    if len(peers) != n_owners or not all(issubclass(one, Ed25519PublicKey) for one in types):
+        names = ", ".join(sorted(one.__name__ for one in types)) or "nothing"
         raise ValueError(
             f"peers must be the {n_owners} Ed25519PublicKeys of all owners, in their order, got "
-            f"{len(peers)} of {types}."
+            f"{len(peers)} of {names}."
         )
     raw = [peer.public_bytes_raw() for peer in peers]
     if len(set(raw)) != n_owners:
@@ -148,6 +163,7 @@ def _check_identities(number: int, identity: Any, peers: Any, n_owners: int) -> 
             f"peers[{number}] must be the public key of identity, and is another: peers go by the "
             "numbers of the owners."
         )
+    return raw
 
 
 # ------------------------------
@@ -370,7 +386,8 @@ class Owner:
             return self._handle(message)
 
     def _handle(self, message: bytes) -> bytes:
-        asked = unpack(message, TO_OWNER, self._agreement.n_owners)
+        check_bytes(message)
+        asked, question = _read_question(message, self._agreement.n_owners)
         mine, other = self._agreement.digest.hex(), asked.fields["agreement"]
         if other != mine:
             raise FederationError(
@@ -378,7 +395,6 @@ class Owner:
                 f"{mine[:16]}. All parties make the same Federation, with the same versions of "
                 "skdp, numpy and scipy; print it to compare."
             )
-        question = masks.digest(message).hex()
         is_new = question not in self._state.answers
         if self._is_closed and (is_new or not self._is_saved):
             # Nothing is saved: who comes back with the state goes on from the file.

@@ -24,11 +24,15 @@ def pairs_of(n_owners, seed=0):
     return [hashlib.sha256(b"%d %d" % (seed, i)).digest() for i in range(n_owners)]
 
 
+def shared_secret(pair, public):
+    return _masks.shared_secrets(pair, {0: public})[0]
+
+
 def secrets_of(pairs, publics=None):
     """Secrets of each owner with all others."""
     publics = publics or list(map(_masks.public_of, pairs))
     return [
-        {j: _masks.shared_secret(pair, one) for j, one in enumerate(publics) if j != i}
+        _masks.shared_secrets(pair, {j: one for j, one in enumerate(publics) if j != i})
         for i, pair in enumerate(pairs)
     ]
 
@@ -138,7 +142,7 @@ def test_masks_are_those_of_the_book(words, size):
 
 
 def test_masks_differ_by_story_and_numbers():
-    secret = _masks.shared_secret(pairs_of(1)[0], _masks.public_of(pairs_of(2)[1]))
+    secret = shared_secret(pairs_of(1)[0], _masks.public_of(pairs_of(2)[1]))
     found = {
         _masks.masked(
             np.zeros(8, np.int64), WORDS[0], 0, dict.fromkeys(range(1, n), secret), told
@@ -238,7 +242,7 @@ def test_masks_of_a_ring_cancel_and_no_fewer_owners_do():
     masked = []
     for i, pair in enumerate(pairs):
         neighbors = _masks.neighbors_of(seed, i, n_owners, count)
-        secrets = {j: _masks.shared_secret(pair, publics[j]) for j in neighbors}
+        secrets = _masks.shared_secrets(pair, {j: publics[j] for j in neighbors})
         masked.append(_masks.masked(np.full(500, i), WORDS[1], i, secrets, TOLD))
     expected = sum(range(n_owners))
     np.testing.assert_array_equal(_masks.sum_modulo(masked, WORDS[1]), np.full(500, expected))
@@ -282,9 +286,13 @@ def test_digests_tell_parts_apart():
 IDENTITY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(2))
 
 
+def is_signed(identity, *of):
+    return _masks.is_signed(identity.public_key().public_bytes_raw(), *of)
+
+
 def test_signatures_are_taken():
     signature = _masks.sign(IDENTITY, b"keys", b"a", b"b")
-    assert _masks.is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
+    assert is_signed(IDENTITY, signature, b"keys", b"a", b"b")
 
 
 def flipped(data, bit):
@@ -306,29 +314,29 @@ def flipped(data, bit):
 )
 def test_signatures_of_others_are_refused(identity, purpose, parts):
     signature = _masks.sign(identity, purpose, *parts)
-    assert _masks.is_signed(identity.public_key(), signature, purpose, *parts)
-    assert not _masks.is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
+    assert is_signed(identity, signature, purpose, *parts)
+    assert not is_signed(IDENTITY, signature, b"keys", b"a", b"b")
 
 
 def test_changed_signatures_are_refused():
     signature = _masks.sign(IDENTITY, b"keys", b"a")
     changed = [flipped(signature, bit) for bit in range(8 * 64)]
     for one in [*changed, b"", signature[:-1], signature + b"\0", bytes(64)]:
-        assert not _masks.is_signed(IDENTITY.public_key(), one, b"keys", b"a")
+        assert not is_signed(IDENTITY, one, b"keys", b"a")
 
 
 def test_a_signature_of_the_bare_digest_stands_for_nothing():
     # What an identity signs elsewhere cannot be a message of a federation.
     signature = IDENTITY.sign(_masks.digest(b"keys", b"a"))
-    assert not _masks.is_signed(IDENTITY.public_key(), signature, b"keys", b"a")
+    assert not is_signed(IDENTITY, signature, b"keys", b"a")
 
 
 def test_two_owners_share_one_secret():
     one, two = _masks.new_key(), _masks.new_key()
-    secret = _masks.shared_secret(one, _masks.public_of(two))
-    assert secret == _masks.shared_secret(two, _masks.public_of(one))
+    secret = shared_secret(one, _masks.public_of(two))
+    assert secret == shared_secret(two, _masks.public_of(one))
     assert len(secret) == 32
-    assert secret != _masks.shared_secret(_masks.new_key(), _masks.public_of(one))
+    assert secret != shared_secret(_masks.new_key(), _masks.public_of(one))
 
 
 PRIME = 2**255 - 19
@@ -351,7 +359,7 @@ def test_points_of_low_order_are_refused(point, high_bit):
     public = (point | high_bit << 255).to_bytes(32, "little")
     for pair in pairs_of(3):
         with pytest.raises(FederationError, match="not one of X25519"):
-            _masks.shared_secret(pair, public)
+            shared_secret(pair, public)
 
 
 def test_a_secret_of_zeros_is_refused_whoever_agrees_to_it(monkeypatch):
@@ -359,18 +367,18 @@ def test_a_secret_of_zeros_is_refused_whoever_agrees_to_it(monkeypatch):
     agreeing.from_private_bytes.return_value.exchange.return_value = bytes(32)
     monkeypatch.setattr("skdp.federated._masks.X25519PrivateKey", agreeing)
     with pytest.raises(FederationError, match="not one of X25519"):
-        _masks.shared_secret(bytes(32), public)
+        shared_secret(bytes(32), public)
 
 
 @pytest.mark.parametrize("size", [0, 31, 33, 64])
 def test_keys_of_another_size_are_refused(size):
     with pytest.raises(FederationError, match="not one of X25519"):
-        _masks.shared_secret(_masks.new_key(), bytes(range(1, size + 1)))
+        shared_secret(_masks.new_key(), bytes(range(1, size + 1)))
 
 
 def test_no_error_tells_a_key():
     with pytest.raises(FederationError) as caught:
-        _masks.shared_secret(_masks.new_key(), b"secret")
+        shared_secret(_masks.new_key(), b"secret")
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
 

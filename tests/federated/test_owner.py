@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from parties import (
     IDENTITIES,
     PARTS,
@@ -23,7 +23,7 @@ from parties import (
 from scipy import sparse
 
 from skdp import DPPCA, BudgetError, FederationError
-from skdp.federated import Owner
+from skdp.federated import Federation, Owner, _masks
 from skdp.federated._masks import checked_sum, new_key, public_of, sign, sum_modulo
 from skdp.federated._messages import pack
 from skdp.ledger import PrivacyLedger
@@ -227,6 +227,35 @@ def test_two_owners_with_one_key_are_refused_even_if_both_have_signed_it():
     talk, question = stopped_at(1, federation)
     keys = {i: key_of(federation, i, IDENTITIES[i], pair) for i in (1, 2)}
     assert_refused(talk, with_keys(question, keys), "same public key")
+
+
+@pytest.mark.parametrize(
+    "name", ["a forged key", "a key under two names", "a repeated confirmation"]
+)
+def test_what_others_have_checked_is_checked_again(name):
+    """Owners of one process share checks of the same messages, and of no others."""
+    n_exchanges, make, match = TO_REFUSE[name]
+    talk, question = stopped_at(n_exchanges)
+    answers = [talk.owners[i].handle(question) for i in (1, 2)]
+    assert_refused(talk, make(question, talk), match)
+    talk.owners[0].handle(question)
+    assert [talk.owners[i].handle(question) for i in (1, 2)] == answers
+
+
+def test_owners_of_one_process_check_each_signature_once(monkeypatch):
+    n_owners, n_checked = 20, []
+    rows = np.random.default_rng(0).normal(size=(n_owners, 1, 3))
+    federation = Federation(DPPCA(1, row_norm=5.0, mean_norm=5.0), n_owners, 3, owners=n_owners)
+
+    class Counting(Ed25519PublicKey):
+        def from_public_bytes(raw):
+            n_checked.append(raw)
+            return Ed25519PublicKey.from_public_bytes(raw)
+
+    monkeypatch.setattr(_masks, "Ed25519PublicKey", Counting)
+    federation.fit(list(rows))
+    # A key and a confirmation of each owner.
+    assert len(n_checked) == 2 * n_owners
 
 
 def ask_first(talk, confirmations):
