@@ -45,24 +45,9 @@ class OpenSums(NamedTuple):
     n_rows: int = 0
     digest: bytes = b""
 
-    def with_call(self, rows: Rows, sums: tuple[np.ndarray, ...], digest: Any) -> "OpenSums":
-        """Return a new state that has the sums of one more call, too."""
-        return self._replace(
-            trees=with_value(self.trees, sums, _added),
-            depth=max(self.depth, rows.depth),
-            n_calls=self.n_calls + 1,
-            n_rows=self.n_rows + rows.n_rows,
-            digest=digest_of(self.digest, rows.n_rows, digest),
-        )
-
 
 def _added(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
     return tuple(map(np.add, first, second))
-
-
-def _takes_parts(estimator: Any) -> bool:
-    estimator._check_one_pass()
-    return True
 
 
 class OnePassMixin(PrivateEstimator):
@@ -74,7 +59,7 @@ class OnePassMixin(PrivateEstimator):
 
     _open_sums: OpenSums | None = None
 
-    @available_if(_takes_parts)
+    @available_if(lambda estimator: estimator._check_one_pass() is None)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add rows of more people to the sums that `finalize` will release. Nothing is spent.
@@ -118,7 +103,13 @@ class OnePassMixin(PrivateEstimator):
             sums = self._sums_of(spec, rows)
             key = digest() if self._is_seeded else None
             before = before or OpenSums(self._key_of_sums(), spec, ())
-            self._open_sums = before.with_call(rows, sums, key)
+            self._open_sums = before._replace(
+                trees=with_value(before.trees, sums, _added),
+                depth=max(before.depth, rows.depth),
+                n_calls=before.n_calls + 1,
+                n_rows=before.n_rows + rows.n_rows,
+                digest=digest_of(before.digest, rows.n_rows, key),
+            )
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -178,7 +169,9 @@ class OnePassMixin(PrivateEstimator):
             If the file exists or cannot be written.
         """
         place, key = Path(path).absolute(), checked_key(key)
-        data = pickle.dumps((self._rows_so_far(), self._without_rows()), pickle.HIGHEST_PROTOCOL)
+        found, state = self._rows_so_far(), checks.without_secrets(super().__getstate__())
+        del state["_open_sums"]
+        data = pickle.dumps((found, state), pickle.HIGHEST_PROTOCOL)
         write_once(place, self._kind_of_file(), key, data, lambda: delattr(self, "_open_sums"))
 
     @classmethod
@@ -221,10 +214,6 @@ class OnePassMixin(PrivateEstimator):
         if self._open_sums is None:
             raise ValueError(f"This {type(self).__name__} has no rows: call partial_fit first.")
         return self._open_sums
-
-    def _without_rows(self) -> dict[str, Any]:
-        state = checks.without_secrets(super().__getstate__())
-        return {name: value for name, value in state.items() if name != "_open_sums"}
 
     def _keep(self, *solved: Any) -> list[str]:
         self.__dict__.pop("_open_sums", None)

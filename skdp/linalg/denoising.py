@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,16 +20,6 @@ _TINY = np.finfo(np.float64).tiny
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
-@dataclass(frozen=True)
-class NoisyProduct:
-    """A matrix times a basis, plus noise."""
-
-    basis: np.ndarray  # (n_columns, size)
-    value: np.ndarray  # (n_rows, size)
-    noise_std: float  # standard deviation in an entry
-    is_gaussian: bool = True
-
-
 class ProductAverage:
     r"""Estimate A V for an orthonormal V from the last products :math:`R_t = A Z_t + N_t`.
 
@@ -45,11 +34,10 @@ class ProductAverage:
     residuals, and a single matrix product gives L.
     """
 
-    def __init__(self, n_averaged: int) -> None:
-        self._n_averaged = n_averaged
+    def __init__(self, n_averaged: int, *, is_gaussian: bool) -> None:
+        self._n_averaged, self.is_gaussian = n_averaged, is_gaussian
         self._n_added = 0
         self._noise_stds: list[float] = []
-        self.is_gaussian = True
         # Bases and values of all products side by side, and inner products of the values.
         self._bases = np.zeros((0, 0))
         self._values = np.zeros((0, 0))
@@ -60,23 +48,22 @@ class ProductAverage:
         """Whether there is no product yet."""
         return self._n_added == 0
 
-    def add(self, product: NoisyProduct) -> None:
-        """Add a product; if the memory is full, it replaces the oldest one."""
-        n_rows, size = product.value.shape
+    def add(self, basis: np.ndarray, value: np.ndarray, noise_std: float) -> None:
+        """Add a noisy product with a basis; if the memory is full, it replaces the oldest one."""
+        n_rows, size = value.shape
         if self.is_empty:
-            self._bases = np.zeros((len(product.basis), self._n_averaged * size), order="F")
+            self._bases = np.zeros((len(basis), self._n_averaged * size), order="F")
             self._values = np.zeros((n_rows, self._n_averaged * size), order="F")
             self._gram = np.zeros((self._n_averaged * size,) * 2)
         slot = self._n_added % self._n_averaged
         self._n_added += 1
         # Appends until the memory is full, and overwrites the oldest one afterwards.
-        self._noise_stds[slot : slot + 1] = [product.noise_std]
-        self.is_gaussian = product.is_gaussian
+        self._noise_stds[slot : slot + 1] = [noise_std]
         place = slice(slot * size, (slot + 1) * size)
-        self._bases[:, place] = product.basis
-        self._values[:, place] = product.value
+        self._bases[:, place] = basis
+        self._values[:, place] = value
         filled = len(self._noise_stds) * size
-        inner = self._values[:, :filled].T @ product.value
+        inner = self._values[:, :filled].T @ value
         self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
 
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

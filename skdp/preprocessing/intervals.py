@@ -297,17 +297,12 @@ _MOSTLY = 0.5  # not tuned
 _SIZE_OF_VOID = 1.0  # not studied
 
 
-def _ends() -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest number of each bin.
-
-    The smallest bins begin at 0, as smaller numbers go there. Larger numbers than the last bins
-    hold are clipped to them.
-    """
-    powers = 2.0 ** np.arange(_FIRST, _LAST + 2)
-    near, far = np.append(0.0, powers[1:-1]), powers[1:]
-    return np.concatenate([[0.0], near, -far]), np.concatenate([[0.0], far, -near])
-
-
+# The lowest and the highest number of each bin. The smallest bins begin at 0, as smaller numbers go
+# there. Larger numbers than the last bins hold are clipped to them.
+_FAR_ENDS = 2.0 ** np.arange(_FIRST + 1, _LAST + 2)  # not tuned
+_NEAR_ENDS = np.append(0.0, _FAR_ENDS[:-1])  # not tuned
+_LOWEST = np.concatenate([[0.0], _NEAR_ENDS, -_FAR_ENDS])  # not tuned
+_HIGHEST = np.concatenate([[0.0], _FAR_ENDS, -_NEAR_ENDS])  # not tuned
 # The bin of each sign and exponent, which are the first twelve bits of a number. Those of negative
 # numbers are shifted to negative ones, which count from the end.
 _POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
@@ -354,8 +349,8 @@ def intervals_within(
     Return also which columns show nothing but 0, and get an interval around it; and which are at
     one end of their bounds, as far as bins that hold most rows show, and keep these.
     """
-    (least, most), (lowest, highest) = outer.ends, _ends()
-    is_inside = (highest >= least[:, np.newaxis]) & (lowest <= most[:, np.newaxis])
+    least, most = outer.ends
+    is_inside = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
     # What noise shows beyond bounds is no entry.
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
@@ -379,8 +374,8 @@ def intervals_within(
 
 def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Keep the counts of sizes whose bins lie between the ends of their column."""
-    lowest, highest = _ends()
-    return np.where((lowest >= low[:, np.newaxis]) & (highest <= high[:, np.newaxis]), counts, 0.0)
+    is_inside = (low[:, np.newaxis] <= _LOWEST) & (high[:, np.newaxis] >= _HIGHEST)
+    return np.where(is_inside, counts, 0.0)
 
 
 def hulls(
@@ -401,9 +396,8 @@ def hulls(
         pooled = (counts[is_hidden] * is_left).sum(axis=0, keepdims=True) / n_left
         shown[is_hidden] |= _are_shown(pooled / noise_std * np.sqrt(n_left))
         shown[is_hidden, 0] = True
-    lowest, highest = _ends()
-    low = np.where(shown, lowest, np.inf).min(axis=1)
-    return low, np.where(shown, highest, -np.inf).max(axis=1)
+    low = np.where(shown, _LOWEST, np.inf).min(axis=1)
+    return low, np.where(shown, _HIGHEST, -np.inf).max(axis=1)
 
 
 def _are_shown(scores: np.ndarray) -> np.ndarray:
@@ -493,23 +487,16 @@ def zoomed_intervals(
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
     first, last, is_majority = _most_of(counts, noise_std, n_rows[is_narrow])
-    is_whole = _left_out(intervals.of_columns(is_narrow), first, last, sizes[is_narrow])
-    is_whole = is_whole > (1 - _MOST) * n_rows[is_narrow]
+    # What lies, by its size, outside of the part of each interval from `first` to `last`.
+    narrow = intervals.of_columns(is_narrow)
+    low, high = narrow.ends[0] + 2 * narrow.half * np.stack([first, last])
+    is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
+    is_whole = (sizes[is_narrow] * is_out).sum(axis=1) > (1 - _MOST) * n_rows[is_narrow]
     first, last = np.where(is_whole, 0.0, first), np.where(is_whole, 1.0, last)
     middle[is_narrow] += half[is_narrow] * (first + last - 1)
     half[is_narrow] *= last - first
     is_open[is_narrow] = (last - first < 1) | ~(is_majority | is_whole)
     return Intervals(middle, half), is_open
-
-
-def _left_out(
-    intervals: Intervals, first: np.ndarray, last: np.ndarray, sizes: np.ndarray
-) -> np.ndarray:
-    """Count what lies, by its size, outside of a part of each interval from `first` to `last`."""
-    low, (lowest, highest) = intervals.ends[0], _ends()
-    low, high = low + 2 * intervals.half * first, low + 2 * intervals.half * last
-    is_out = (highest < low[:, np.newaxis]) | (lowest > high[:, np.newaxis])
-    return np.asarray((sizes * is_out).sum(axis=1))
 
 
 def _most_of(

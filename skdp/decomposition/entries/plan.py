@@ -41,21 +41,7 @@ _LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
 def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     """Refuse contradictory parameters, and resolve "auto", from public facts only."""
-    support, (n_rows, n_features) = spec.support, spec.shape
-    if spec.is_sparse and not spec.unit.admits_zero:
-        raise ValueError(
-            f"X is sparse, but the bounds of {spec.given_unit} exclude its zeros; pass "
-            "zero_is_missing=True, bounds that include 0, or a dense X."
-        )
-    if spec.unit.is_symmetric and n_rows != n_features:
-        raise ValueError(
-            f"{spec.given_unit} needs a symmetric matrix, got one of shape {spec.shape}; "
-            "skdp.units.Entry takes any matrix."
-        )
-    if spec.center is not None:
-        _check_center(spec)
-    check_solver(spec)
-    _check_rank(spec)
+    _check_parameters(spec)
     size = int(min(spec.shape) if spec.n_components is None else spec.n_components)
     extra = _PURE_OVERSAMPLES if spec.cost.is_pure else _OVERSAMPLES
     if spec.n_oversamples != "auto":
@@ -67,10 +53,10 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     # Second moments have many directions of about the same length, which steps separate slowly,
     # and more slowly on average with products before: where noise is little, the last one is best.
     is_moment = spec.unit.is_second_moment
-    n_iter = support.steps[solver] + strong * is_moment
+    n_iter = spec.support.steps[solver] + strong * is_moment
     if spec.coherence_bound is not None:
         _check_coherence_bound(spec, solver)
-    limit = n_features if spec.unit.is_second_moment else min(spec.shape)
+    limit = spec.shape[1] if is_moment else min(spec.shape)
     return replace(
         spec,
         n_components=size,
@@ -98,26 +84,35 @@ def _strength(spec: EntriesSpec) -> float:
     return mu * largest / math.sqrt(of_product * of_transposed)
 
 
-def _check_center(spec: EntriesSpec) -> None:
-    """Refuse centering where the matrix would not stay symmetric."""
+def _check_parameters(spec: EntriesSpec) -> None:
+    """Refuse parameters that contradict each other or the public facts."""
     support, solver, given = spec.support, spec.solver, spec.given_unit
-    if not support.centered:
+    if spec.is_sparse and not spec.unit.admits_zero:
+        raise ValueError(
+            f"X is sparse, but the bounds of {given} exclude its zeros; pass zero_is_missing=True, "
+            "bounds that include 0, or a dense X."
+        )
+    if spec.unit.is_symmetric and spec.shape[0] != spec.shape[1]:
+        raise ValueError(
+            f"{given} needs a symmetric matrix, got one of shape {spec.shape}; skdp.units.Entry "
+            "takes any matrix."
+        )
+    is_centered = spec.center is not None
+    if is_centered and not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
-    if solver in support.steps and solver not in support.centered:
+    if is_centered and solver in support.steps and solver not in support.centered:
+        # The matrix would not stay symmetric.
         raise ValueError(
             f"solver={solver!r} with {given} needs a symmetric matrix, and a centered one is none: "
             f"pass center=False or solver={support.centered[0]!r}."
         )
-
-
-def _check_rank(spec: EntriesSpec) -> None:
-    """Refuse a number of components that X does not have, or that the solver cannot choose."""
+    check_solver(spec)
     n_components, smaller = spec.n_components, min(spec.shape)
-    sees_all = "input" in spec.support.steps and spec.solver in ("auto", "input")
+    sees_all = "input" in support.steps and solver in ("auto", "input")
     if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
         raise ValueError(
-            f"n_components={n_components!r} with {spec.given_unit}: pass an int, or None with "
-            "solver='input' for entries."
+            f"n_components={n_components!r} with {given}: pass an int, or None with solver='input' "
+            "for entries."
         )
     if n_components is not None and int(n_components) > smaller:
         raise ValueError(

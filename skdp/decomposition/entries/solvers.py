@@ -15,7 +15,6 @@ from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
 from skdp.decomposition.entries.plan import DeflationReleases, EntryReleases, IterationReleases
 from skdp.decomposition.rows.moments import decompose
 from skdp.linalg.denoising import (
-    NoisyProduct,
     ProductAverage,
     are_mostly_signal,
     count_above_noise,
@@ -27,7 +26,6 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linalg.spectrum import noise_edge, orthonormal_basis, random_basis
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
-from skdp.units import MatrixUnit
 
 # ------------------------------
 # Which components stand out from noise, by released values and public scales alone.
@@ -93,8 +91,15 @@ def count_above(
 # Cuts of a basis that compete grow by this factor; a product counts as so many that are averaged;
 # and what is cut away costs so much, beside noise. Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
+# Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
+# products are not shrunk and a basis has no columns to spare: benchmarks/entries/choices.md.
+BASIS_CUT, PURE_CUT = 0.25, 1.0
 # Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
 _LEAST_NORM = 1e-6  # not tuned
+
+
+#: A basis, a matrix times this basis plus noise, and the standard deviation of the noise.
+NoisyProduct = tuple[np.ndarray, np.ndarray, float]
 
 
 class NoisyMatrix:
@@ -114,16 +119,19 @@ class NoisyMatrix:
     # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
     _power = 2
 
-    def __init__(
-        self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget, cut: float | None
-    ) -> None:
+    def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
         self._rows, self._budget, self._unit = rows, budget, spec.unit
-        self._cut = cut if spec.coherence_bound is None else None
         self._coherence_bound = spec.coherence_bound
+        # Cutting keeps the noise small; without noise it would only add an error.
+        is_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
+        self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if is_cut else None
         self.n_averaged = N_AVERAGED if spec.averages else 1
         self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
         # The public part is the first factor times the second one transposed.
-        self._public = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
+        center = np.zeros((self.shape[1], 0))
+        if isinstance(spec.center, np.ndarray):
+            center = spec.center[:, None]
+        self._public = np.ones((self.shape[0], center.shape[1])), center
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -194,15 +202,14 @@ class NoisyMatrix:
     def matmul(
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
     ) -> NoisyProduct:
-        """Release the matrix times `basis`, of shape (n_columns, size)."""
+        """Release the matrix times `basis`, of shape (n_columns, size), which may be cut."""
         basis = self._cut_rows(basis, release, self._unit.product, signal)
         norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
         change = self._unit.product(norms, by_rows=_is_by_rows(release))
         noisy, noise_std = self._budget.release(release, value, change, rounding)
         left, right = self._public
-        product = self._centered(noisy - left @ (right.T @ basis))
-        return NoisyProduct(basis, product, noise_std, not self.is_pure)
+        return basis, self._centered(noisy - left @ (right.T @ basis)), noise_std
 
     def rmatmul(
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
@@ -219,7 +226,7 @@ class NoisyMatrix:
         value = self._rows.rmatmul(basis)
         noisy, noise_std = self._budget.release(release, value, change, rounding)
         left, right = self._public
-        return NoisyProduct(basis, noisy - right @ (left.T @ basis), noise_std, not self.is_pure)
+        return basis, noisy - right @ (left.T @ basis), noise_std
 
     def core(
         self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
@@ -458,12 +465,13 @@ def find_basis(
     """Iterate from a random basis, which serves both sides; end early at the coherence bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
-    products, signal = ProductAverage(min(matrix.n_averaged, len(steps))), None
+    n_averaged, signal = min(matrix.n_averaged, len(steps)), None
+    products = ProductAverage(n_averaged, is_gaussian=not matrix.is_pure)
     for number, product in enumerate(steps):
         if matrix.exceeds_bound(basis):
             matrix.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
-        products.add(matrix.matmul(product, basis, signal))
+        products.add(*matrix.matmul(product, basis, signal))
         basis = next_basis(products, basis, shrink=matrix.is_cut)
         signal = matrix.signal(products, basis)
     basis = next_basis(products, basis, shrink=True)
@@ -479,9 +487,10 @@ def find_bases(
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
     left = random_basis(n_rows, size, generator)
     right = random_basis(n_columns, size, generator)
-    n_averaged = min(matrix.n_averaged, len(steps))
     # Averages of A times right bases, and of A' times left bases.
-    right_products, left_products = ProductAverage(n_averaged), ProductAverage(n_averaged)
+    n_averaged, is_gaussian = min(matrix.n_averaged, len(steps)), not matrix.is_pure
+    right_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
+    left_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     n_released, signal = 0, None
     # Shrinkage leaves a few rows of the basis much longer than the others. That raises the noise of
     # the next product, unless long rows are cut.
@@ -489,12 +498,12 @@ def find_bases(
     for right_release, left_release in steps:
         if matrix.exceeds_bound(right):
             break
-        right_products.add(matrix.matmul(right_release, right, signal))
+        right_products.add(*matrix.matmul(right_release, right, signal))
         signal = matrix.signal(right_products, right)
         left, n_released = next_basis(right_products, right, shrink=shrink), n_released + 1
         if matrix.exceeds_bound(left):
             break
-        left_products.add(matrix.rmatmul(left_release, left, signal))
+        left_products.add(*matrix.rmatmul(left_release, left, signal))
         signal = matrix.signal(left_products, left)
         right, n_released = next_basis(left_products, left, shrink=shrink), n_released + 1
     skipped = list(chain.from_iterable(steps))[n_released:]
@@ -592,10 +601,6 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
 # ------------------------------
 # From a raw matrix to released factors.
 
-#: Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
-#: products are not shrunk and a basis has no columns to spare: benchmarks/entries/choices.md.
-BASIS_CUT, PURE_CUT = 0.25, 1.0
-
 
 def solve_entries(
     spec: EntriesSpec,
@@ -605,20 +610,30 @@ def solve_entries(
     generator: np.random.Generator,
 ) -> Factors:
     """Release the means of the columns, the sum of squares, and the singular factors."""
-    unit = spec.unit
+    unit, solver = spec.unit, plan.solver
+    is_moment, rank = unit.is_second_moment, rank_of(spec)
     rows = unit.weighted(raw)
-    mean, noise_std = np.zeros(rows.n_features), 0.0
+    mean, noise_std, squares = np.zeros(rows.n_features), 0.0, None
     if plan.mean is not None:
         total, rounding = rows.total()
         mean, noise_std = budget.release(plan.mean, total / rows.n_rows, rounding)
     elif isinstance(spec.center, np.ndarray):
         mean = spec.center
-    squares = None
     if plan.total is not None:
         is_centered = spec.center is not None
         point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
-        squares = _release_total(plan.total, rows, budget, unit, point, variance)
-    factors = _decompose(spec, plan.solver, _matrix_of(spec, rows, budget), generator)
+        exact, rounding = rows.squared_norm() if is_moment else rows.squared_deviations(point)
+        noisy, _ = budget.release(plan.total, exact, point, rounding)
+        # Squared distances from the point become squared norms, without what its noise adds.
+        shift = rows.n_rows * (float(point @ point) - rows.n_features * variance)
+        squares = max(float(noisy) + shift, 0.0)
+    matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)
+    if isinstance(solver, DeflationReleases):
+        factors = solve_deflation(matrix, solver, generator, is_symmetric=unit.is_symmetric)
+    elif isinstance(solver, IterationReleases):
+        factors = solve_iteration(matrix, solver, generator, rank, is_definite=is_moment)
+    else:
+        factors = (solve_moment if is_moment else solve_input)(matrix, solver, rank)
     return replace(
         factors,
         left=factors.left if unit.has_left_factors else None,
@@ -641,51 +656,3 @@ def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
         floor = noise_norm((spec.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)
     return replace(factors, eigenvalues=np.square(values))
-
-
-def _release_total(
-    release: Release,
-    rows: Rows,
-    budget: PrivacyBudget,
-    unit: MatrixUnit,
-    point: np.ndarray,
-    point_variance: float,
-) -> float:
-    """Release the squared distances of the rows from a point; return the sum of squared norms.
-
-    If the point is their mean with noise of variance `point_variance`, the noise is corrected for.
-    """
-    if unit.is_second_moment:
-        squares, rounding = rows.squared_norm()
-    else:
-        squares, rounding = rows.squared_deviations(point)
-    noisy, _ = budget.release(release, squares, point, rounding)
-    # Turns squared distances into squared norms, and subtracts what the noise of the point adds.
-    shift = rows.n_rows * (float(point @ point) - rows.n_features * point_variance)
-    return max(float(noisy) + shift, 0.0)
-
-
-def _matrix_of(spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> NoisyMatrix:
-    """Wrap the rows, so that solvers see only noisy products."""
-    kind = NoisyMoment if spec.unit.is_second_moment else NoisyMatrix
-    cut = PURE_CUT if budget.cost.is_pure else BASIS_CUT
-    # Cutting keeps the noise small; without noise it would only add an error.
-    matrix = kind(spec, rows, budget, cut if budget.is_private and spec.unit.follows_rows else None)
-    if isinstance(spec.center, np.ndarray):
-        matrix = matrix.minus(np.ones((rows.n_rows, 1)), spec.center[:, None])
-    return matrix
-
-
-def _decompose(
-    spec: EntriesSpec,
-    plan: Release | IterationReleases | DeflationReleases,
-    matrix: NoisyMatrix,
-    generator: np.random.Generator,
-) -> Factors:
-    """Run the solver whose releases the plan has."""
-    rank, unit = rank_of(spec), spec.unit
-    if isinstance(plan, DeflationReleases):
-        return solve_deflation(matrix, plan, generator, is_symmetric=unit.is_symmetric)
-    if isinstance(plan, Release):
-        return (solve_moment if unit.is_second_moment else solve_input)(matrix, plan, rank)
-    return solve_iteration(matrix, plan, generator, rank, is_definite=unit.is_second_moment)

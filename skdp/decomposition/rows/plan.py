@@ -116,7 +116,7 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
 
 
 def _check_bounds(spec: RowsSpec) -> None:
-    """Refuse bounds that would not act, or that are infinite where noise needs a finite one."""
+    """Refuse bounds that would not act, are infinite under noise, or short beside the center."""
     check_finite_bound("row_norm", spec.row_norm, spec.cost)
     check_finite_bound("mean_norm", spec.mean_norm, spec.cost)
     if spec.mean_norm is not None and not spec.releases_mean:
@@ -124,15 +124,10 @@ def _check_bounds(spec: RowsSpec) -> None:
             f"mean_norm={spec.mean_norm:g} bounds rows for their private mean, and none is "
             "released: pass mean_norm=None, or center='private'."
         )
-    if spec.is_sparse and spec.center is not None:
-        _check_sparse_center(spec)
-
-
-def _check_sparse_center(spec: RowsSpec) -> None:
-    """Refuse a center so much longer than sparse rows that rounding may leave nothing of them.
-
-    Sparse rows are centered in their products, whose terms are as long as the center.
-    """
+    if not spec.is_sparse or spec.center is None:
+        return
+    # Sparse rows are centered in their products, whose terms are as long as the center. Beside one
+    # that is much longer than the rows, rounding may leave nothing of them.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])

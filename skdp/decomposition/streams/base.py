@@ -251,6 +251,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     n_sketch: int | None
     n_core: int | None
     random_state: Any
+    #: "worst_case" where sketches are not secret; else their users choose.
+    sketch_sensitivity: str = "worst_case"
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
@@ -535,17 +537,18 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             n_bytes = 8 * (self._shape[1] * sizes[0] + self._shape[0] * sizes[1])
             kind = "haar" if is_promise and n_bytes <= _LARGEST_DENSE_SKETCH else "countsketch"
         may_be_secret = is_promise and kind == "haar" and self.random_state is None
+        if self.sketch_sensitivity == "high_probability" and not may_be_secret:
+            raise ValueError(
+                "sketch_sensitivity='high_probability' needs a FrobeniusChange, sketch='haar' and "
+                f"random_state=None, got privacy_unit={self.privacy_unit!r}, sketch={kind!r} and "
+                f"random_state={'None' if self.random_state is None else 'given'}; pass "
+                "sketch_sensitivity='worst_case'."
+            )
         tails = (0.0, 0.0)
-        if self._relies_on_secrecy(kind, may_be_secret=may_be_secret):
+        if may_be_secret and self.sketch_sensitivity != "worst_case":
             tails = sketches.tail_probabilities(self._shape, sizes, float(self.delta))
         generator = algorithm_generator(draw_seed(self.random_state))
-        return sketches.Sketches(
-            *sketches.draw_sketches(kind, self._shape, sizes, generator), tails
-        )
-
-    def _relies_on_secrecy(self, kind: str, *, may_be_secret: bool) -> bool:
-        """Return whether the guarantee relies on sketches that nobody knows before the end."""
-        return False
+        return sketches.draw_sketches(kind, self._shape, sizes, generator, tails)
 
     def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
         """Release the sums, call `end`, and factorize them.

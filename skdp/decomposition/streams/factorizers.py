@@ -254,16 +254,6 @@ class DPStreamingFactorizer(BaseStream):
                 )
         return factors
 
-    def _relies_on_secrecy(self, kind: str, *, may_be_secret: bool) -> bool:
-        if self.sketch_sensitivity == "high_probability" and not may_be_secret:
-            raise ValueError(
-                "sketch_sensitivity='high_probability' needs a FrobeniusChange, sketch='haar' and "
-                f"random_state=None, got privacy_unit={self.privacy_unit!r}, sketch={kind!r} and "
-                f"random_state={'None' if self.random_state is None else 'given'}; pass "
-                "sketch_sensitivity='worst_case'."
-            )
-        return may_be_secret and self.sketch_sensitivity != "worst_case"
-
 
 class DPContinualFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy, published after any of many epochs.

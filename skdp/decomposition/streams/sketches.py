@@ -28,10 +28,6 @@ from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
-_KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
-    "haar": HaarSketch,
-    "countsketch": CountSketch,
-}
 # Dimensions of a sketch: a multiple of the rank and, for the longer side, a multiple of that.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
 # The error of smaller sketches exceeds the noise where a matrix is far from low rank.
@@ -58,7 +54,7 @@ class Sketches:
     left: Sketch  # of the rows
     # The probability that each sketch lengthens a fixed matrix more than the plan assumes: 0 if the
     # data may depend on the sketch, as the plan then assumes the worst case.
-    tails: tuple[float, float] = (0.0, 0.0)
+    tails: tuple[float, float]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -109,12 +105,16 @@ def sketch_sizes(
 
 
 def draw_sketches(
-    kind: str, shape: tuple[int, int], sizes: tuple[int, int], generator: np.random.Generator
-) -> tuple[Sketch, Sketch]:
+    kind: str,
+    shape: tuple[int, int],
+    sizes: tuple[int, int],
+    generator: np.random.Generator,
+    tails: tuple[float, float] = (0.0, 0.0),
+) -> Sketches:
     """Draw the right and the left sketch of a kind."""
-    draw = _KINDS[kind]
+    draw: Callable[..., Sketch] = HaarSketch if kind == "haar" else CountSketch
     right = draw(shape[1], sizes[0], generator)
-    return right, draw(shape[0], sizes[1], generator)
+    return Sketches(right, draw(shape[0], sizes[1], generator), tails)
 
 
 def tail_probabilities(
@@ -338,25 +338,19 @@ def fit_sketches(
     return FixedRank(left_vectors, singular_values, right_vectors), rank
 
 
-def _noise_beside(singular_values: np.ndarray, released: Released, n_components: int) -> float:
-    """Estimate the standard deviation of the noise, the error of the sketch included.
+def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
+    """Find the components of a released sketch and its noise, averaged over the columns.
 
     The part of a matrix beside its leading components acts on the sketch as noise does. The mean
     square of the sketch without these components estimates both together.
     """
-    n_rows, size = released.value.shape
+    vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
+    (n_rows, size), norms = released.value.shape, sketch.column_norms
     # Without noise there is still rounding: 0 would count every rounding error as a component.
     rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
     n_left = (n_rows - n_components) * (size - n_components)
     rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
-    return max(released.noise_std, rest, rounding)
-
-
-def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
-    """Find the components of a released sketch and its noise, averaged over the columns."""
-    vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
-    noise_std = _noise_beside(singular_values, released, n_components)
-    norms = sketch.column_norms
+    noise_std = max(released.noise_std, rest, rounding)
     return Side(
         values=released.value / norms,
         sketch=sketch,
@@ -425,9 +419,18 @@ def solve_one_pass(
     kind = "haar" if isinstance(spec.unit, ResolvedFrobeniusChange) else "countsketch"
     sizes = sketch_sizes(spec.shape, rank_of(spec))
     pair = draw_sketches(kind, spec.shape, sizes, generator)
-    from_right, from_left = _sketched(raw, pair)
-    right, left = budget.release(plan.right, from_right), budget.release(plan.left, from_left)
-    fit, rank = fit_sketches((right, left), Sketches(*pair), rank_of(spec))
+
+    def _sketch(rows: slice, block: Any) -> tuple[PerRow, np.ndarray]:
+        block = block.astype(np.float64, copy=False)
+        of_columns = as_dense(block @ pair.right.integers)
+        return PerRow(of_columns), as_dense(block.T @ pair.left.integers[rows])
+
+    size = raw.n_features * sizes[1]
+    from_right, from_left = map_sum(raw.source, _sketch, size, raw.n_jobs)
+    # Units are powers of two, so that these products are exact.
+    right = budget.release(plan.right, from_right * pair.right.unit)
+    left = budget.release(plan.left, from_left * pair.left.unit)
+    fit, rank = fit_sketches((right, left), pair, rank_of(spec))
     squares = np.square(fit.values)
     return Factors(
         components=fit.right.T,
@@ -437,20 +440,6 @@ def solve_one_pass(
         n_above_noise=rank,
         left=fit.left,
     )
-
-
-def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.ndarray]:
-    """Multiply the matrix by one sketch and its transpose by the other, block by block."""
-    right, left = (one.integers for one in pair)
-
-    def _sketch(rows: slice, block: Any) -> tuple[PerRow, np.ndarray]:
-        block = block.astype(np.float64, copy=False)
-        return PerRow(as_dense(block @ right)), as_dense(block.T @ left[rows])
-
-    size = raw.n_features * left.shape[1]
-    from_right, from_left = map_sum(raw.source, _sketch, size, raw.n_jobs)
-    # Units are powers of two, so that these products are exact.
-    return from_right * pair[0].unit, from_left * pair[1].unit
 
 
 def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:
