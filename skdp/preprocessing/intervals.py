@@ -21,19 +21,6 @@ from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 # Public intervals of columns, checked.
 
 
-def _ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, Any]:
-    """Read bounds as all lower and all upper ends, in the one way in which they can be read."""
-    pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
-    if pairs is None:
-        pairs = [bounds]
-    elif len(pairs) != n_features:
-        pairs = [()]
-    if not all(isinstance(one, tuple | list | np.ndarray) and len(one) == 2 for one in pairs):
-        raise ValueError(_wanted(bounds, n_features))
-    low, high = pairs[0] if pairs[0] is bounds else zip(*pairs, strict=True)
-    return low, high
-
-
 def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
     """Return a pair of ends for each column, if it is that what bounds are."""
     if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
@@ -88,44 +75,56 @@ def checked_interval(
     """Return the lower and the upper bounds of all columns; refuse unusable ones. None stays."""
     if bounds is None:
         return None
-    ends = _ends_of(bounds, n_features, names)
-    low, high = (_checked_end(end, bounds, n_features) for end in ends)
-    least, most = SMALLEST_BOUND, NO_CLIPPING
-    if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
-        raise ValueError(f"bounds={shown(bounds)} must not exceed {most:g} in size.")
-    if not (high - low >= least).all():
-        raise ValueError(
-            f"bounds={shown(bounds)} must be (low, high), with low below high by at least "
-            f"{least:g} in every column. A list of tuples, as [(low, high), ...], has one for each "
-            "column."
-        )
-    return low, high
+    pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
+    if pairs is None:
+        is_pair = isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2
+        low, high = (_checked_end(end, n_features) for end in bounds) if is_pair else _NO_PAIR
+    else:
+        ends = [one if (one := _numbers(pair)).shape == (2,) else _NO_PAIR for pair in pairs]
+        low, high = np.transpose(np.array(ends)) if len(ends) == n_features else _NO_PAIR
+    low, high = (np.broadcast_to(end, (n_features,)).astype(np.float64) for end in (low, high))
+    with np.errstate(invalid="ignore"):
+        is_small = (np.abs(low) <= NO_CLIPPING) & (np.abs(high) <= NO_CLIPPING)
+        fits = is_small & (high - low >= SMALLEST_BOUND)
+    if fits.all():
+        return low, high
+    place = int(np.argmin(fits))
+    column = f"bounds of column {place if names is None else names[place]}"
+    what = column if fits.any() else f"bounds={shown(bounds)}"
+    # An array may be data.
+    if pairs and type(bounds) is not np.ndarray:
+        is_whole = len(pairs) == n_features
+        what = f"{column}, {shown(pairs[place])}," if is_whole else f"{what} of {len(pairs)}"
+    raise ValueError(
+        f"{what} must be (low, high), with low below high by at least {SMALLEST_BOUND:g}, finite "
+        f"numbers of at most {NO_CLIPPING:g} in size, or arrays of them. A list of tuples, as "
+        f"[(low, high), ...], has a pair for each of the {n_features} columns, and so has a dict of "
+        "their names. They must be known without looking at X; None finds intervals privately."
+    )
 
 
-def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
-    """Return one bound for each column, from a number or from one for each."""
+# Of what is no pair of numbers.
+_NO_PAIR = (np.nan, np.nan)
+
+
+def _numbers(given: Any) -> np.ndarray:
+    """Return numbers as an array; NaN for strings of digits, and for what else is no number."""
     try:
-        # Strings of digits, and complex numbers, are no numbers here.
-        is_number = np.asarray(end).dtype.kind in "iufO"
-        values = np.asarray(end if is_number else np.nan, np.float64)
+        is_number = np.asarray(given).dtype.kind in "iufO"
+        return np.asarray(given if is_number else np.nan, np.float64)
     except (TypeError, ValueError, OverflowError):
-        values = np.full((), np.nan)
-    if np.isnan(values).any():
-        raise ValueError(_wanted(bounds, n_features))
+        return np.full((), np.nan)
+
+
+def _checked_end(end: Any, n_features: int) -> np.ndarray:
+    """Return one bound for each column, or one for all."""
+    values = _numbers(end)
     if values.shape not in ((), (n_features,)):
         raise ValueError(
             f"bounds has an end of shape {values.shape}, but X has {n_features} features: pass a "
             "number, or one for each feature."
         )
-    return np.broadcast_to(values, (n_features,)).astype(np.float64)
-
-
-def _wanted(bounds: Any, n_features: int) -> str:
-    return (
-        f"bounds={shown(bounds)} must be None, or (low, high): numbers, or arrays with one for "
-        f"each feature; or have a pair (low, high) for each of {n_features} features, in a list or "
-        "by their names. They must be known without looking at X."
-    )
+    return values
 
 
 # ------------------------------

@@ -331,7 +331,7 @@ CALLS = {
     ),
     "ends upside down": (
         lambda: skdp.DPStandardScaler(bounds=([9, 0], [0, 9])).fit(TABLE[["age", "id"]]),
-        r"low below high .* A list of tuples, as \[\(low, high\), \.\.\.\], has one for each col",
+        r"low below high .* A list of tuples, as \[\(low, high\), \.\.\.\], has a pair for each",
     ),
 }
 
