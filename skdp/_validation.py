@@ -337,14 +337,19 @@ _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
     **dict.fromkeys(
         ("required by DPTrace", ". DPTrace"),
-        " Pass matrix_shape=, too, which says of which matrices.",
+        " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
     ),
+    "Complex data": " Make columns of real numbers, as numpy.hstack([X.real, X.imag]) does.",
+    "inhomogeneous": " All rows must have one length, and their entries must be numbers.",
+    "not 'dict'": " Pass pandas.DataFrame(X).",
+    "not 'generator'": " Pass list(X).",
+    "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
     "type: bytes": " Make strings of them: [label.decode() for label in y].",
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
     "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
     **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
     "y should be a 1d": " It has one entry for each row: of several columns make one fit for each.",
-    "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
+    "got 1D array": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
     "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",
     "Feature names are only supported": " Pass X.rename(columns=str).",
@@ -395,7 +400,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         # A list of names, one a line, ends without a period.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
-    if message.startswith(_OF_COLUMNS):
+    if isinstance(X, str):
+        flaw = " X is a text: pass rows, as pandas.read_csv(path) makes them of a file."
+    elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
     return kind(message + flaw)

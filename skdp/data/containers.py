@@ -348,9 +348,12 @@ def text_of_kinds(
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name, its in kinds.items() if its == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
-        place = f"pandas.Series(X[:, {names[0]}])" if names[0].isdigit() else f"X[{names[0]!r}]"
-        cure = f" {cures[kind]}".replace("X['name']", place).replace("['name']", str(names))
-
+        place, left_out = f"X[{names[0]!r}]", f"X.drop(columns={names})"
+        if names[0].isdigit():
+            place = f"pandas.Series(X[:, {names[0]}])"
+            left_out = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
+        cure = f" {cures[kind]}".replace("X.drop(columns=['name'])", left_out)
+        cure = cure.replace("X['name']", place)
         texts.append(f"{who} {kind}.{cure * (cures[kind] not in text)}")
         text += cures[kind]
     return " ".join(texts)

@@ -125,8 +125,8 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
     if users is None:
         if is_user:
             raise ValueError(
-                "privacy_unit='user' needs users, an id for each row: pass them to fit, and to a "
-                "step of a Pipeline as step__users."
+                "privacy_unit='user' needs users, an id for each row: pass them to fit, to a step "
+                "of a Pipeline as step__users, and to cross_val_score as params={'users': ...}."
             )
         return None
     if not is_user:
@@ -277,7 +277,10 @@ def checked_ids(ids: Any, name: str) -> np.ndarray:
     if given.ndim == 2 and given.shape[1] == 1:
         given = given.ravel()
     if given.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got shape {given.shape}.")
+        raise ValueError(
+            f"{name} must have one dimension, got shape {given.shape}: pass an id for each row, as "
+            "frame['patient']."
+        )
     if given.dtype != object:
         return given
     # Ids of several kinds stay objects, which `check_users` refuses.

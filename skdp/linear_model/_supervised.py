@@ -316,6 +316,8 @@ def given_classes(classes: Any) -> np.ndarray:
         )
     flaw = "It has less than two, or one twice."
     try:
+        if not np.ndim(classes):
+            raise ValueError(f"A {type(classes).__name__} is no list, as [0, 1] is one.")
         found = np.unique(checked_labels(classes))
         if 2 <= len(found) == len(classes):
             return found

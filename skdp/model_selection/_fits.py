@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skdp._estimator import Charge, announce_fits, plan_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
+from skdp.exceptions import shortened
 from skdp.pipeline._composition import with_names
 from skdp.pipeline._rules import copied, is_columns, is_passed_through, not_private
 from skdp.pipeline._run import (
@@ -140,9 +141,10 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
         holders = [i for i, step in enumerate(steps) if name.startswith(step.prefix)]
         fitted = (steps[i].estimator for i in holders)
         if all(is_passed_through(one) or is_columns(one) for one in fitted):
+            known = [one.prefix for one in steps if not is_passed_through(one.estimator)]
             raise ValueError(
-                f"{name!r} must not be searched: pass 'step__parameter', of a step that is fitted, "
-                "or 'columns__part__parameter', of a private part of a ColumnTransformer."
+                f"{name!r} must not be searched: it is of no step that is fitted. Those of such "
+                f"steps, and of parts of a ColumnTransformer, begin with {shortened(known)}."
             )
         for i in holders:
             split[i][name.removeprefix(steps[i].prefix)] = value

@@ -386,11 +386,12 @@ def epsilon_curve(
     """
     check_sizes(n_repeats=n_repeats, n_samples=n_samples)
     check_scalar(test_size, "test_size", Real, min_val=0, max_val=1, include_boundaries="neither")
-    epsilons = np.asarray(epsilons, dtype=np.float64)
+    given, epsilons = epsilons, np.asarray(epsilons, dtype=np.float64)
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
         raise ValueError(
-            f"epsilons must be a list of positive finite numbers, got {shown(epsilons)}."
+            "epsilons must be a list of positive finite numbers, as [0.5, 1, 2], got "
+            f"{shown(tuple(given) if type(given) is list else given)}."
         )
     steps = innermost(_checked_steps(estimator)).values()
     for step in steps:

@@ -64,7 +64,8 @@ def steps_of(estimator: Any) -> list[Step]:
         raise ValueError("\n".join(refusals))
     if not any(step.is_private for step in steps):
         raise ValueError(
-            f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
+            f"{type(estimator).__name__} has no private step: pass one, such as DPStandardScaler, "
+            "or use Pipeline and GridSearchCV of scikit-learn."
         )
     # Called only for what they refuse.
     adjacency_of(steps)
@@ -345,21 +346,23 @@ _UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_co
 
 def common_unit(steps: Sequence[Step]) -> str:
     """Return the unit that all private steps protect together; refuse units that are no rows."""
-    private = [step.estimator for step in steps if step.is_private]
+    private = {step.name: step.estimator for step in steps if step.is_private}
     # With a column of ids, nobody but the step knows the number of users.
-    units = {
-        unit_of(one)[0]
+    named = {
+        name: unit_of(one)[0]
         if hasattr(one, "privacy_unit") or (one.require_groups and one.user_column is None)
         else _UNKNOWN
-        for one in private
+        for name, one in private.items()
     }
+    units = set(named.values())
     # A record is a row with its response, where a pipeline is fitted to both.
     unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
     if unit not in ("row", "record", "response", "user"):
+        got = ", ".join(f"{unit} of {name or 'it'}" for name, unit in named.items())
         raise ValueError(
             "The private steps of estimator must protect one row, one record, one response or one "
-            f"user, all of them the same, got {unit}. With personal models that is a user: pass "
-            "require_groups=True to DPPersonalizedRegressor, and privacy_unit='user' to the others."
+            f"user, all of them the same, got {got}. Pass one privacy_unit to all; that of "
+            "DPPersonalizedRegressor is 'user' with require_groups=True."
         )
     return unit
 

@@ -124,7 +124,9 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
     form, shape, dtype = _form_of(made), twos.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
-        if not mend and getattr(dtype, "kind", "") in "OU":
+        if shape[:1] != (TWICE,) and hasattr(getattr(function, "__self__", None), "build_analyzer"):
+            mend = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
+        elif not mend and getattr(dtype, "kind", "") in "OU":
             # Each part of a ColumnTransformer has some of its columns.
             is_part = rules.is_columns(getattr(function, "__self__", None))
             mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
@@ -320,6 +322,13 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
+# What encoders raise for their categories, and the cure.
+_OF_ENCODERS = {
+    "Unsorted categories": " Pass them sorted, as [False, True].",
+    "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
+}
+
+
 def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
     """Say that a function raises, and in full only what is raised for rows that are public."""
     message = error.args[0] if type(error) is ValueError and error.args else ""
@@ -330,8 +339,8 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
             "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
         )
     if is_public:
-        sort = " Pass them sorted, as [False, True]." * str(error).startswith("Unsorted categories")
-        return f"{what} raises {type(error).__name__}: {str(error).removesuffix('.')}.{sort}"
+        mend = "".join(cure for sign, cure in _OF_ENCODERS.items() if sign in str(error))
+        return f"{what} raises {type(error).__name__}: {str(error).removesuffix('.')}.{mend}"
     return (
         f"{what} raises an error, whose text may tell values and is left out. Call it on made-up "
         "rows, of the same columns and types, to see what it refuses."
@@ -496,9 +505,9 @@ def check_rows_of_columns(
     for _, _, columns in step.transformers:
         named = [columns] if isinstance(columns, str) else columns
         known = {name for name in names_of(rows) or () if isinstance(name, str)}
-        lacking = (
-            [one for one in named if one not in known] if known and type(named) is list else []
-        )
+        n = sum(twos.shape_of(rows)[1:2])
+        known |= {*range(-n, n)}
+        lacking = [one for one in named if one not in known] if type(named) is list else []
         or_else = ", has one of them twice, or is sparse and not in CSR, which X.tocsr() makes"
         flaw = (
             f"Step {name!r}: X, or the like of a plan, does not have the columns "

@@ -592,7 +592,11 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         yield f"{where}{estimator.__name__} is a class: pass {estimator.__name__}()."
         return
     if not (hasattr(estimator, "fit") or is_passed_through(estimator)):
-        yield f"{where}a {type(estimator).__name__} is no estimator, as it has no fit."
+        yield (
+            f"{where}a {type(estimator).__name__} is no estimator, as it has no fit: pass "
+            "estimators one by one, as make_dp_pipeline(scaler, classifier, epsilon=1.0), and a "
+            "function as FunctionTransformer(function)."
+        )
         return
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)

@@ -84,34 +84,33 @@ def checked_interval(
         low, high = np.transpose(np.array(ends)) if len(ends) == n_features else _NO_PAIR
     low, high = (np.broadcast_to(end, (n_features,)).astype(np.float64) for end in (low, high))
     with np.errstate(invalid="ignore"):
-        is_small = (np.abs(low) <= NO_CLIPPING) & (np.abs(high) <= NO_CLIPPING)
-        fits = is_small & (high - low >= SMALLEST_BOUND)
+        fits = (low >= -NO_CLIPPING) & (high <= NO_CLIPPING) & (high - low >= SMALLEST_BOUND)
     if fits.all():
         return low, high
     place = int(np.argmin(fits))
     column = f"bounds of column {place if names is None else names[place]}"
     what = column if fits.any() else f"bounds={shown(bounds)}"
-    # An array may be data.
-    if pairs and type(bounds) is not np.ndarray:
+    # Arrays and lists of lists may be data.
+    if pairs and (isinstance(bounds, Mapping) or type(bounds[0]) is tuple):
         is_whole = len(pairs) == n_features
         what = f"{column}, {shown(pairs[place])}," if is_whole else f"{what} of {len(pairs)}"
     raise ValueError(
         f"{what} must be (low, high), with low below high by at least {SMALLEST_BOUND:g}, finite "
         f"numbers of at most {NO_CLIPPING:g} in size, or arrays of them. A list of tuples, as "
-        f"[(low, high), ...], has a pair for each of the {n_features} columns, and so has a dict of "
-        "their names. They must be known without looking at X; None finds intervals privately."
+        f"[(low, high), ...], has a pair for each of the {n_features} columns, and so has a dict "
+        "of names. They must be known without looking at X; None finds intervals privately."
     )
 
 
-# Of what is no pair of numbers.
+# Ends of what is no pair of numbers.
 _NO_PAIR = (np.nan, np.nan)
 
 
 def _numbers(given: Any) -> np.ndarray:
     """Return numbers as an array; NaN for strings of digits, and for what else is no number."""
     try:
-        is_number = np.asarray(given).dtype.kind in "iufO"
-        return np.asarray(given if is_number else np.nan, np.float64)
+        numbers = given if np.asarray(given).dtype.kind in "iufO" else np.nan
+        return np.asarray(numbers, np.float64)
     except (TypeError, ValueError, OverflowError):
         return np.full((), np.nan)
 

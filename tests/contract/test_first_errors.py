@@ -1,0 +1,164 @@
+"""What a new user does wrong: each error names the parameter or column, the kind and a cure."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import Normalizer, OneHotEncoder
+
+from skdp import (
+    DPCovariance,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceClassifier,
+    make_dp_pipeline,
+)
+from skdp.model_selection import DPGridSearch, epsilon_curve
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+N = 40
+X = np.random.default_rng(0).uniform(0, 10, (N, 3))
+Y = np.where(X[:, 0] > 5, "yes", "no")
+FRAME = pd.DataFrame(X, columns=["age", "income", "visits"]).assign(town=["A", "B"] * (N // 2))
+NUMBERS = FRAME[["age", "income", "visits"]]
+PAIR = (0, 10)
+SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
+MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
+OF_USERS = DPStandardScaler(privacy_unit="user")
+
+
+def ends(**others):
+    return {"age": PAIR, "income": PAIR, "visits": PAIR, **others}
+
+
+def scaled(**others):
+    return lambda: DPStandardScaler(bounds=ends(**others)).fit(NUMBERS)
+
+
+def encoded(categories, *names):
+    codes = OneHotEncoder(categories=categories)
+    columns = ColumnTransformer([("codes", codes, [*names])])
+    return lambda: make_dp_pipeline(columns, CLASSIFIER).fit(FRAME, Y)
+
+
+def searched(name):
+    return lambda: DPGridSearch(MODEL, {name: [1.0, 2.0]}).fit(X, Y)
+
+
+SHOWN = {
+    "ends of a column turned": (scaled(income=(10, 0)), r"of column income, \(10, 0\), must be \("),
+    "ends that are equal": (scaled(age=(5, 5)), r"of column age, \(5, 5\), must be \(low, high\)"),
+    "ends that are texts": (scaled(age=("0", "9")), r"column age, \('0', '9'\), .* numbers"),
+    "an end that is infinite": (
+        scaled(age=(0, np.inf)),
+        r"age, \(0, inf\), .* finite .* privately",
+    ),
+    "an end for each of three": (scaled(age=(0, 1, 2)), r"of column age, \(0, 1, 2\), must be"),
+    "no ends of a column": (scaled(visits=None), "of column visits, None, must be"),
+    "ends by places turned": (
+        lambda: DPLinearRegression(bounds=([0, 9, 0], [9, 0, 9])).fit(X, X[:, 0]),
+        "bounds of column 1 must be",
+    ),
+    "fewer pairs than columns": (
+        lambda: DPCovariance(bounds=[PAIR, PAIR]).fit(X),
+        "bounds=<list> of 2 must .* a pair for each of the 3 columns",
+    ),
+    "classes as a text": (
+        lambda: DPLogisticRegression(classes="yes").fit(X, Y),
+        r"classes must be a list .* A str is no list, as \[0, 1\] is one",
+    ),
+    "how many classes": (
+        lambda: DPLogisticRegression(classes=2).fit(X, Y),
+        "classes must be a list .* A int is no list",
+    ),
+    "no rows": (lambda: SCALER.fit(None), "Pass rows: an array, a data frame"),
+    "a dict": (lambda: SCALER.fit({"age": [1.0]}), r"Pass pandas.DataFrame\(X\)"),
+    "dicts": (lambda: SCALER.fit([{"age": 1.0}]), r"Pass pandas.DataFrame\(X\)"),
+    "a generator": (lambda: SCALER.fit(row for row in X), r"Pass list\(X\)"),
+    "a path": (lambda: SCALER.fit("people.csv"), "X is a text: pass rows, as pandas.read_csv"),
+    "rows of several lengths": (lambda: SCALER.fit([[1, 2], [3]]), "rows must have one length"),
+    "complex numbers": (lambda: SCALER.fit(X + 1j), r"hstack\(\[X.real, X.imag\]\)"),
+    "texts in an array": (
+        lambda: SCALER.fit(X.astype(str).astype(object) + "y"),
+        r"Columns 0, 1, 2 hold texts.* numpy.delete\(X, \[0, 1, 2\], axis=1\)",
+    ),
+    "many axes": (
+        lambda: DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y),
+        "reshape.* a 3-D X of them",
+    ),
+    "users by the name of a column": (
+        lambda: OF_USERS.fit(NUMBERS, users="town"),
+        r"users must have one dimension, .* as frame\['patient'\]",
+    ),
+    "no users": (
+        lambda: cross_val_score(OF_USERS, X, Y, error_score="raise", scoring=lambda *_: 0),
+        r"cross_val_score as params=\{'users': ...\}",
+    ),
+    "two units": (
+        lambda: make_dp_pipeline(OF_USERS, CLASSIFIER).fit(X, Y, users=np.arange(N)),
+        "got user of dpstandardscaler, record of dplogisticregression. Pass one privacy_unit to",
+    ),
+    "no private step": (
+        lambda: make_dp_pipeline(Normalizer()).fit(X, Y),
+        "DPPipeline has no private step: pass one, such as DPStandardScaler",
+    ),
+    "steps in a list": (
+        lambda: make_dp_pipeline([SCALER, CLASSIFIER]).fit(X, Y),
+        r"a list is no estimator.* one by one, as make_dp_pipeline\(scaler, classifier, epsilon",
+    ),
+    "an epsilon among the steps": (
+        lambda: make_dp_pipeline(SCALER, CLASSIFIER, 1.0).fit(X, Y),
+        r"a float is no estimator.* epsilon=1.0\)",
+    ),
+    "a step that there is not": (
+        searched("scaler__clip"),
+        "'scaler__clip' must not be searched.* begin with dpstandardscaler__, dplogisticreg",
+    ),
+    "no step": (searched("clip"), "'clip' must not be searched.* begin with dpstandardscaler__"),
+    "an epsilon as a number": (
+        lambda: epsilon_curve(CLASSIFIER, X, Y, epsilons=1, n_samples=1000),
+        r"epsilons must be a list .* as \[0.5, 1, 2\], got 1\.",
+    ),
+    "an epsilon of 0": (
+        lambda: epsilon_curve(CLASSIFIER, X, Y, epsilons=[0, 1], n_samples=1000),
+        r"epsilons must be a list of positive .* got \(0, 1\)\.",
+    ),
+    "texts in a frame": (
+        lambda: make_dp_pipeline(HashingVectorizer(n_features=8), CLASSIFIER).fit(
+            FRAME[["town"]], Y
+        ),
+        r"Step 'hashingvectorizer' .* Pass one column of texts, as X\['note'\]",
+    ),
+    "categories of one column": (
+        encoded(["A", "B"], "town"),
+        r"Pass a list for each column, as categories=\[\['North', 'South'\]\] for one.*: town",
+    ),
+    "categories of two columns": (
+        encoded([["A", "B"]], "town", "age"),
+        "Pass a list for each column",
+    ),
+    "columns by numbers that there are not": (
+        lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, [0, 7])]), CLASSIFIER).fit(X, Y),
+        r"does not have the columns \[7\]\.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_it_says_what_and_the_cure(case):
+    call, text = SHOWN[case]
+    with pytest.raises((TypeError, ValueError), match=text):
+        call()
+
+
+@pytest.mark.parametrize("kind", [np.array, lambda pairs: pairs.tolist()])
+def test_ends_in_an_array_are_not_shown(kind):
+    """Whoever passes rows for bounds must not find their entries in an error."""
+    pairs = np.array([[0.0, 1.0], [3.25, 2.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="of column 1") as refused:
+        DPStandardScaler(bounds=kind(pairs)).fit(X)
+    assert "3.25" not in str(refused.value)
