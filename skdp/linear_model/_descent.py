@@ -12,7 +12,7 @@ from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.norms import GridCounts, bin_counts, n_halvings
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum
+from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
 #: What to do about data in units so extreme that they exceed the range of searches.
@@ -142,11 +142,6 @@ _STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
 _MOST_REFINEMENTS = 3  # not studied
 
 
-def n_counts(n_points: int, n_refinements: int) -> int:
-    """Return how many noisy counts a median and its refinements take, for such a grid."""
-    return n_halvings(n_points) + n_refinements * _STEPS_AROUND
-
-
 def plan_median(
     cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
 ) -> tuple[Search, ...]:
@@ -161,10 +156,32 @@ def plan_median(
     return tuple(searches)
 
 
-def affordable_refinements(n_points: int, largest: float) -> int:
-    """Compute how many refinements `largest` counts allow; the first is always worth its noise."""
-    spare = largest - n_halvings(n_points)
-    return int(np.clip(spare / _STEPS_AROUND, 1, _MOST_REFINEMENTS))
+def plan_center(
+    spec: Any,
+    *,
+    refined: tuple[float, float],
+    precision: float,
+    limits: tuple[float, float],
+    useless: float = math.inf,
+) -> tuple[Search, ...]:
+    """Plan the searches for the median of the responses, if there is an intercept.
+
+    There are as many refinements as the share in `refined` pays for, with the relative error beside
+    it; the first one is always worth its noise. The share of all counts gives each the error
+    `precision`, within limits. With a `useless` error of counts there are no searches.
+    """
+    if not spec.fit_intercept:
+        return ()
+    bound, n_units, mu = spec.response_bound, spec.n_units, spec.cost.mu
+    grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
+    count, most = n_halvings(len(grid)), refined[0] * (refined[1] * n_units * mu) ** 2
+    n_refinements = int(np.clip((most - count) / _STEPS_AROUND, 1, _MOST_REFINEMENTS))
+    count += n_refinements * _STEPS_AROUND
+    share = share_for_counts(count, n_units, mu, precision=precision, limits=limits)
+    noise_std = spec.cost.noise_std("gaussian", sensitivity.count(), share / count)
+    if noise_std > useless * n_units:
+        return ()
+    return plan_median(spec.cost, share / count, grid, n_refinements)
 
 
 def median_of_responses(

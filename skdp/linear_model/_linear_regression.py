@@ -1,30 +1,27 @@
 """Private linear regression on rows of features."""
 
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils._param_validation import StrOptions
 
-from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
+from skdp._estimator import check_not_pure, in_dtype
 from skdp._prior import FEATURES, PriorParameter, check_prior, linear_model
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts, Targets
-from skdp.data.people import People, depth_of_people, keyed_by_people
+from skdp.data.people import People, depth_of_people
 from skdp.data.reduce import rounding_of_depth, sum_depth
-from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source, block_starts, depth_of, holds_sparse
 from skdp.linalg.norms import with_data
-from skdp.linear_model._supervised import Shape, as_numbers, as_numbers_or_nan
+from skdp.linear_model._supervised import UNITS, Shape
 from skdp.linear_model._trace_regressor import PrivateRegressor
 from skdp.linear_model.least_squares.fit import Estimate, solve_least_squares, warnings_for_size
 from skdp.linear_model.least_squares.plan import LeastSquaresSpec, plan_least_squares
 from skdp.linear_model.least_squares.records import Records
 from skdp.preprocessing.intervals import checked_interval
 from skdp.privacy import Plan
-from skdp.units import ResolvedRecord, ResolvedUser
 
 # Sparse rows of at most so many features are written out, block by block, so that each feature can
 # have its own center; not studied.
@@ -206,17 +203,11 @@ class DPLinearRegression(PrivateRegressor):
             )
         return rows, None
 
-    def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
-    ) -> tuple[LeastSquaresSpec, Data]:
-        n_units = rows.shape[0] if people is None else people.n_people
-        spec = self._spec_of(rows, (n_units, rows.shape[1]), shape, names=names)
+    def _view(
+        self, spec: LeastSquaresSpec, rows: Any, responses: Targets, people: People | None
+    ) -> tuple[Any, Records]:
         source = as_source(rows)
-        checked = partial(checked_digest, n_jobs=self.n_jobs, is_seeded=self._is_seeded)
-        digests = checked(source), checked(targets.mapped(as_numbers), name="y")
-        later = targets.mapped(as_numbers_or_nan)
-        records = Records(source, self.n_jobs, people=people, responses=later)
-        return spec, (records, keyed_by_people(lambda: tuple(one() for one in digests), people))
+        return source, Records(source, self.n_jobs, people=people, responses=responses)
 
     def _spec_of(
         self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any
@@ -236,9 +227,9 @@ class DPLinearRegression(PrivateRegressor):
             prior = coef, float(intercept) * self.fit_intercept
         of_people = self.privacy_unit == "user"
         depth = _depth_of(rows, size, stays_sparse=stays_sparse, of_people=of_people)
-        spec = self._asked(
+        return self._asked(
             LeastSquaresSpec,
-            unit=(ResolvedUser if of_people else ResolvedRecord)(self.adjacency),
+            unit=UNITS[self.privacy_unit](self.adjacency),
             n_units=size[0],
             n_features=size[1],
             dtype=float_dtype(rows),
@@ -247,9 +238,8 @@ class DPLinearRegression(PrivateRegressor):
             is_sparse=stays_sparse,
             interval=interval,
             prior=prior,
+            response_bound=self._public_bound(),
         )
-        check_finite_bound("response_bound", spec.response_bound, spec.cost)
-        return spec
 
     def _predicted(self, rows: Any) -> np.ndarray:
         if rows.shape[0] == 0:

@@ -22,6 +22,7 @@ from skdp.data.people import People, depth_of_people, keyed_by_people
 from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import as_source, depth_of, digests, holds_sparse, sum_of_results
 from skdp.linear_model._supervised import (
+    UNITS,
     Shape,
     SupervisedEstimator,
     check_kind,
@@ -38,7 +39,6 @@ from skdp.linear_model._supervised import (
 from skdp.linear_model.logistic.fit import Estimate, opened, solve_logistic, warnings_for_size
 from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec, of_classes, plan_logistic
 from skdp.privacy.precision import as_python
-from skdp.units import ResolvedRecord, ResolvedUnit, ResolvedUser
 
 # Least weight of a class; the largest is one over it.
 _LEAST_WEIGHT = 1e-100  # not tuned
@@ -57,7 +57,6 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
 
     classes: Any
     intercept_: np.ndarray
-    _most_classes: ClassVar[float] = math.inf
     _kind: ClassVar[type[LogisticSpec]] = LogisticSpec
     _checked, _warnings = staticmethod(checked_labels), staticmethod(warnings_for_size)
 
@@ -182,15 +181,20 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return results_of(rows, of_rows)
 
     def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
+        self,
+        rows: Any,
+        size: tuple[int, int],
+        shape: Shape,
+        targets: Targets,
+        people: People | None,
+        names: Any,
     ) -> tuple[LogisticSpec, Data]:
         classes, codes = self._classes_and_codes(targets)
-        n_units = rows.shape[0] if people is None else people.n_people
-        spec = self._spec_of(rows, (n_units, rows.shape[1]), shape, classes, names=names)
+        spec = self._spec_of(rows, size, shape, classes, names=names)
         view = LabeledRows(as_source(rows), self.n_jobs, codes=codes, people=people)
         view, of_rows = opened(spec, view, is_seeded=self._is_seeded)
-        digest = partial(_digest, of_rows, codes, tuple(classes.tolist()))
-        return spec, (view, keyed_by_people(digest, people))
+        labels = tuple(classes.tolist())
+        return spec, (view, keyed_by_people(lambda: (of_rows, *digests(codes), labels), people))
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
         """Refuse bad labels; return the classes, and the place of each label among them."""
@@ -206,7 +210,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         else:
             given = self.classes
             classes = classes_in(labels) if given is None else classes_of(labels, given)
-        if len(classes) > self._most_classes:
+        if self._takes_matrices and len(classes) > 2:
             raise ValueError(
                 f"Only binary classification is supported. {type(self).__name__} takes two "
                 "classes: pass rows of features to DPLogisticRegression, or fit one model for each "
@@ -215,35 +219,33 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return classes
 
     def _spec_of(
-        self, rows: Any, size: Any, shape: Shape, classes: np.ndarray | None = None, *, names: Any
+        self,
+        rows: Any,
+        size: Any,
+        shape: Shape,
+        classes: np.ndarray | None = None,
+        *,
+        names: Any,
+        **facts: Any,
     ) -> LogisticSpec:
         check_not_pure(type(self).__name__, self._cost())
-        is_sparse = holds_sparse(rows)
-        unit: type[ResolvedUnit]
+        depth = depth_of(rows, size, is_sparse=holds_sparse(rows))
         if self.privacy_unit == "user":
-            unit = ResolvedUser
-            depth = depth_of_people(size[1], is_sparse=is_sparse)
-        else:
-            unit = ResolvedRecord
-            depth = depth_of(rows, size, is_sparse=is_sparse)
+            depth = depth_of_people(size[1], is_sparse=holds_sparse(rows))
         classes = self._known_classes() if classes is None else classes
         spec = self._asked(
             self._kind,
-            unit=unit(self.adjacency, is_enforced=self.classes is not None),
+            unit=UNITS[self.privacy_unit](self.adjacency, is_enforced=self.classes is not None),
             n_units=size[0],
             n_features=size[1],
             classes=classes,
             rounding=rounding_of_depth(depth, size[0]),
             depth=depth,
             dtype=float_dtype(rows),
-            **self._layout(size[1], shape),
+            **{"n_free": size[1], **facts},
         )
         check_finite_bound("row_norm", spec.row_norm, spec.cost)
         return spec
-
-    def _layout(self, n_features: int, shape: Shape) -> dict[str, Any]:
-        """Return public facts that only some classifiers have."""
-        return {}
 
     def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
         weights = in_dtype(result.weights.T, spec.dtype)
@@ -253,7 +255,9 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return result.warnings
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags, matrices = super().__sklearn_tags__(), self._takes_matrices
+        tags.input_tags.sparse, tags.input_tags.three_d_array = not matrices, matrices
+        tags.classifier_tags.multi_class = not matrices
         # Few records are not enough for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
@@ -272,10 +276,6 @@ def _log_weights(class_weight: Any, classes: np.ndarray) -> np.ndarray:
             )
     weights = {as_python(label): math.log(float(weight)) for label, weight in given.items()}
     return np.array([weights.get(label, 0.0) for label in labels])
-
-
-def _digest(of_rows: bytes | None, codes: Targets, labels: tuple[Any, ...]) -> tuple[Any, ...]:
-    return of_rows, *digests(codes), labels
 
 
 class DPLogisticRegression(PrivateClassifier):
@@ -463,8 +463,3 @@ class DPLogisticRegression(PrivateClassifier):
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -23,9 +23,16 @@ from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import checked_digest
 from skdp.data.sources import cached, sum_of_results
 from skdp.exceptions import is_called_by
+from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit, ResolvedUser
 
 #: Shape of the matrices that are the rows; None if rows have features.
 Shape = tuple[int, int] | None
+#: Units by the value of `privacy_unit`.
+UNITS: dict[str, type[ResolvedUnit]] = {
+    "record": ResolvedRecord,
+    "response": ResolvedResponse,
+    "user": ResolvedUser,
+}
 
 
 class SupervisedEstimator(PrivateEstimator):
@@ -39,6 +46,7 @@ class SupervisedEstimator(PrivateEstimator):
     #: Returns responses or labels as a 1-D array; refuses bad ones, and names none.
     _checked: Callable[[Any], np.ndarray]
     _shape: tuple[int, ...] = ()  # of the matrices of the fit, if there are any
+    _takes_matrices: ClassVar[bool] = False
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
@@ -117,7 +125,8 @@ class SupervisedEstimator(PrivateEstimator):
         check_consistent_length(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
         # The checked X has lost the names of its features.
-        opened = self._opened(checked, shape, targets, people, checks.feature_names(X))
+        size = checked.shape[0] if people is None else people.n_people, checked.shape[1]
+        opened = self._opened(checked, size, shape, targets, people, checks.feature_names(X))
         checks.check_features(rows, self, reset=True)
         return opened
 
@@ -135,7 +144,13 @@ class SupervisedEstimator(PrivateEstimator):
 
     @abstractmethod
     def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
+        self,
+        rows: Any,
+        size: tuple[int, int],
+        shape: Shape,
+        targets: Targets,
+        people: People | None,
+        names: Any,
     ) -> tuple[Any, Data]:
         """Read rows in parts, and targets, and refuse bad ones; return the spec and the data."""
 
@@ -291,15 +306,10 @@ def _refuse_labels(found: str) -> NoReturn:
     )
 
 
-def _are_strings(labels: np.ndarray) -> bool:
-    """Return whether labels of one kind are strings."""
-    return isinstance(labels[0], str)
-
-
 def check_kind(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse strings where classes are numbers, and numbers where they are strings."""
     # All labels are of one kind, which is public.
-    kinds = ["strings" if _are_strings(each) else "numbers" for each in (labels, classes)]
+    kinds = ["strings" if isinstance(each[0], str) else "numbers" for each in (labels, classes)]
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"y has {kinds[0]} as labels, and classes_ are {kinds[1]}: pass labels as the fit "
@@ -355,7 +365,7 @@ def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the codes of strings, where labels are whole numbers, and else the classes."""
     # Booleans and floats are no codes.
     are_codes = set(map(type, labels.tolist())) == {int}
-    return np.arange(len(classes)) if are_codes and _are_strings(classes) else classes
+    return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
 
 
 def classes_in(labels: np.ndarray) -> np.ndarray:
@@ -404,7 +414,7 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     some are no labels any more. NumPy turns a list of numbers with one string into strings: where
     classes are numbers, this makes them numbers again.
     """
-    if _are_strings(classes):
+    if isinstance(classes[0], str):
         places = {label: place for place, label in enumerate(classes.tolist())}
         # Not isinstance, which may run code of the label.
         texts = [
@@ -418,7 +428,7 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse labels that are not among the classes, and name none."""
-    are_alike = _are_strings(labels) == _are_strings(classes)
+    are_alike = isinstance(labels[0], str) == isinstance(classes[0], str)
     if not are_alike or known_codes(labels, classes).min() < 0:
         codes = (
             " What scikit-learn wraps around a classifier hands it codes of labels, from 0 to "

@@ -63,11 +63,6 @@ class TraceClassSpec(LogisticSpec):
         """What takes less noise."""
         return smaller(self.rank)
 
-    @property
-    def n_free(self) -> int:
-        """Number of free coefficients, each of which gets noise."""
-        return tangent_dimension(self.matrix_shape, self.rank)
-
 
 class TraceClassReleases(NamedTuple):
     """All releases of a fit, in order."""
@@ -339,7 +334,7 @@ class DPTraceClassifier(PrivateClassifier):
         "row_norm": [FINITE_BOUND, None],
     }
 
-    _most_classes, _kind = 2, TraceClassSpec
+    _takes_matrices, _kind = True, TraceClassSpec
     _plan, _solve = staticmethod(plan_trace_classes), staticmethod(solve_trace_classes)
 
     @staticmethod
@@ -394,19 +389,14 @@ class DPTraceClassifier(PrivateClassifier):
     def _shape(self) -> tuple[int, ...]:  # type: ignore[override]
         return self.coef_.shape
 
-    def _layout(self, n_features: int, shape: Shape) -> dict[str, Any]:
-        matrix_shape = matrix_shape_of(as_python(self.matrix_shape), shape, n_features)
+    def _spec_of(self, rows: Any, size: Any, shape: Shape, *given: Any, **facts: Any) -> Any:
+        matrix_shape = matrix_shape_of(as_python(self.matrix_shape), shape, size[1])
         check_rank(self.rank, matrix_shape)
-        return {"matrix_shape": matrix_shape}
+        facts["n_free"] = tangent_dimension(matrix_shape, self.rank)
+        return super()._spec_of(rows, size, shape, *given, matrix_shape=matrix_shape, **facts)
 
     def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
         warnings = super()._set_attributes(result, spec)
         assert isinstance(spec, TraceClassSpec)
         self.coef_: np.ndarray = self.coef_.reshape(spec.matrix_shape)
         return warnings
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.classifier_tags.multi_class = False
-        return tags

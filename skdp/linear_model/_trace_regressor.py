@@ -1,5 +1,6 @@
 """Private linear regressions: their base, and that of matrices."""
 
+import math
 from abc import abstractmethod
 from functools import partial
 from numbers import Integral
@@ -19,6 +20,7 @@ from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._descent import VOTE
 from skdp.linear_model._supervised import (
+    UNITS,
     Shape,
     SupervisedEstimator,
     as_numbers,
@@ -32,7 +34,6 @@ from skdp.linear_model.low_rank.plan import plan_trace
 from skdp.linear_model.low_rank.records import Records
 from skdp.linear_model.low_rank.spec import (
     TRACE_CONSTRAINTS,
-    UNITS,
     TraceSpec,
     check_parts,
     check_rank,
@@ -54,6 +55,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         "n_iter": [Interval(Integral, 1, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
+    response_bound: float | None
     _checked = staticmethod(checked_responses)
 
     @by_chunks
@@ -102,6 +104,36 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         predictions, responses = self.predict(X), self._targets(X, y).mapped(as_numbers)
         return r2_of(responses, predictions, sample_weight, self.n_jobs)
 
+    def _public_bound(self) -> float:
+        """Return the public bound of the size of a response; inf for none."""
+        check_finite_bound("response_bound", self.response_bound, self._cost())
+        return math.inf if self.response_bound is None else float(self.response_bound)
+
+    def _opened(
+        self,
+        rows: Any,
+        size: tuple[int, int],
+        shape: Shape,
+        targets: Targets,
+        people: People | None,
+        names: Any,
+    ) -> tuple[Any, Data]:
+        spec = self._spec_of(rows, size, shape, names=names)
+        source, view = self._view(spec, rows, targets.mapped(as_numbers_or_nan), people)
+        sides = [source]
+        if isinstance(source, RankOneMatrices):
+            sides = [as_source(source.left), as_source(source.right)]
+        checked = partial(checked_digest, n_jobs=self.n_jobs, is_seeded=self._is_seeded)
+        digests = [*map(checked, sides), checked(targets.mapped(as_numbers), name="y")]
+        digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
+        return spec, (view, digest)
+
+    @abstractmethod
+    def _view(
+        self, spec: Any, rows: Any, responses: Targets, people: People | None
+    ) -> tuple[Any, Any]:
+        """Return the source of rows, and the view of records that a fit reads."""
+
     @abstractmethod
     def _predicted(self, rows: Any) -> np.ndarray:
         """Predict the responses of checked rows."""
@@ -109,6 +141,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = self._takes_matrices
         # Few records are not enough for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags
@@ -252,6 +285,7 @@ class DPTraceRegressor(PrivateRegressor):
     True
     """
 
+    _takes_matrices = True
     _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
     _warnings = staticmethod(warnings_for_size)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -307,23 +341,12 @@ class DPTraceRegressor(PrivateRegressor):
         with np.errstate(under="ignore"):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
-    def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
-    ) -> tuple[TraceSpec, Data]:
-        n_units = rows.shape[0] if people is None else people.n_people
-        spec = self._spec_of(rows, (n_units, rows.shape[1]), shape, names=names)
+    def _view(
+        self, spec: TraceSpec, rows: Any, responses: Targets, people: People | None
+    ) -> tuple[Any, Records]:
         source = source_of(rows, spec.factors)
-        hashed = [source]
-        if isinstance(source, RankOneMatrices):
-            hashed = [as_source(source.left), as_source(source.right)]
-        checked = partial(checked_digest, n_jobs=self.n_jobs, is_seeded=self._is_seeded)
-        of_targets = checked(targets.mapped(as_numbers), name="y")
-        digests = [*map(checked, hashed), of_targets]
         design = Design(source, spec.matrix_shape, self.n_jobs, people=people)
-        later = targets.mapped(as_numbers_or_nan)
-        records = Records(design, later, float(spec.fit_intercept))
-        digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
-        return spec, (records, digest)
+        return source, Records(design, responses, float(spec.fit_intercept))
 
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> TraceSpec:
         check_not_pure(type(self).__name__, self._cost())
@@ -337,9 +360,7 @@ class DPTraceRegressor(PrivateRegressor):
             raise ValueError("n_iter=0 is for init='spectral' alone: other starts are 0.")
         if self.n_iter == "auto":
             facts["n_iter"] = _STEPS_OF_MATRICES[self._cost().is_private]
-        spec = self._asked(TraceSpec, **facts)
-        check_finite_bound("response_bound", spec.response_bound, spec.cost)
-        return spec
+        return self._asked(TraceSpec, response_bound=self._public_bound(), **facts)
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
@@ -373,8 +394,3 @@ class DPTraceRegressor(PrivateRegressor):
         else:
             return np.asarray(rows @ self.coef_.ravel() + self.intercept_)
         return np.asarray((products + self.intercept_).astype(rows.dtype))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags

@@ -1,4 +1,4 @@
-"""What fits on whitened rows share: joint moments, steps and the noise that stays, and norms."""
+"""What fits to rows share: standardized features, joint moments, whitened steps, noise, norms."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from skdp.data.rows import Block
 from skdp.linalg.norms import UNIT_ROUNDOFF, row_squares
+from skdp.preprocessing.scales import Scales, visible_variances
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import plan_sum
 
@@ -13,6 +14,33 @@ from skdp.privacy.plan import plan_sum
 WHITENED_GRADIENT = "whitened gradient"
 # Whitened rows are computed in parts of so many numbers, 16 MB; no block has more rows than that.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
+
+
+def standardization(
+    found: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return by what features have mean 0 and variance 1, as far as released scales allow.
+
+    That are their centers, if any, and multipliers, which are 0 for features that are left out.
+    """
+    squares = visible_variances(found, spec.dtype)
+    center = found.center if is_centered else None
+    if center is None:
+        squares = squares + found.center**2
+    multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    if is_centered:  # What a constant does, the intercept does; exact moments round in bounds.
+        is_exact = found.is_flat & is_bounded
+        multiplier[found.show_nothing() if spec.cost.is_private else is_exact] = 0.0
+    return center, multiplier
+
+
+def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.ndarray | None:
+    """Return the ends of features, in units of the data, beyond which entries are clipped."""
+    if largest is None or not np.isfinite(largest).any():
+        return None
+    center = 0.0 if center is None else center
+    half_width = largest / np.where(multiplier > 0, multiplier, 1.0)
+    return np.stack([(center - half_width).ravel(), (center + half_width).ravel()])
 
 
 def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """A least-squares fit: rows in released scales are whitened, and steps go from there."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,7 @@ import numpy as np
 
 from skdp.data.rows import Block
 from skdp.exceptions import counted
-from skdp.linear_model._weighted_rows import joint_gram
+from skdp.linear_model._weighted_rows import bounds_of, joint_gram
 from skdp.linear_model.least_squares.moment import (
     Whitening,
     whitening_of,
@@ -29,7 +30,7 @@ from skdp.linear_model.least_squares.records import (
 from skdp.linear_model.least_squares.steps import Descent, calibrate, descend, whitened
 from skdp.preprocessing.scales import Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget
-from skdp.privacy.clipping import clipped
+from skdp.privacy.clipping import NO_CLIPPING, clipped
 
 # ------------------------------
 # Warnings, from public facts and released values.
@@ -98,6 +99,10 @@ def warnings_for_fit(
 # The fit.
 
 
+# Responses are clipped to this multiple of scale times root of strength, in limits; not studied.
+_RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
+
+
 class Estimate(NamedTuple):
     """Released coefficients in the units of the data, and the bounds to which features are clipped.
 
@@ -120,7 +125,7 @@ def solve_least_squares(
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the scales, the agreement with a prior, the joint moment and the steps."""
-    bound = spec.largest_response
+    bound = spec.response_bound
     view = replace(view, responses=view.responses.mapped(partial(bounded, bound=bound)))
     scale = release_response_scale(plan, view, bound, budget)
     view = replace(view, responses=view.responses.mapped(partial(in_scale, scale=scale)))
@@ -150,11 +155,16 @@ def solve_least_squares(
         intercept += scale.size * (float(joint[-1]) + (1 - factor) * white.response)
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
-    stds = _noise_stds(spec, plan, white, descent, found)
-    if stds is not None:
-        stds = scale.size * scaling.multiplier * stds[: spec.n_features]
+    stds = None
+    # Along hidden directions it is not known how noise of steps decays, and calibrated weights are
+    # shrunk.
+    is_known = not white.is_hidden.any() and plan.calibration is None and not found.is_void.any()
+    if is_known or not spec.cost.is_private:
+        variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
+        stds = scale.size * scaling.multiplier * np.sqrt(variances)[: spec.n_features]
     warnings = warnings_for_fit(spec, found, descent, factor, scale.off_center)
-    return Estimate(part, coef, intercept, scaling.bounds, stds, tuple(warnings))
+    bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
+    return Estimate(part, coef, intercept, bounds, stds, tuple(warnings))
 
 
 def _release_whitening(
@@ -167,7 +177,11 @@ def _release_whitening(
 ) -> Whitening:
     if plan.moment is None:
         return without_moment(scaling, found)
-    responses, weight, largest = records.responses, spec.response_weight, spec.response_clip
+    # Responses beside rows are weighted so that none exceeds half the norm of a row.
+    responses, weight, largest = records.responses, 1.0, NO_CLIPPING
+    if spec.cost.is_private:
+        largest = float(np.clip(_RESPONSE * math.sqrt(spec.left_strength), *_RESPONSE_LIMITS))
+        weight = spec.row_norm / (2 * largest)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:
         weighted = weight * np.clip(block.weights * responses[rows], -largest, largest)
@@ -176,21 +190,3 @@ def _release_whitening(
     total = records.map_sum(_joint_moment, (spec.n_free + 1) ** 2)
     noisy, noise_std = budget.release(plan.moment, total)
     return whitening_of(noisy / spec.n_units, noise_std / spec.n_units, weight)
-
-
-def _noise_stds(
-    spec: LeastSquaresSpec,
-    plan: LeastSquaresReleases,
-    white: Whitening,
-    descent: Descent,
-    found: Scales,
-) -> np.ndarray | None:
-    """Return the noise of the steps in weights of rows; None if it is not known.
-
-    Along hidden directions it is not known how it decays, and calibrated weights are shrunk.
-    """
-    if not spec.cost.is_private:
-        return np.zeros(spec.n_free)
-    if white.is_hidden.any() or plan.calibration is not None or found.is_void.any():
-        return None
-    return np.asarray(np.sqrt(np.square(white.root) @ descent.variances))

@@ -34,17 +34,6 @@ class Whitening(NamedTuple):
     response: float = 0.0
 
     @property
-    def largest(self) -> float:
-        """Spectral norm of R."""
-        return float(np.sqrt(np.square(self.root).sum(axis=0).max()))
-
-    @property
-    def condition(self) -> float:
-        """Ratio of the largest and the smallest number by which R makes a row longer."""
-        squares = np.square(self.root).sum(axis=0)
-        return float(np.sqrt(squares.max() / squares[squares > 0].min()))
-
-    @property
     def size(self) -> float:
         """Root mean square norm of whitened rows."""
         return math.sqrt(float(self.spread.sum()))
@@ -76,7 +65,7 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
         left = max(np.trace(moment[:-1, :-1]) - values[~is_hidden].sum(), _LEAST_HIDDEN * size)
         spread[is_hidden] = np.clip(left / is_hidden.sum() / floor, _LEAST_SPREAD, 1.0)
     start, stds = (vectors.T @ cross) / np.sqrt(raised), cross_std / np.sqrt(raised)
-    for ends in pairwise([0, *(1 << k for k in range((size - 1).bit_length())), size]):
+    for ends in pairwise([0, *(1 << np.arange((size - 1).bit_length())), size]):
         block = slice(*ends)
         noise = np.sum(stds[block] ** 2) + math.sqrt(2 * np.sum(stds[block] ** 4))
         start[block] *= max(0.0, 1 - noise / max(np.sum(start[block] ** 2), 1e-300))

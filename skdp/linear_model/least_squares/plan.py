@@ -1,7 +1,7 @@
 """What a least-squares fit is asked for, and its releases with their shares, from public facts."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -47,8 +47,6 @@ _LONGEST_WITH_MOMENT = 4096  # not studied
 # Norms of rows, in units of that of one whose entries have mean square 1, and their limits:
 # benchmarks/least_squares/least_squares.md.
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
-# Responses are clipped to this multiple of scale times root of strength, in limits; not studied.
-_RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 # Entries are clipped to this multiple of their scale: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
 # From this strength on, they and the norm of whitened rows grow with its square root: columns with
@@ -74,75 +72,57 @@ class LeastSquaresSpec(ScaleSpec):
     depth: int  # the longest chain of additions of a sum over the records
     # Whether rows stay sparse; they are not centered then.
     is_sparse: bool
-    response_bound: float | None
+    response_bound: float  # inf for none
     fit_intercept: bool
     n_iter: int | str
     prior: tuple[np.ndarray, float] | None
 
-    @property
-    def n_free(self) -> int:
-        """Number of free coefficients, each of which gets noise."""
-        return self.n_features + self.fit_intercept
+    n_free: int = field(init=False)  # free coefficients, each of which gets noise
+    # Signal of all records together, in units of the noise of all free coefficients; and what the
+    # shares of the scales of features, and of responses, leave of it.
+    strength: float = field(init=False)
+    shares_of_scales: tuple[float, float] = field(init=False)
+    left_strength: float = field(init=False)
+    # Whether so few records show nothing but the center of the responses; and whether the signal is
+    # so weak that few steps are taken, and calibrated.
+    is_hopeless: bool = field(init=False)
+    is_weak: bool = field(init=False)
+    # Whether rows are whitened by a joint moment, which longer ones do without.
+    has_moment: bool = field(init=False)
+    # By how much clipping of entries and whitened rows is loosened, as noise gets small; the number
+    # of scales to which entries are clipped; and the norm to which rows in units of their scales
+    # are clipped, by a weight of each row.
+    loosening: float = field(init=False)
+    entry: float = field(init=False)
+    row_norm: float = field(init=False)
 
-    @property
-    def strength(self) -> float:
-        """Signal of all records together, in units of the noise of all free coefficients."""
-        return self.n_units * self.cost.mu / math.sqrt(self.n_features + 1)
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether so few records show nothing but the center of the responses."""
-        return self.n_units * self.cost.mu < _HOPELESS
-
-    @property
-    def left_strength(self) -> float:
-        """The strength of what the shares of scales leave."""
-        return self.strength * math.sqrt(1 - sum(shares_of_scales(self)))
-
-    @property
-    def is_weak(self) -> bool:
-        """Whether the signal is so weak that few steps are taken, and calibrated."""
-        return self.left_strength < _WEAK
-
-    @property
-    def has_moment(self) -> bool:
-        """Whether rows are whitened by a joint moment, which longer ones do without."""
-        return self.n_free <= _LONGEST_WITH_MOMENT
-
-    @property
-    def loosening(self) -> float:
-        """By how much clipping of entries and whitened rows is loosened, as noise gets small."""
-        return max(1.0, math.sqrt(self.left_strength / _LOOSE))
-
-    @property
-    def entry(self) -> float:
-        """Number of scales to which entries of rows are clipped."""
-        return _ENTRY * self.loosening if self.cost.is_private else math.inf
-
-    @property
-    def row_norm(self) -> float:
-        """Norm to which rows in units of their scales are clipped, by a weight of each row."""
-        if not self.cost.is_private:
-            return NO_CLIPPING
-        factor = math.sqrt(_NORM * self.left_strength * math.sqrt(_MOMENT_SHARE) / self.n_free)
-        return float(np.clip(factor, *_NORM_LIMITS)) * math.sqrt(self.n_free)
-
-    @property
-    def largest_response(self) -> float:
-        """Public bound of the size of a response; inf for none."""
-        return math.inf if self.response_bound is None else self.response_bound
-
-    @property
-    def response_clip(self) -> float:
-        """Number of scales to which weighted responses are clipped, beside rows."""
-        if not self.cost.is_private:
-            return NO_CLIPPING
-        return float(np.clip(_RESPONSE * math.sqrt(self.left_strength), *_RESPONSE_LIMITS))
-
-    @property
-    def response_weight(self) -> float:
-        """What responses are multiplied by, beside rows, so that none exceeds half the norm."""
-        return self.row_norm / (2 * self.response_clip) if self.cost.is_private else 1.0
+    def __post_init__(self) -> None:
+        """Compute what follows from the public facts."""
+        of_one, n_free = self.n_units * self.cost.mu, self.n_features + self.fit_intercept
+        strength = of_one / math.sqrt(self.n_features + 1)
+        is_plenty = strength >= _PLENTY
+        features = max((_OF_FEATURES / strength) ** 2, _LEAST_OF_FEATURES[is_plenty])
+        responses = max((_OF_RESPONSES / of_one) ** 2, _LEAST_OF_RESPONSES[is_plenty])
+        shares = min(_LARGEST_OF_FEATURES, features), min(_LARGEST_OF_RESPONSES, responses)
+        left = strength * math.sqrt(1 - sum(shares))
+        loosening = max(1.0, math.sqrt(left / _LOOSE))
+        entry, row_norm = math.inf, NO_CLIPPING
+        if self.cost.is_private:
+            entry = _ENTRY * loosening
+            factor = math.sqrt(_NORM * left * math.sqrt(_MOMENT_SHARE) / n_free)
+            row_norm = float(np.clip(factor, *_NORM_LIMITS)) * math.sqrt(n_free)
+        vars(self).update(
+            n_free=n_free,
+            strength=strength,
+            shares_of_scales=shares,
+            left_strength=left,
+            is_hopeless=of_one < _HOPELESS,
+            is_weak=left < _WEAK,
+            has_moment=n_free <= _LONGEST_WITH_MOMENT,
+            loosening=loosening,
+            entry=entry,
+            row_norm=row_norm,
+        )
 
 
 class Step(NamedTuple):
@@ -164,18 +144,9 @@ class LeastSquaresReleases(NamedTuple):
     calibration: Release | None
 
 
-def shares_of_scales(spec: LeastSquaresSpec) -> tuple[float, float]:
-    """Return the shares of the scales of features, and of responses."""
-    strength, is_plenty = spec.strength, spec.strength >= _PLENTY
-    of_one = spec.n_units * spec.cost.mu
-    features = max((_OF_FEATURES / strength) ** 2, _LEAST_OF_FEATURES[is_plenty])
-    responses = max((_OF_RESPONSES / of_one) ** 2, _LEAST_OF_RESPONSES[is_plenty])
-    return min(_LARGEST_OF_FEATURES, features), min(_LARGEST_OF_RESPONSES, responses)
-
-
 def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     """Plan all releases in their order."""
-    of_features, of_responses = shares_of_scales(spec)
+    of_features, of_responses = spec.shares_of_scales
     of_center = _OF_CENTER * of_responses
     has_prior = spec.prior is not None and spec.cost.is_private
     if spec.is_hopeless:
@@ -212,15 +183,8 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
 
 def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, for up to this share."""
-    if not spec.fit_intercept:
-        return ()
-    bound, mu, n_units = spec.largest_response, spec.cost.mu, spec.n_units
-    grid = _descent.ANY_SIZE if math.isinf(bound) else bound * _descent.UP_TO_ONE
-    refinements = _descent.affordable_refinements(len(grid), share * (_ROUGH * n_units * mu) ** 2)
-    count = _descent.n_counts(len(grid), refinements)
-    limits = _LEAST_SHARE, share
-    share = share_for_counts(count, n_units, mu, precision=_FINE, limits=limits)
-    return _descent.plan_median(spec.cost, share / count, grid, refinements)
+    refined, limits = (share, _ROUGH), (_LEAST_SHARE, share)
+    return _descent.plan_center(spec, refined=refined, precision=_FINE, limits=limits)
 
 
 def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
@@ -237,36 +201,25 @@ def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
     return spec.cost.release(AGREEMENT, "gaussian", share, change, known, shape=(2,))
 
 
-def steps_alone(spec: LeastSquaresSpec) -> int:
-    """Count steps without momentum, from public facts."""
+def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
+    """Return how many steps there are, and the momentum with which they lead as far as more."""
     if not spec.cost.is_private and spec.has_moment:
-        return _STEPS_OF_EXACT
-    if spec.is_weak:
-        return _STEPS_OF_WEAK
-    strength = min(spec.left_strength, 1e12)
-    return round(float(np.clip(_STEPS * strength**0.25, *_STEP_LIMITS)))
-
-
-def n_steps(spec: LeastSquaresSpec) -> int:
-    """Count steps with momentum, or those that are asked for."""
+        alone = _STEPS_OF_EXACT
+    elif spec.is_weak:
+        alone = _STEPS_OF_WEAK
+    else:
+        strength = min(spec.left_strength, 1e12)
+        alone = round(float(np.clip(_STEPS * strength**0.25, *_STEP_LIMITS)))
+    count = max(min(_FEWEST_WITH_MOMENTUM, alone), round(alone / 2))
     if not isinstance(spec.n_iter, str):
-        return spec.n_iter
-    alone = steps_alone(spec)
-    return max(min(_FEWEST_WITH_MOMENTUM, alone), round(alone / 2))
-
-
-def momentum_of(spec: LeastSquaresSpec) -> float:
-    """Return the momentum with which the steps lead as far as more of them alone."""
-    count = n_steps(spec)
-    if count < _FEWEST_WITH_MOMENTUM or not spec.cost.is_private:
-        return 0.0
-    alone = steps_alone(spec) if isinstance(spec.n_iter, str) else 2 * count
-    return 1 - count / alone
+        count, alone = spec.n_iter, 2 * spec.n_iter
+    has_momentum = count >= _FEWEST_WITH_MOMENTUM and spec.cost.is_private
+    return count, 1 - count / alone if has_momentum else 0.0
 
 
 def _plan_steps(spec: LeastSquaresSpec, share: float, of_sizes: float) -> tuple[Step, ...]:
     """Plan the gradients, and of the first ones histograms of their sizes."""
-    count, sizes = n_steps(spec), dict[int, Release]()
+    (count, _), sizes = steps_of(spec), dict[int, Release]()
     if spec.cost.is_private:
         change = partial(sensitivity.histogram, spec.unit.adjacency)
         places = {round(k * count * _LAST_SIZES / _N_SIZES) for k in range(_N_SIZES)}

@@ -16,9 +16,10 @@ from skdp.data.parts import Targets
 from skdp.data.rows import Block, RowCache, Rows
 from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model._weighted_rows import standardization
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.low_rank.records import release_spread
-from skdp.preprocessing.scales import Scales, visible_variances
+from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
@@ -46,15 +47,6 @@ class Scaling:
     def n_columns(self) -> int:
         """Number of entries of a mapped row."""
         return len(self.multiplier) + self.has_one
-
-    @property
-    def bounds(self) -> np.ndarray | None:
-        """The smallest and the largest entry that is not clipped, in units of the data."""
-        if not np.isfinite(self.largest).any():
-            return None
-        center = 0.0 if self.center is None else self.center
-        half_width = self.largest / np.where(self.multiplier > 0, self.multiplier, 1.0)
-        return np.stack([center - half_width, center + half_width])
 
     def mapped(self, raw: Any, out: np.ndarray | None = None) -> Any:
         """Map a block of rows, dense ones into the first rows of `out`."""
@@ -195,18 +187,12 @@ def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
 
 
 def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
-    """Map features to mean 0 and variance 1, as far as their released scales allow."""
-    squares = visible_variances(found, spec.dtype)
+    """Map features to mean 0 and variance 1, and clip their entries."""
     is_centered = spec.fit_intercept and not spec.is_sparse
-    center = found.center if is_centered else None
-    if center is None:
-        squares = squares + found.center**2
-    multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    if is_centered:  # What a constant does, the intercept does; exact moments round in bounds.
-        is_exact = found.is_flat & (spec.interval is not None)
-        multiplier[found.show_nothing() if spec.cost.is_private else is_exact] = 0.0
+    is_bounded = spec.interval is not None
+    by = standardization(found, spec, is_centered=is_centered, is_bounded=is_bounded)
     largest = np.where(found.is_void, min(1.0, spec.entry), spec.entry)
-    return Scaling(center, multiplier, largest, spec.fit_intercept, spec.is_sparse)
+    return Scaling(*by, largest, spec.fit_intercept, spec.is_sparse)
 
 
 # ------------------------------

@@ -1,13 +1,12 @@
 """Gradient steps of a least-squares fit on whitened rows, and the calibration of a weak one."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.parts import Targets
 from skdp.data.reduce import Kernel, PerRow, rounding_of_depth
 from skdp.data.rows import Block, Rows
 from skdp.data.sources import Source
@@ -19,7 +18,7 @@ from skdp.linear_model.least_squares.plan import (
     SIZE_BINS,
     LeastSquaresSpec,
     Step,
-    momentum_of,
+    steps_of,
 )
 from skdp.linear_model.least_squares.records import Records
 from skdp.privacy import PrivacyBudget, Release
@@ -40,43 +39,20 @@ _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned
+_ENDS = 2.0 ** (SIZE_BINS[[0, -1]] / 2)  # not tuned
 
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records with what gradients need of each, found once for rows in memory.
+    """Records, and a kernel that gives what gradients need of each.
 
-    Rows from elsewhere may change from pass to pass, and each pass finds it again.
+    These are factors of rows, weighted responses, norms of whitened rows, and factors times weights
+    of rows. All are 0 for null records. There are no factors if rows have been multiplied by them.
     """
 
     view: Rows
-    responses: Targets
     white: Whitening
-    clip_norm: float
-    found: tuple[np.ndarray | None, ...] | None = None
-
-    @property
-    def of_rows(self) -> Kernel:
-        """Kernel that gives factors of rows, weighted responses, and norms of whitened rows.
-
-        Last are factors times weights of rows. All are 0 for null records. There are no factors if
-        rows have been multiplied by them.
-        """
-        if (found := self.found) is not None:
-            return lambda rows, _: [None if one is None else one[rows] for one in found]
-        bound, white, responses = self.view.bound, self.white, self.responses
-        clip_norm = self.clip_norm * white.size if bound < NO_CLIPPING else math.inf
-
-        def _of_rows(rows: slice, block: Block) -> list[np.ndarray]:
-            norms = whitened_norms(block, white.root, None, largest=white.largest, bound=bound)
-            factors = clip_weights(norms, clip_norm, len(white.root))
-            weights, is_null = block.weights, factors == 0
-            values = [factors, weights * responses[rows], factors * norms, factors * weights]
-            for one in values:
-                one[is_null] = 0.0
-            return values
-
-        return _of_rows
+    of_rows: Kernel
 
     def gradient(
         self, weights: np.ndarray, level: float, *, counts: bool
@@ -96,9 +72,12 @@ class WhitenedRecords:
             sizes *= norms
             in_bins = np.zeros(0)
             if counts:
-                is_there = norms > 0
+                is_there, n_bins = norms > 0, len(SIZE_BINS)
                 mass = None if block.mass is None else block.mass[is_there]
-                in_bins = _counts_of(sizes[is_there], mass)
+                # By half powers of two.
+                powers = 2 * np.log2(np.clip(sizes[is_there], *_ENDS))
+                places = np.floor(powers).astype(np.intp) - SIZE_BINS[0]
+                in_bins = np.bincount(places, mass, n_bins).astype(np.float64)
             errors *= clip_weights(sizes, level, len(slopes))
             if factors is not None:
                 errors *= factors
@@ -112,15 +91,26 @@ class WhitenedRecords:
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
     """Find what gradients need of rows in memory, in the one pass that costs n d^2.
 
-    Rows that the fit has written out are multiplied by their factors at once.
+    Rows from elsewhere may change from pass to pass, and each pass finds it again. Rows that the
+    fit has written out are multiplied by their factors at once.
     """
-    records = WhitenedRecords(view, view.responses, white, _CLIP_NORM * loosening)
+    largest = float(np.sqrt(np.square(white.root).sum(axis=0).max()))
+    clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
+
+    def _of_rows(rows: slice, block: Block) -> list[np.ndarray]:
+        norms = whitened_norms(block, white.root, None, largest=largest, bound=view.bound)
+        factors = clip_weights(norms, clip_norm, len(white.root))
+        weights, is_null = block.weights, factors == 0
+        values = [factors, weights * view.responses[rows], factors * norms, factors * weights]
+        for one in values:
+            one[is_null] = 0.0
+        return values
+
     if not view.source.is_repeatable:
-        return records
-    of_rows = records.of_rows
-    found = view.map_sum(lambda rows, block: tuple(map(PerRow, of_rows(rows, block))), 0)
+        return WhitenedRecords(view, white, _of_rows)
+    found = view.map_sum(lambda rows, block: tuple(map(PerRow, _of_rows(rows, block))), 0)
     if view.scaling is not None:
-        return replace(records, found=found)
+        return WhitenedRecords(view, white, lambda rows, _: [one[rows] for one in found])
     rows, factors = view.source.X, found[-1]
     if issparse(rows):
         rows = with_data(rows, rows.data * np.repeat(factors, np.diff(rows.indptr)))
@@ -129,20 +119,13 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         rows *= factors[:, np.newaxis]
         rows[factors == 0] = 0.0
     plain = Rows(Source(rows), view.n_jobs, people=view.people)
-    return replace(records, view=plain, found=(None, *found[1:]))
+    return WhitenedRecords(plain, white, lambda rows, _: [None, *(one[rows] for one in found[1:])])
 
 
 def _predicted(block: Block, slopes: np.ndarray, factors: np.ndarray | None) -> np.ndarray:
     product = block.matmul if block.mass is None else block.matmul_anywhere
     predicted = product(slopes[:, np.newaxis])[:, 0]
     return predicted if factors is None else factors * predicted
-
-
-def _counts_of(sizes: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
-    """Count sizes by half powers of two."""
-    least, most = 2.0 ** (SIZE_BINS[[0, -1]] / 2)
-    places = np.floor(2 * np.log2(np.clip(sizes, least, most))).astype(np.intp) - SIZE_BINS[0]
-    return np.bincount(places, mass, len(SIZE_BINS)).astype(np.float64)
 
 
 class Level(NamedTuple):
@@ -223,7 +206,7 @@ def descend(
         change = plan[0].gradient.sensitivity_for(1.0, rounding=rounding)
         noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
     level = Level(_FIRST_LEVEL * white.size if is_private else NO_CLIPPING, 0.5)
-    before, weights, momentum = white.start, white.start, momentum_of(spec)
+    before, weights, momentum = white.start, white.start, steps_of(spec)[1]
     iterates, gradients, stds, unclipped = [], [], [], []
     for step in plan:
         ahead = weights + momentum * (weights - before)
@@ -242,19 +225,13 @@ def descend(
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     variance = float(np.mean(np.square(stds[half:])))
     variances = variance * noise_in_mean(decay, momentum, n_steps)
-    steps = n_steps / (1 - momentum)
-    gain = _gain(np.mean(gradients[half:], axis=0), variance / (n_steps - half), white, steps)
+    # How much of the variance as many steps again would explain, beyond noise. Along seen
+    # directions a step goes to the minimum. Along hidden ones the last gradients go on.
+    lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
+    left = variance / (n_steps - half)
+    left *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
+    gain = float(np.mean(gradients[half:], axis=0) ** 2 @ lengths - left)
     return Descent(np.mean(iterates[half:], axis=0), variances, gain)
-
-
-def _gain(gradient: np.ndarray, variance: float, white: Whitening, n_steps: float) -> float:
-    """Predict how much of the variance as many steps again would explain, beyond noise.
-
-    Along seen directions a step goes to the minimum. Along hidden ones the last gradients go on.
-    """
-    lengths = np.where(white.is_hidden, n_steps, 1.0)
-    margin = variance * (lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2)))
-    return float(gradient**2 @ lengths - margin)
 
 
 def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
@@ -264,8 +241,9 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     and the map makes the error :math:`\|R\|` times as long, and has one of its own. The products of
     a row with weights do not depend on its place, if rows of people move from place to place.
     """
-    depth = spec.depth + math.ceil(spec.n_free**1.5)
-    return rounding_of_depth(depth, spec.n_units, white.condition)
+    depth, squares = spec.depth + math.ceil(spec.n_free**1.5), np.square(white.root).sum(axis=0)
+    condition = float(np.sqrt(squares.max() / squares[squares > 0].min()))
+    return rounding_of_depth(depth, spec.n_units, condition)
 
 
 # ------------------------------
@@ -288,7 +266,8 @@ def calibrate(
     It is averaged with 1, which may be off by the part of the weights that noise makes.
     """
     white, weights = records.white, descent.weights
-    size, noise = (math.sqrt(float(white.spread @ of)) for of in (weights**2, descent.variances))
+    size = math.sqrt(float(white.spread @ weights**2))
+    noise = math.sqrt(float(white.spread @ descent.variances))
     slopes, of_rows = white.root @ weights / (size or 1.0), records.of_rows
     bound = CALIBRATED * (1 - 1e-12)
 

@@ -27,13 +27,11 @@ from skdp.linear_model.logistic.plan import (
     centered,
     clip_norm,
     curvature_at,
-    curvature_fraction,
     is_norm_guessed,
     level_factor,
     mean_of,
     momentum_of,
     norm_quantile,
-    on_rows,
     plan_norm,
     start_of,
     weights_beside,
@@ -90,14 +88,21 @@ def warnings_for_fit(
     """Warn of losses that released values show."""
     if gain < _CLEAR_GAIN:
         yield from warnings_for_moment(spec, whitening)
-    of_rare = tuple(warnings_for_classes(spec, fractions))
-    if of_rare or gain >= _LEAST_GAIN:
-        yield from of_rare
-    else:
+    units = spec.unit.counted
+    is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
+    rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
+    if len(rare):
+        # Not the labels, which may be those of y.
+        shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
+        yield (
+            f"{len(rare)} of {spec.n_classes} classes ({shown}) may be lost in the noise: they "
+            f"have few {units}, as far as noise can tell. Pass more {units}, a larger epsilon, or "
+            f"{spec.fewer}."
+        )
+    elif gain < _LEAST_GAIN:
         yield (
             "Probabilities may be no better than the frequencies of the classes, as far as noise "
-            "can tell. "
-            f"Pass more {spec.unit.counted}, a larger epsilon, or {spec.fewer}."
+            f"can tell. Pass more {units}, a larger epsilon, or {spec.fewer}."
         )
 
 
@@ -118,29 +123,19 @@ def warnings_for_moment(spec: LogisticSpec, whitening: Whitening) -> Iterator[st
         )
 
 
-def warnings_for_classes(spec: LogisticSpec, fractions: np.ndarray) -> Iterator[str]:
-    """Warn of classes that are lost in the noise, from their released fractions."""
-    if spec.strength < _LEAST_STRENGTH:
-        return
-    is_rare = spec.strength * fractions < _LEAST_OF_CLASS
-    rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
-    if len(rare):
-        # Not the labels, which may be those of y.
-        shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
-        units = spec.unit.counted
-        yield (
-            f"{len(rare)} of {spec.n_classes} classes ({shown}) may be lost in the noise: they "
-            f"have few {units}, as far as noise can tell. Pass more {units}, a larger epsilon, or "
-            f"{spec.fewer}."
-        )
-
-
 # ------------------------------
 # Gradient steps on whitened rows.
 
 # If the other classes together have this probability, the gradient of a row of the clipping norm is
 # exactly as long as the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
+# Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
+# are the fractions of the classes. There it is largest. The first number is for levels of a weak
+# signal: noisy weights make flat losses, and higher levels clip less, up to the second. Below the
+# strengths of two classes and of more there is hardly any signal, and the third one leaves more:
+# benchmarks/classification/constants.md.
+_CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
+_WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
 # Length of a step: below 8 for two classes and 4 for more, where a step on whitened rows would no
 # longer converge: benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
@@ -148,43 +143,18 @@ _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records with what shrinks their whitened rows, found once for rows in memory.
+    """Records, and a kernel that gives weights to clip whitened rows, and norms to clip residuals.
 
-    Rows from elsewhere may change from pass to pass, and each pass finds it again. Gradients are
+    Both are 0 for null records. Rows less their mean are not longer than `longest`. Gradients are
     clipped to the `level`. Steps add to the weights `base` of whitened rows.
     """
 
     view: LabeledRows
     whitening: Whitening
     level: float
+    longest: float
+    shrinking: Kernel
     base: np.ndarray | float = 0.0
-    shrinking: np.ndarray | None = None
-
-    @property
-    def shrinking_of(self) -> Kernel:
-        """Kernel that gives weights to clip whitened rows, and norms to clip residuals.
-
-        Both are 0 for null records.
-        """
-        if (found := self.shrinking) is not None:
-            return lambda rows, _: found[rows]
-        white, level, longest = (
-            self.whitening,
-            self.level,
-            self.view.bound + self.whitening.mean_norm,
-        )
-
-        def _shrinking(_: slice, block: Block) -> np.ndarray:
-            norms = whitened_norms(
-                block, white.root, white.mean, largest=white.largest, bound=longest
-            )
-            weights = clip_weights(norms, white.clip_norm, block.raw.shape[1])
-            # The norm of a gradient is the product of these lengths with those of residuals.
-            lengths = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
-            lengths[np.isnan(norms)] = 0.0
-            return np.column_stack([weights, lengths])
-
-        return _shrinking
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """Sum the gradients of whitened rows, clipped to the level; the last row is for offsets.
@@ -193,13 +163,13 @@ class WhitenedRecords:
         by as many columns as there are classes, and no whitened row is ever written out: sparse
         ones stay sparse.
         """
-        white, codes, shrinking_of = self.whitening, self.view.codes, self.shrinking_of
+        white, codes = self.whitening, self.view.codes
         slopes, offsets = white.root @ weights[:-1], weights[-1]
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
             # Rows times residuals; residuals, shrunk as much as the rows; residuals as they are.
-            shrinking = shrinking_of(rows, block)
+            shrinking = self.shrinking(rows, block)
             shrunk, longest = shrinking[:, :1], shrinking[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))
             scores -= shift
@@ -221,14 +191,27 @@ class WhitenedRecords:
 
 
 def whitened(
-    view: LabeledRows, whitening: Whitening, level: float, base: np.ndarray | float = 0.0
+    view: LabeledRows, white: Whitening, level: float, base: np.ndarray | float = 0.0
 ) -> WhitenedRecords:
-    """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2."""
-    records = WhitenedRecords(view, whitening, level, base)
+    """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2.
+
+    Rows from elsewhere may change from pass to pass, and each pass finds norms again.
+    """
+    longest = view.bound + float(row_norms(white.mean[None])[0])
+
+    def _shrinking(_: slice, block: Block) -> np.ndarray:
+        norms = whitened_norms(block, white.root, white.mean, largest=white.largest, bound=longest)
+        weights = clip_weights(norms, white.clip_norm, block.raw.shape[1])
+        # The norm of a gradient is the product of these lengths with those of residuals.
+        lengths = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
+        lengths[np.isnan(norms)] = 0.0
+        return np.column_stack([weights, lengths])
+
     if not view.source.is_repeatable:
-        return records
+        return WhitenedRecords(view, white, level, longest, _shrinking, base)
     # By column, which steps read one after the other.
-    return replace(records, shrinking=np.asfortranarray(view.map_rows(records.shrinking_of)))
+    found = np.asfortranarray(view.map_rows(_shrinking))
+    return WhitenedRecords(view, white, level, longest, lambda rows, _: found[rows], base)
 
 
 def descend(
@@ -243,7 +226,11 @@ def descend(
     # How steps go is settled before the first one, from the moment and public facts.
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
     noise_std = plan[0].sensitivity_for(level) / (spec.cost.mu * math.sqrt(plan[0].share))
-    curvature = curvature_fraction(spec) * curvature_at(start[-1])
+    flatness = min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
+    if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
+        # There the strongest signal hardly stands out from the noise.
+        flatness = _CURVATURE_OF_WEAK
+    curvature = flatness * curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=momentum_of(spec, pace, start, white))
     before, weights, iterates = start, start, list[np.ndarray]()
@@ -282,7 +269,7 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
     half. So :math:`(z, 1)` times a residual is off by :math:`\sqrt 2 e (1 + |W| |(z, 1)|)`.
     """
     white, n_features = records.whitening, spec.n_features
-    longest = white.largest * (records.view.bound + white.mean_norm) + 1
+    longest = white.largest * records.longest + 1
     depth = spec.depth + n_features**1.5 + spec.n_classes
     if records.view.people is not None:
         clip_norm = math.hypot(white.clip_norm, 1.0) * float(np.linalg.norm(weights))
@@ -348,6 +335,12 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
         _loss, np.zeros((size + 1) * n_columns), jac=True, method="L-BFGS-B", options=_PRECISION
     )
     return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_columns), root, mean)
+
+
+def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    slopes = root @ weights[:-1]
+    return np.vstack([slopes, weights[-1] - mean @ slopes])
 
 
 def _loss_sums(

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from skdp._prior import AGREEMENT
 from skdp.data.parts import Targets
 from skdp.data.rows import Block, Rows
-from skdp.linalg.norms import row_norms, row_squares
+from skdp.linalg.norms import row_squares
 from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import clipped_fraction, level_beyond
 from skdp.linear_model._weighted_rows import (
@@ -36,6 +36,7 @@ class LogisticSpec:
     unit: ResolvedRecord
     n_units: int
     n_features: int
+    n_free: int  # free coefficients of a class, to each of which noise is added
     classes: np.ndarray  # sorted
     # Sums over the records: a bound of their rounding error, in units of the largest
     # contribution, and the longest chain of additions.
@@ -53,25 +54,17 @@ class LogisticSpec:
     #: Whether the first sum is that of the clipped rows.
     begins_with_total: ClassVar[bool] = False
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.classes)
+    n_classes: int = field(init=False)
+    # Columns of weights: two classes have one, for the log odds of the second.
+    n_columns: int = field(init=False)
+    # Signal of all records together, in units of the noise of all free coefficients.
+    strength: float = field(init=False)
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of weights: two classes have one, for the log odds of the second."""
-        return 1 if self.n_classes == 2 else self.n_classes
-
-    @property
-    def n_free(self) -> int:
-        """Number of free coefficients of a class, to each of which noise is added."""
-        return self.n_features
-
-    @property
-    def strength(self) -> float:
-        """Signal of all records together, in units of the noise of all free coefficients."""
-        return self.n_units * self.cost.mu / self.n_free
+    def __post_init__(self) -> None:
+        """Compute what follows from the public facts."""
+        n_classes, strength = len(self.classes), self.n_units * self.cost.mu / self.n_free
+        n_columns = 1 if n_classes == 2 else n_classes
+        vars(self).update(n_classes=n_classes, n_columns=n_columns, strength=strength)
 
 
 # ------------------------------
@@ -163,8 +156,11 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         part = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
         agreement = plan_sum(spec, AGREEMENT, part, *of_losses)
     shape, share = (spec.n_features + 1, spec.n_columns), left_of(norm, moment, agreement, losses)
-    steps = n_steps_of_rows(spec), WHITENED_GRADIENT
-    gradients = plan_steps(spec, *steps, share, shape, moment.name)
+    count = n_steps(spec)
+    if spec.n_classes == 2:
+        # With momentum, half as many steps lead as far.
+        count = max(_STEP_LIMITS[0], round(count / 2))
+    gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, moment.name)
     return LogisticReleases(norm, moment, agreement, gradients, losses, None)
 
 
@@ -179,12 +175,6 @@ def n_steps(spec: LogisticSpec) -> int:
     """Count steps without momentum, from public facts."""
     factor = _STEPS_OF_TWO if spec.n_classes == 2 else _STEPS_OF_MORE
     return round(float(np.clip(factor * spec.strength**0.25, *_STEP_LIMITS)))
-
-
-def n_steps_of_rows(spec: LogisticSpec) -> int:
-    """Count steps with momentum: half as many of two classes lead as far."""
-    alone = n_steps(spec)
-    return alone if spec.n_classes > 2 else max(_STEP_LIMITS[0], round(alone / 2))
 
 
 def norm_quantile(spec: LogisticSpec) -> float:
@@ -271,11 +261,6 @@ class Whitening:
     is_flat: np.ndarray
     class_noise: float = 0.0
 
-    @property
-    def mean_norm(self) -> float:
-        """Length of m."""
-        return float(row_norms(self.mean[None])[0])
-
 
 def whitening_of(
     moment: np.ndarray, noise_std: float, constant: float, n_features: int
@@ -346,12 +331,6 @@ def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
     return np.asarray(fractions / fractions.sum())
 
 
-def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
-    slopes = root @ weights[:-1]
-    return np.vstack([slopes, weights[-1] - mean @ slopes])
-
-
 def centered(weights: np.ndarray) -> np.ndarray:
     """Subtract what all classes have in common, which no probability depends on.
 
@@ -401,10 +380,6 @@ class Pace:
     curvature: float
     step_noise: float
 
-    def noise(self, spread: np.ndarray) -> np.ndarray:
-        """Return the variance of the noise in a score, by directions in which rows vary so much."""
-        return spread * self.weight_noise(spread)
-
     def weight_noise(self, spread: np.ndarray) -> np.ndarray:
         """Return the variance of the noise in a weight, which grows where rows hardly vary."""
         decay = 1 - self.step * self.curvature * spread
@@ -417,7 +392,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
     Two classes converge soon, and take that with which half of the steps lead as far.
     """
     if spec.n_classes == 2:
-        return 1 - n_steps_of_rows(spec) / n_steps(spec)
+        return 1 - pace.n_steps / n_steps(spec)
     curvatures = _curvatures_at(start[-1])
     # Beyond that even exact steps would diverge.
     paces = [
@@ -427,7 +402,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
     ]
     known, curvature = known_of(start, white), curvature_at(start[-1])
     if spec.n_units >= _MANY * spec.n_features:
-        strength = spec.strength / n_free_scores(spec.n_columns) * curvature * spec.n_classes
+        strength = spec.strength / (spec.n_classes - 1) * curvature * spec.n_classes
         least = 1 - _LESS_THAN_FULL / strength
         n_short = sum(pace.momentum <= least for pace in paces[1:])
         paces = paces[n_short:]
@@ -488,11 +463,12 @@ def _excess(
     grow slowly; of what is hidden, whose start was too short; noise, which matters less the more
     is explained; and what weights learn of the records alone.
     """
-    n_free = n_free_scores(spec.n_columns)
+    n_free = spec.n_classes - 1
     led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
     growth = _OF_GROWTH * max(known.clearest, known.total) ** _POWER / led
     left = (1 - known.started) * math.exp(-led * known.started)
-    noise = replace(pace, curvature=_FLATTER * pace.curvature).noise(spread).sum()
+    flatter = replace(pace, curvature=_FLATTER * pace.curvature)
+    noise = (spread * flatter.weight_noise(spread)).sum()
     of_scores = known.hidden * left**2 + (1 - known.total) * curvature * noise
     chance = led * spread.sum() / spec.n_units
     return float(growth + n_free * (of_scores / 2 + _OF_CHANCE * chance))
@@ -501,24 +477,9 @@ def _excess(
 # ------------------------------
 # The mean of the iterates, and what of it may be noise alone.
 
-# Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
-# are the fractions of the classes. There it is largest. The first number is for levels of a weak
-# signal: noisy weights make flat losses, and higher levels clip less, up to the second. With hardly
-# any signal the third one leaves more: benchmarks/classification/constants.md.
-_CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
-# A margin, in standard deviations; and the strengths of two classes and of more below which a
-# signal hardly stands out.
-_MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
+_MARGIN = 2.0  # in standard deviations: benchmarks/classification/constants.md
 #: With less strength weights along hidden directions predict together what none predicts alone.
 LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
-
-
-def curvature_fraction(spec: LogisticSpec) -> float:
-    """Return the curvature of the clipped loss, as a fraction of the largest."""
-    # There the strongest signal hardly stands out from the noise.
-    if spec.strength < (_WEAK_OF_TWO if spec.n_classes == 2 else _WEAK_OF_MORE):
-        return _CURVATURE_OF_WEAK
-    return min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
 
 
 def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: bool) -> np.ndarray:

@@ -79,7 +79,7 @@ def scores_of(
 ) -> Scores:
     """Compute scores by the mean of the iterates; return also their length and its noise."""
     spread, n_free = seen_spread(white), n_free_scores(start.shape[1])
-    noise = n_free * float(pace.noise(spread).sum())
+    noise = n_free * float((spread * pace.weight_noise(spread)).sum())
     square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))
     square, move = max(square, noise, _TINY), mean[-1] - start[-1]
     of_move = n_free * float(pace.weight_noise(np.ones(1))[0])

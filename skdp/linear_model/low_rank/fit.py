@@ -14,6 +14,7 @@ from skdp.data.reduce import on_block
 from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
+from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covariance_bound
 from skdp.linear_model.low_rank.records import (
@@ -34,7 +35,6 @@ from skdp.preprocessing.scales import (
     MOST_NOISE,
     Scales,
     release_scales,
-    visible_variances,
     warnings_for_hidden,
 )
 from skdp.privacy import Plan, PrivacyBudget, Release
@@ -69,15 +69,6 @@ class Transform:
         r"""Return a view of :math:`(X_i - C) \circ S`, clipped: centered and scaled, not mapped."""
         scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
         return replace(design, **scales)
-
-    @property
-    def bounds(self) -> np.ndarray | None:
-        """The smallest and the largest entry that is not clipped, in units of the data."""
-        if self.largest is None:
-            return None
-        center = 0.0 if self.center is None else self.center
-        half_width = self.largest / np.where(self.multiplier, self.multiplier, 1.0)
-        return np.stack([(center - half_width).ravel(), (center + half_width).ravel()])
 
     def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
         """Return the coefficients and the intercept for the matrices that the user passed."""
@@ -142,21 +133,14 @@ _LARGEST_USABLE = 1e100  # not studied
 
 def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
     """Map features to mean 0 and variance 1, as far as their released scales allow."""
-    shape, center = spec.matrix_shape, None
-    squares = visible_variances(found, spec.dtype)
-    if spec.fit_intercept:
-        center = found.center.reshape(shape)
-    else:
-        squares = squares + found.center**2
-    multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    # Beside an intercept, constants predict nothing. Without noise their moments are exact.
-    is_left_out = found.show_nothing() & (spec.cost.is_private and spec.fit_intercept)
-    multiplier = np.where(is_left_out, 0.0, multiplier).reshape(shape)
-    scaled = Transform(center, multiplier, are_rare=_are_rare(found.off_usual))
-    if not spec.cost.is_private:
-        return scaled
-    largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
-    return replace(scaled, largest=largest)
+    center, multiplier = standardization(found, spec, is_centered=spec.fit_intercept)
+    center = None if center is None else center.reshape(spec.matrix_shape)
+    largest = None
+    if spec.cost.is_private:
+        largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(spec.matrix_shape)
+    are_rare = _are_rare(found.off_usual)
+    multiplier = multiplier.reshape(spec.matrix_shape)
+    return Transform(center, multiplier, are_rare=are_rare, largest=largest)
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
@@ -361,7 +345,7 @@ def solve_trace(
     generator: np.random.Generator,
 ) -> trace_descent.Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
-    bound, center = spec.largest_response, 0.0
+    bound, center = spec.response_bound, 0.0
     of_units = spec.n_units, view.design.n_jobs, view.design.people
     responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     if plan.response_center:
@@ -406,7 +390,7 @@ def solve_trace(
         point,
         center + offset,
         warnings=(*estimate.warnings, *warnings),
-        bounds=transform.bounds,
+        bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
         start_ratios=estimate.start_ratios,
     )
 
@@ -525,7 +509,7 @@ def _descend(
         start = trace_descent.release_start(plan.start, records, spec.rank, spread.size, budget)
     clipping: trace_descent.Clipping = trace_descent.RecordClipping(records)
     if not spec.unit.is_whole:
-        clipping = trace_descent.ResponseClipping(records, 2 * spec.largest_response)
+        clipping = trace_descent.ResponseClipping(records, 2 * spec.response_bound)
     quantile = spec.clip_quantile
     if isinstance(quantile, str):
         quantile = _default_quantile(spec, records, spread, transform)

@@ -103,7 +103,15 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     is_released = spec.covariance == "private" and spec.unit.is_whole
     features = _plan_features(spec) if is_released and spec.is_vector else None
     first = _plan_round(spec, 0) if is_released and spec.is_centered else None
-    before = _plan_center(spec), features, first
+    # None if noise would hide the center of the responses.
+    center = descent.plan_center(
+        spec,
+        refined=(_LEAST_SHARE, _PRECISION),
+        precision=_PRECISION,
+        limits=_SHARE_LIMITS,
+        useless=_USELESS,
+    )
+    before = center, features, first
     has_norm = is_released and features is None
     branches = [_plan_fit(spec, before, has_norm=has_norm and first is None)]
     if first is not None:
@@ -141,22 +149,6 @@ def _plan_fit(
 def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION) -> float:
     n_units, mu = spec.n_units, spec.cost.mu
     return share_for_counts(count, n_units, mu, precision=precision, limits=_SHARE_LIMITS)
-
-
-def _plan_center(spec: TraceSpec) -> tuple[Search, ...]:
-    """Plan the searches for the median of the responses; none if noise would hide it."""
-    if not spec.fit_intercept:
-        return ()
-    bound, n_records = spec.largest_response, spec.n_units
-    grid = descent.ANY_SIZE if math.isinf(bound) else bound * descent.UP_TO_ONE
-    largest = _LEAST_SHARE * (_PRECISION * n_records * spec.cost.mu) ** 2
-    n_refinements = descent.affordable_refinements(len(grid), largest)
-    count = descent.n_counts(len(grid), n_refinements)
-    share = _share_of_counts(count, spec)
-    noise_std = spec.cost.noise_std("gaussian", sensitivity.count(), share / count)
-    if noise_std > _USELESS * n_records:
-        return ()
-    return descent.plan_median(spec.cost, share / count, grid, n_refinements)
 
 
 def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:

@@ -19,16 +19,10 @@ from skdp.data.reduce import rounding_of_depth, sum_depth
 from skdp.data.sources import Source, as_source, block_starts, depth_of, holds_sparse
 from skdp.exceptions import shown
 from skdp.linalg.matrices import tangent_dimension
-from skdp.linear_model._supervised import Shape
+from skdp.linear_model._supervised import UNITS, Shape
 from skdp.privacy.plan import PrivacyCost
-from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit, ResolvedUser
+from skdp.units import ResolvedUnit
 
-#: Units by the value of `privacy_unit`.
-UNITS: dict[str, type[ResolvedUnit]] = {
-    "record": ResolvedRecord,
-    "response": ResolvedResponse,
-    "user": ResolvedUser,
-}
 TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "rank": [AT_LEAST_ONE],
     "matrix_shape": [tuple, list, None],
@@ -61,18 +55,13 @@ class TraceSpec:
     is_dense: bool
     # Bound of the rounding error of a sum, in units of the largest contribution.
     rounding: float
-    response_bound: float | None
+    response_bound: float  # inf for none
     fit_intercept: bool
     n_iter: int
     covariance: Covariance
     rank: int
     clip_quantile: float | str
     init: str
-
-    @property
-    def largest_response(self) -> float:
-        """Public bound of the size of a response; inf for none."""
-        return math.inf if self.response_bound is None else self.response_bound
 
     @property
     def n_free(self) -> int:
