@@ -221,7 +221,8 @@ def flaw_of_columns(X: Any) -> str:
     bad = [str(name) for name, is_number in types_of(X) if not is_number]
     return (
         f"X has columns that are no real numbers: {shortened(bad)}: pass X.drop(columns={bad}), or "
-        "columns of numbers made of them, as .astype('boolean') does of booleans as objects."
+        "columns of numbers made of them, as .astype('boolean') does of booleans as objects, or "
+        "encode texts by a ColumnTransformer in a DPPipeline."
     ) * bool(bad)
 
 
@@ -230,6 +231,14 @@ def types_of(X: Any) -> list[tuple[Any, bool]]:
     names = names_of(X)
     columns = () if names is None else zip(names, getattr(X, "dtypes", ()), strict=False)
     return [(name, _is_real(dtype)) for name, dtype in columns]
+
+
+def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
+    """Make two public rows of columns by names, and whether these hold texts."""
+    import pandas as pd
+
+    texts, numbers = np.full(2, "", dtype=object), np.ones(2, dtype)
+    return pd.DataFrame({name: texts if one else numbers for name, one in columns.items()})
 
 
 def refuse_times(X: Any) -> None:
@@ -399,7 +408,9 @@ def in_c_order(block: RawBlock) -> RawBlock:
 
     Which order they come in may depend on other rows, as that of a data frame does.
     """
-    return block if sparse.issparse(block) else np.require(block, requirements=["C", "A"])
+    # Data frames have texts.
+    is_array = not (sparse.issparse(block) or hasattr(block, "iloc"))
+    return np.require(block, requirements=["C", "A"]) if is_array else block
 
 
 def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
@@ -521,7 +532,7 @@ def with_nan(rows: Any, is_null: np.ndarray) -> Any:
 
 
 # ------------------------------
-# Paths of files.
+# Paths of files, and files of numpy: each is a part of rows, and is mapped into memory.
 
 _PATHS = str | bytes | os.PathLike
 
@@ -535,3 +546,60 @@ def paths_of(paths: Any, name: str = "paths") -> list[str]:
         if not isinstance(path, _PATHS):
             raise ValueError(f"{name} must be paths of files, got {type(path).__name__}.")
     return [os.path.abspath(os.fsdecode(path)) for path in several]
+
+
+def files_of_numpy(paths: Any, y: Any) -> tuple[Any, ...]:
+    """Describe files that `numpy.save` has written, and make functions that map them.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files of rows, 2-D arrays of numbers.
+    y : path-like, sequence of path-like or None
+        Files of their targets, 1-D arrays of numbers or texts.
+
+    Returns
+    -------
+    tuple
+        Arguments of `RowParts`: functions that can be pickled, and what is public of their rows.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    ValueError
+        If a file holds something else, or files do not fit together.
+    """
+    loaders, rows = _mapped(paths, "paths")
+    of_targets, targets = (None, rows) if y is None else _mapped(y, "y")
+    widths, lengths = {one.shape[1] for one in rows}, [len(one) for one in rows]
+    if len(widths) > 1:
+        raise ValueError(f"paths must be files of one number of columns, got {sorted(widths)}.")
+    if [len(one) for one in targets] != lengths:
+        raise ValueError("y must have a file for each of paths, of as many entries as rows.")
+    dtype = np.float32 if all(one.dtype == np.float32 for one in rows) else np.float64
+    return loaders, lengths, widths.pop(), dtype, of_targets
+
+
+def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]]:
+    """Return functions that map the files, and the arrays."""
+    loaders = [partial(np.lib.format.open_memmap, path, mode="r") for path in paths_of(paths, name)]
+    return loaders, [_array_of(loader, n_dimensions=1 if name == "y" else 2) for loader in loaders]
+
+
+def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
+    """Map a file of one array; the text of an error is left out, unless the system raised it."""
+    (path,) = loader.args
+    text = (
+        f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "
+        "an array of objects with astype(float) or astype(str)."
+    )
+    found = with_text(text, loader, OSError)
+    is_taken = np.can_cast(found.dtype, np.float64) or (n_dimensions, found.dtype.kind) == (1, "U")
+    if found.ndim != n_dimensions or not is_taken:
+        raise ValueError(
+            f"{path} has shape {found.shape} and dtype {found.dtype}, but must be a "
+            f"{n_dimensions}-D array of real numbers of at most 64 bits"
+            f"{', or of strings' * (n_dimensions == 1)}."
+        )
+    return found

@@ -295,10 +295,14 @@ class _Facts(NamedTuple):
     dtype: np.dtype
     is_sparse: bool = False
     names: list[str] | None = None
+    #: Two public rows, if columns hold texts.
+    like: Any = None
 
     @property
     def public(self) -> containers.RawBlock:
         """Two public rows of this kind."""
+        if self.like is not None:
+            return self.like
         rows = np.ones((2, self.n_features), self.dtype)
         return sparse.csr_array(rows) if self.is_sparse else rows
 
@@ -372,15 +376,18 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
 
     def _of_chunk(block: Any) -> Any:
         # A block without rows has a result, too.
-        return function(containers.in_c_order(read_block(block)[0])) if block.shape[0] else none
+        read, _ = read_block(block, facts.like)
+        return function(containers.in_c_order(read)) if block.shape[0] else none
 
-    blocks = _as_array(X)
-    return blocks.map_blocks(
+    if _is_frame(X):
+        values = partial(_values, names=list(X.columns), facts=facts)
+        return X.map_partitions(composed(values, _of_chunk), meta=none, enforce_metadata=False)
+    return X.map_blocks(
         _of_chunk,
         name=f"skdp-{name}-{uuid4().hex}",
         dtype=made.dtype,
         meta=none,
-        chunks=(blocks.chunks[0], *((size,) for size in made.shape[1:])),
+        chunks=(X.chunks[0], *((size,) for size in made.shape[1:])),
         drop_axis=None if made.shape[1:] else 1,
     )
 
@@ -419,11 +426,20 @@ def _facts_of(X: Any) -> _Facts:
 
 
 def _facts_of_frame(X: Any) -> _Facts:
-    if flaw := containers.flaw_of_columns(X):
+    texts = {name: _is_text(dtype) for name, dtype in X.dtypes.items()}
+    numbers = [name for name, is_text in texts.items() if not is_text]
+    if flaw := containers.flaw_of_columns(X[numbers]):
         raise ValueError(flaw)
-    is_single = all(dtype == np.float32 for dtype in X.dtypes)
+    is_single = bool(numbers) and all(X.dtypes[name] == np.float32 for name in numbers)
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    return _Facts(len(X.columns), dtype, False, containers.as_feature_names(list(X.columns)))
+    names = containers.as_feature_names(list(X.columns))
+    like = containers.public_frame(texts, dtype) if any(texts.values()) else None
+    return _Facts(len(X.columns), dtype, False, names, like)
+
+
+def _is_text(dtype: Any) -> bool:
+    """Return whether a column of pandas may hold texts, or categories."""
+    return getattr(dtype, "kind", "") == "O" and not hasattr(dtype, "subtype")
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
@@ -459,6 +475,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
         facts.names,
         pass_over=sum_in_graph,
         is_sparse=facts.is_sparse,
+        like=facts.like,
     )
 
 
@@ -506,19 +523,16 @@ def _are_of_one_frame(X: Any, y: Any) -> bool:
     return bool(are_co_aligned(X.expr, y.expr) and X.npartitions == y.npartitions)
 
 
-def _as_array(X: Any) -> Any:
-    """Return the rows of a collection as an array of dask, in chunks of any length."""
-    if not _is_frame(X):
-        return X
-    facts = _facts_of_frame(X)
-    meta = np.empty((0, facts.n_features), facts.dtype)
-    values = partial(_values, names=list(X.columns), facts=facts)
-    return X.map_partitions(values, meta=meta, enforce_metadata=False)
-
-
 def _values(frame: Any, names: list[Any], facts: _Facts) -> np.ndarray:
     containers.refuse_other_columns(list(frame.columns), names)
-    return np.asarray(frame.iloc[:, : facts.n_features].to_numpy(facts.dtype, na_value=np.nan))
+    rows, to_numbers = frame.iloc[:, : facts.n_features], {"dtype": facts.dtype, "na_value": np.nan}
+    if facts.like is None:
+        return np.asarray(rows.to_numpy(**to_numbers))
+    columns = {
+        name: rows[name].to_numpy(object) if _is_text(like) else rows[name].to_numpy(**to_numbers)
+        for name, like in facts.like.dtypes.items()
+    }
+    return type(rows)(columns)
 
 
 def _rows_of(load: Callable[[], Any], names: list[Any], facts: _Facts) -> np.ndarray:

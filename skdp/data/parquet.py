@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdp.data.containers import RawBlock, paths_of, with_text
+from skdp.data.containers import RawBlock, paths_of, public_frame, with_text
 
 try:
     import pyarrow as pa
@@ -84,7 +84,11 @@ def row_groups(
             groups.append((path, number))
             lengths.append(found.row_group(number).num_rows)
     names = [name for name in first if name != y]
-    is_single = all(pa.types.is_float32(first[name]) for name in names if name not in lists)
+    texts = {name: name not in lists and _is_text(first[name]) for name in names}
+    numbers = [name for name in names if not (texts[name] or name in lists)]
+    is_single = all(pa.types.is_float32(first[name]) for name in numbers) and not all(
+        texts.values()
+    )
     dtype = np.dtype(np.float32 if is_single else np.float64)
     # Columns of categories are named as by `OneHotEncoder`.
     made = [
@@ -92,7 +96,11 @@ def row_groups(
         for name in names
         for one in ([f"{name}_{value}" for value in lists[name]] if name in lists else [name])
     ]
-    load = partial(_encoded_rows, lists=lists, is_sparse=sparse_output) if lists else _rows
+    load: Any = partial(_encoded_rows, lists=lists, is_sparse=sparse_output) if lists else _rows
+    if any(texts.values()):
+        if lists:
+            raise ValueError("categories must be those of all columns of texts, or of none.")
+        load = partial(_frame, texts=texts)
     return (
         [partial(load, *group, names, dtype) for group in groups],
         lengths,
@@ -100,6 +108,7 @@ def row_groups(
         dtype,
         None if y is None else [partial(_targets, *group, y) for group in groups],
         made,
+        public_frame(texts, dtype) if any(texts.values()) else None,
     )
 
 
@@ -169,15 +178,16 @@ def _types(
             times = "two columns" if counts[name] else "no column"
             raise ValueError(f"{path} has {times} {name!r}.")
         kind = types[name] = schema.field(name).type
-        if (name == y or name in lists) and pa.types.is_dictionary(kind):
+        if (name == y or name in lists or columns is not None) and pa.types.is_dictionary(kind):
             # Files may number texts differently.
             kind = types[name] = kind.value_type
-        takes_texts = name == y or name in lists
+        takes_texts = name == y or name in lists or columns is not None
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
         if not any(is_taken(kind) for is_taken in accepted):
             taken = "strings" if name in lists else _TAKEN[name == y]
             is_text = pa.types.is_dictionary(kind) or any(is_taken(kind) for is_taken in _TEXTS)
-            hint = ", or pass its categories" * (is_text and not takes_texts)
+            hint = ", or pass its categories, or name it in columns, for a ColumnTransformer"
+            hint *= is_text and not takes_texts
             raise ValueError(
                 f"{path}: column {name!r} is {kind}, where {taken} are taken: write it as such"
                 f"{hint}, or name other columns."
@@ -185,6 +195,10 @@ def _types(
     if not names:
         raise ValueError(f"{path} has no columns of features.")
     return types
+
+
+def _is_text(kind: Any) -> bool:
+    return any(is_one(kind) for is_one in _TEXTS)
 
 
 def _version_of(path: str) -> tuple[str, int, int]:
@@ -218,6 +232,21 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
                 for place, column in enumerate(columns, first):
                     rows[start : start + _ROWS, place] = column[start : start + _ROWS]
     return rows
+
+
+def _frame(
+    path: str, group: int, names: list[str], dtype: np.dtype, texts: Mapping[str, bool]
+) -> Any:
+    """Load rows as a data frame, with texts as objects."""
+    import pandas as pd
+
+    columns = {
+        name: _texts(path, group, name).to_pandas().to_numpy(object)
+        if texts[name]
+        else _rows(path, group, [name], dtype)[:, 0]
+        for name in names
+    }
+    return pd.DataFrame(columns)
 
 
 def _encoded_rows(

@@ -23,15 +23,14 @@ from skdp.data.containers import (
     checked_container,
     checked_dtype,
     checked_shape,
+    files_of_numpy,
     flaw_of_columns,
     hide_error_text,
     in_c_order,
     is_mapped,
     loaded,
     names_of,
-    paths_of,
     refuse_other_columns,
-    with_text,
 )
 from skdp.data.workers import without_warnings
 from skdp.exceptions import shown
@@ -335,6 +334,10 @@ class RowBlocks(SkdpContainer):
     function: Callable[[Any], Any] | None = None
     # Names of the columns that `function` returns, if they have any.
     names: list[str] | None = None
+    # Two public rows, a data frame, if columns hold texts: of blocks as they are loaded, and of
+    # what `function` makes of them. Only public steps of a pipeline take such rows.
+    loaded_like: Any = None
+    like: Any = None
 
     def __init__(
         self,
@@ -430,7 +433,7 @@ class RowBlocks(SkdpContainer):
         ValueError
             If a file holds no such array, or files do not fit together.
         """
-        return RowParts(*parts_of_files(paths, y))
+        return RowParts(*files_of_numpy(paths, y))
 
     @classmethod
     def from_parquet(
@@ -457,8 +460,9 @@ class RowBlocks(SkdpContainer):
             number, so not by country or user.
         columns : sequence of str or None, default=None
             Names of the features: columns of numbers or booleans, in which what is missing is NaN,
-            or those that `categories` names. ``None`` stands for all columns but `y`, and but an
-            index that pandas wrote.
+            or those that `categories` names. Without `categories` strings are taken, too, for a
+            `ColumnTransformer` in a `DPPipeline`. ``None`` stands for all columns but `y`, and but
+            an index that pandas wrote.
         y : str or None, default=None
             Name of the column of responses or labels: numbers, booleans, strings, or categories
             that are strings.
@@ -491,8 +495,8 @@ class RowBlocks(SkdpContainer):
 
         if not isinstance(sparse_output, bool):
             raise ValueError(f"sparse_output must be True or False, got {shown(sparse_output)}.")
-        groups = row_groups(paths, columns, y, categories, sparse_output=sparse_output)
-        rows = RowParts(*groups, is_sparse=bool(categories) and sparse_output)
+        *groups, like = row_groups(paths, columns, y, categories, sparse_output=sparse_output)
+        rows = RowParts(*groups, is_sparse=bool(categories) and sparse_output, like=like)
         if rows.y is not None:
             rows.y.column = f", column {y!r}"
         return rows
@@ -502,7 +506,9 @@ class RowBlocks(SkdpContainer):
         """Whether the rows are sparse; public rows show what the function makes."""
         if self.function is None:
             return self.kind.is_sparse
-        public: Any = np.ones((2, self._n_made), self.dtype)
+        public: Any = self.loaded_like
+        if public is None:
+            public = np.ones((2, self._n_made), self.dtype)
         made = self.function(sparse.csr_array(public) if self.kind.is_sparse else public)
         return sparse.issparse(made)
 
@@ -635,10 +641,11 @@ class RowBlocks(SkdpContainer):
     def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
         """Refuse a block that is not like the first, by a text that shows nothing of its rows."""
         first = (*self._seen, kind)[0]
-        if first.flaw:
+        if first.flaw and (self.loaded_like is None or self.function is None):
             raise ValueError(f"{name}: {first.flaw}")
         fits = block.shape[1:] == (self._n_made,) and n_rows in ("any", block.shape[0])
-        if not fits or kind.is_sparse != first.is_sparse or not np.can_cast(block.dtype, float):
+        are_numbers = self.loaded_like is not None or np.can_cast(block.dtype, float)
+        if not fits or kind.is_sparse != first.is_sparse or not are_numbers:
             raise ValueError(
                 f"{name} must have shape ({n_rows}, {self._n_made}), columns of real numbers of at "
                 "most 64 bits, as of frame.astype(float), and be dense or sparse as the first is."
@@ -649,8 +656,10 @@ class RowBlocks(SkdpContainer):
         return block
 
 
-def read_block(made: Any) -> tuple[RawBlock, BlockForm]:
-    """Convert a block, and find its facts."""
+def read_block(made: Any, like: Any = None) -> tuple[RawBlock, BlockForm]:
+    """Convert a block, and find its facts; one with texts, like public rows, stays a data frame."""
+    if like is not None:
+        return made, BlockForm(is_sparse=False, names=list(made.columns))
     made = checked_container(made)
     is_sparse = sparse.issparse(made)
     block = as_canonical(made) if is_sparse else hide_error_text(np.asarray, made)
@@ -691,6 +700,7 @@ class RowParts(Parts, RowBlocks):
         *,
         pass_over: Callable[..., Any] | None = None,
         is_sparse: bool | None = None,
+        like: Any = None,
     ) -> None:
         loaders, lengths = _listed(loaders, "loaders"), _listed(lengths, "lengths")
         y = None if y is None else _listed(y, "y")
@@ -699,7 +709,9 @@ class RowParts(Parts, RowBlocks):
         self._describe((sum(map(int, lengths)), n_features), dtype)
         self.parts, self.pass_over = _with_rows(loaders, lengths), pass_over
         if names is not None or is_sparse is not None:
-            self._seen.append(BlockForm(bool(is_sparse), names=names))
+            flaw = "" if like is None else flaw_of_columns(like)
+            self._seen.append(BlockForm(bool(is_sparse), names=names, flaw=flaw))
+        self.loaded_like = self.like = like
         #: Responses or labels, or None.
         self.y = None if y is None else Targets(_with_rows(y, lengths), pass_over=pass_over)
 
@@ -731,7 +743,8 @@ class RowParts(Parts, RowBlocks):
         """
         number, loader, length, selected = self.parts[part]
         name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."
-        rows = self._alike(*loaded(lambda: read_block(loader()), name, hint), name, length)
+        read = loaded(lambda: read_block(loader(), self.loaded_like), name, hint)
+        rows = self._alike(*read, name, length)
         return rows if selected is None else rows[selected.start :: selected.step]
 
     def cached(self, blocks: Iterable[RawBlock]) -> Self:
@@ -775,10 +788,11 @@ def mapped_blocks(
     function: Callable[[Any], Any],
     n_features: int | None = None,
     names: list[str] | None = None,
+    like: Any = None,
 ) -> RowBlocks:
     """Apply a function that takes each row by itself to rows in blocks."""
     made = copy(X)
-    made.function, made.names = composed(X.function, function), names
+    made.function, made.names, made.like = composed(X.function, function), names, like
     made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
     return made
 
@@ -822,64 +836,3 @@ def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) ->
             raise ValueError(f"lengths must be integers from 0, got {got}.")
     if not any(lengths):
         raise ValueError("lengths of all parts together must be positive, got 0.")
-
-
-# ------------------------------
-# Files of numpy: each is a part, and is mapped into memory.
-
-
-def parts_of_files(paths: Any, y: Any) -> tuple[Any, ...]:
-    """Describe files that `numpy.save` has written, and make functions that map them.
-
-    Parameters
-    ----------
-    paths : path-like or sequence of path-like
-        Files of rows, 2-D arrays of numbers.
-    y : path-like, sequence of path-like or None
-        Files of their targets, 1-D arrays of numbers or texts.
-
-    Returns
-    -------
-    tuple
-        Arguments of `RowParts`: functions that can be pickled, and what is public of their rows.
-
-    Raises
-    ------
-    OSError
-        If there is no such file.
-    ValueError
-        If a file holds something else, or files do not fit together.
-    """
-    loaders, rows = _mapped(paths, "paths")
-    of_targets, targets = (None, rows) if y is None else _mapped(y, "y")
-    widths, lengths = {one.shape[1] for one in rows}, [len(one) for one in rows]
-    if len(widths) > 1:
-        raise ValueError(f"paths must be files of one number of columns, got {sorted(widths)}.")
-    if [len(one) for one in targets] != lengths:
-        raise ValueError("y must have a file for each of paths, of as many entries as rows.")
-    dtype = np.float32 if all(one.dtype == np.float32 for one in rows) else np.float64
-    return loaders, lengths, widths.pop(), dtype, of_targets
-
-
-def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]]:
-    """Return functions that map the files, and the arrays."""
-    loaders = [partial(np.lib.format.open_memmap, path, mode="r") for path in paths_of(paths, name)]
-    return loaders, [_array_of(loader, n_dimensions=1 if name == "y" else 2) for loader in loaders]
-
-
-def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
-    """Map a file of one array; the text of an error is left out, unless the system raised it."""
-    (path,) = loader.args
-    text = (
-        f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "
-        "an array of objects with astype(float) or astype(str)."
-    )
-    found = with_text(text, loader, OSError)
-    is_taken = np.can_cast(found.dtype, np.float64) or (n_dimensions, found.dtype.kind) == (1, "U")
-    if found.ndim != n_dimensions or not is_taken:
-        raise ValueError(
-            f"{path} has shape {found.shape} and dtype {found.dtype}, but must be a "
-            f"{n_dimensions}-D array of real numbers of at most 64 bits"
-            f"{', or of strings' * (n_dimensions == 1)}."
-        )
-    return found

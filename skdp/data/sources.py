@@ -49,6 +49,8 @@ class Source:
         #: Whether every pass reads the same rows.
         self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_cached", False)
         if isinstance(X, RowParts):
+            if X.like is not None:
+                raise ValueError(containers.flaw_of_columns(X.like))
             X = X.without_targets()
         self.X, self._function = containers.as_canonical(X) if issparse(X) else X, function
         self.shape: tuple[int, int] = self.X.shape

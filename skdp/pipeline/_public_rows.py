@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
 
+from skdp.data.containers import flaw_of_columns, public_frame
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.workers import without_warnings
@@ -83,9 +84,18 @@ def columns_of(rows: Any, columns: Any) -> Any:
         two = as_named(rows)
         places = _get_column_indices(next(stand_ins(rows)) if two is rows else two, columns)
         names = rows.feature_names and [rows.feature_names[place] for place in places]
-        return mapped_blocks(rows, partial(columns_of, columns=places), len(places), names)
+        like = None if rows.like is None else columns_of(rows.like, places)
+        like = like if flaw_of_columns(like) else None
+        take = partial(_columns_of_block, columns=places, dtype=like is None and rows.dtype)
+        return mapped_blocks(rows, take, len(places), names, like)
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     return _safe_indexing(rows, columns, axis=1)
+
+
+def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
+    """Return some columns of a block; numbers among texts become an array of a type."""
+    rows = columns_of(rows, columns)
+    return rows.to_numpy(dtype) if dtype and hasattr(rows, "iloc") else rows
 
 
 def as_named(rows: Any) -> Any:
@@ -93,9 +103,7 @@ def as_named(rows: Any) -> Any:
     names = rows.feature_names if isinstance(rows, RowBlocks) else None
     if names is None:
         return rows
-    import pandas as pd
-
-    return pd.DataFrame(np.ones((TWICE, len(names)), rows.dtype), columns=names)
+    return public_frame(dict.fromkeys(names, False), rows.dtype) if rows.like is None else rows.like
 
 
 def hold_categories(rows: Any) -> bool:
@@ -126,6 +134,8 @@ def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iter
     Where the type admits fractions, one row has some, because whole numbers may give another type;
     or it has an `number` number. Of two `known` values each row has one.
     """
+    if getattr(rows, "like", None) is not None and isinstance(rows, RowBlocks):
+        rows = rows.like
     branches = _ANYTHING if are_numbers(rows) else _ANYTHING[::-1]
     for anything in branches if known is None else [known]:
         try:
