@@ -198,6 +198,7 @@ def refused_by(owners, messages):
     return refused
 
 
+@pytest.mark.slow
 def test_a_fit_on_a_ring_is_the_fit_in_one_place():
     X, federation, owners = sixty_owners()
     model = Talk(federation, owners).run()

@@ -65,7 +65,7 @@ def fields(question, n_owners=N_OWNERS):
 # Fits that some leave
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("name", ["scaler", "covariance", "logistic", *map(SLOW, MANY)])
 def test_three_of_twenty_leave_between_answers(name):
     """Exchanges: keys, confirmations, then a roll call and an answer for each release."""
@@ -144,6 +144,7 @@ def test_everybody_may_stay_and_one_more_may_not_leave():
         talk_of("scaler", federation, leave_at={4: 1}).run()
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     ("aggregator", "trust", "name"),
     [

@@ -85,7 +85,7 @@ def scripts_of(federation, rows, y):
     yield None, released
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=6)
 @EACH
 @pytest.mark.parametrize("aggregator", ["masked", "trusted"])
 def test_without_noise_it_is_the_fit_in_one_place(name, aggregator):
@@ -117,7 +117,7 @@ def test_parts_add_up_to_the_sums_of_all_rows(name):
 FAR = [1e300, -1e300, 1e6, 0.0, -40.0, 1e-300]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=8)
 @EACH
 @pytest.mark.parametrize("seed", range(2))
 def test_a_record_moves_the_part_of_its_owner_by_no_more_than_is_paid_for(name, seed):
@@ -255,7 +255,7 @@ def test_each_ledger_is_charged_once_and_owners_come_back(tmp_path):
     assert "DPLogisticRegression of 3 owners" in str(ledgers[2].entries()[0])
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=5)
 @EACH
 @pytest.mark.parametrize("seed", range(2))
 def test_lying_sums_end_a_fit_or_lead_all_owners_alike(name, seed):

@@ -91,6 +91,7 @@ def test_the_representation_is_found(delta):
     assert model.privacy_spent_.epsilon_at(delta) == pytest.approx(2.0, rel=1e-6)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(("epsilon", "n_fits", "n_near"), [(1.0, 20, 19), (0.5, 60, 52)])
 def test_the_bound_is_not_far_from_the_responses(epsilon, n_fits, n_near, monkeypatch):
     monkeypatch.setattr("skdp.linear_model.personal.exponential._N_CANDIDATES", 10)

@@ -39,6 +39,7 @@ def scores(prior, epsilon, n, n_classes=2, n_fits=6):
     return np.mean(areas), np.mean([fit.prior_weight_ for fit in fits])
 
 
+@pytest.mark.covered(at_most=1)
 @ignore_warnings
 @pytest.mark.parametrize(("n_classes", "n"), [(2, 1000), (4, 2000)])
 def test_a_good_prior_is_taken_and_helps(n_classes, n):

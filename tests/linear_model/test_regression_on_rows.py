@@ -49,7 +49,7 @@ def test_without_noise_a_descent_that_has_not_converged_says_so(monkeypatch):
         DPLinearRegression(epsilon=np.inf).fit(X, y)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("value", [0.0, 7.0, -3e-5, 1e6])
 @pytest.mark.parametrize("epsilon", [1.0, 30.0, np.inf])
 def test_a_constant_column_tells_nothing_and_costs_nothing(value, epsilon):
@@ -89,8 +89,8 @@ def test_without_noise_a_constant_within_bounds_is_no_rounding(value):
 
 
 # Of 50 seeds of each case all but one, which has .46 at 1e7.
+@pytest.mark.covered(at_most=2)
 @pytest.mark.filterwarnings("always::skdp.PrivacyWarning")
-@pytest.mark.covered
 @pytest.mark.parametrize("offset", [1e2, 1e3, 1e5, 1e7])
 @pytest.mark.parametrize(("n", "epsilon"), [(20_000, 1.0), (5000, 4.0)])
 def test_columns_narrow_beside_their_offset_are_found(offset, n, epsilon):
@@ -153,7 +153,7 @@ def test_a_constant_column_in_single_precision_is_not_lost_in_rounding(value):
     assert DPLinearRegression(epsilon=5.0, random_state=0).fit(X, y).score(X, y) > 0.75
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=1)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("bounds", [None, (-50, 50)])
 def test_a_column_of_zeros_among_many_tells_nothing(bounds):

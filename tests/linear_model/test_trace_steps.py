@@ -147,7 +147,7 @@ def is_said_not_to_converge(X, y, seed=0, **parameters):
     return "has not converged" in warned_by(lambda: model.fit(X, y))
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("unit", ["record", "response"])
 @pytest.mark.parametrize("epsilon", [1.0, 256.0])
 def test_too_few_steps_are_warned_of(unit, epsilon):
@@ -158,7 +158,7 @@ def test_too_few_steps_are_warned_of(unit, epsilon):
         assert is_said_not_to_converge(X, y, n_iter=n_iter, epsilon=epsilon, privacy_unit=unit)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("unit", ["record", "response"])
 @pytest.mark.parametrize("epsilon", [1.0, 256.0])
 @pytest.mark.parametrize("is_read_by_sensors", [True, False])

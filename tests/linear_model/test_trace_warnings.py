@@ -151,6 +151,7 @@ def test_steps_stay_long_while_a_direction_is_hardly_found():
 
 
 # The signal strengths of the user guide.
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     ("strength", "is_warned", "errors"),
     [(3.7, True, (0.5, 2)), pytest.param(5.9, True, (0.25, 2), marks=SLOW), (12, False, (0, 1))],
