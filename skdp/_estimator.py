@@ -579,14 +579,15 @@ class PlannedEstimator(PrivateEstimator):
                 f"{type(self).__name__} must have a method plan(n_samples, n_features) that "
                 f"returns a Plan, got {type(plan).__name__}."
             )
-        declared = self._cost(), self.privacy_unit, self.adjacency, False
-        if (plan.cost, plan.unit, plan.adjacency, plan.enforced) != declared:
-            raise ValueError(
-                f"plan of {type(self).__name__} must have self.cost, {declared[0]}, "
-                f"unit={self.privacy_unit!r}, adjacency={self.adjacency!r} and enforced=False, got "
-                f"{plan.cost}, unit={plan.unit!r}, adjacency={plan.adjacency!r} and "
-                f"enforced={plan.enforced}."
-            )
+        facts = {"unit": self.privacy_unit, "adjacency": self.adjacency, "enforced": False}
+        facts["cost"] = self._cost()
+        for name, value in facts.items():
+            if (found := getattr(plan, name)) != value:
+                raise ValueError(
+                    f"plan of {type(self).__name__} must have {name}={value!r}, got {found!r}: it "
+                    "returns Plan(self.cost, ..., enforced=False) with the unit and adjacency of "
+                    "the class attributes privacy_unit and adjacency."
+                )
         return plan
 
     def _validate(self, X: Any, y: Any = None, **users: Any) -> tuple[Any, Any]:

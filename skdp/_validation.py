@@ -351,7 +351,9 @@ _HINTS = {
     "y should be a 1d": " It has one entry for each row: of several columns make one fit for each.",
     "got 1D array": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
-    "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",
+    "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row; to a "
+    "ColumnTransformer a list, ['name'].",
+    "must be in the same order": " Pass X[list(model.feature_names_in_)].",
     "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
     "Input X contains infinity": f" {CURES['infinity']}",

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.model_selection import cross_val_score
@@ -28,6 +29,7 @@ NUMBERS = FRAME[["age", "income", "visits"]]
 PAIR = (0, 10)
 SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
+FITTED = clone(MODEL).set_params(epsilon=np.inf).fit(NUMBERS, Y)
 OF_USERS = DPStandardScaler(privacy_unit="user")
 
 
@@ -140,6 +142,14 @@ SHOWN = {
     "categories of two columns": (
         encoded([["A", "B"]], "town", "age"),
         "Pass a list for each column",
+    ),
+    "columns in another order": (
+        lambda: FITTED.predict(NUMBERS[["visits", "income", "age"]]),
+        r"same order as they were in fit\. Pass X\[list\(model\.feature_names_in_\)\]",
+    ),
+    "a single row": (
+        lambda: FITTED.predict(NUMBERS.iloc[0]),
+        r"Pass a frame, .* X\.iloc\[\[0\]\] of one row",
     ),
     "columns by numbers that there are not": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, [0, 7])]), CLASSIFIER).fit(X, Y),

@@ -202,14 +202,15 @@ def test_a_record_that_nobody_gives_his_word_for_is_unknown():
 
 
 def test_a_plan_of_another_cost_is_refused_before_anything_is_spent():
-    for refused in (
-        lambda: Dearer().fit(X),
-        lambda: make_dp_pipeline(Dearer()).plan(*X.shape),
-        lambda: make_dp_pipeline(Dearer()).fit(X),
-        lambda: type("OfUsers", (Quantiles,), {"privacy_unit": "user"})().fit(X),
-        lambda: Enforced().fit(X),
+    of_users = type("OfUsers", (Quantiles,), {"privacy_unit": "user"})()
+    for refused, fact in (
+        (lambda: Dearer().fit(X), r"cost=PrivacyCost\(epsilon=1\.0"),
+        (lambda: make_dp_pipeline(Dearer()).plan(*X.shape), "cost=PrivacyCost"),
+        (lambda: make_dp_pipeline(Dearer()).fit(X), "cost=PrivacyCost"),
+        (lambda: of_users.fit(X), "unit='user', got 'row'"),
+        (lambda: Enforced().fit(X), "enforced=False, got True"),
     ):
-        with pytest.raises(ValueError, match=r"must have self\.cost"):
+        with pytest.raises(ValueError, match=f"must have {fact}"):
             refused()
 
 
