@@ -66,7 +66,8 @@ class ResolvedOwner(ResolvedRow):
     remedy: ClassVar[str] = "more owners, a larger epsilon or a tighter row_norm"
 
 
-class Terms(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Terms:
     """Public facts that the spec of each fit follows from."""
 
     shares: Shares
@@ -84,7 +85,7 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class Agreement(Terms):
     """The facts of one federated fit, as every party computes them."""
 
     estimator: Any
@@ -93,12 +94,8 @@ class Agreement:
     null_target: Any  # its response or label
     names: list[str] | None  # of the features
     plan: Plan
-    shares: Shares
-    is_unit_owner: bool
     is_masked: bool
     dropouts: int  # owners who may leave
-    seed: int
-    most_rows: int  # of one owner
     digest: bytes
     warnings: list[str]  # that follow from public facts
 
@@ -116,11 +113,6 @@ class Agreement:
     def n_features(self) -> int:
         """Number of features."""
         return math.prod(self.like.shape[1:])
-
-    @property
-    def terms(self) -> Terms:
-        """What the spec of each fit follows from."""
-        return Terms(self.shares, self.most_rows, self.is_unit_owner, self.seed)
 
     @property
     def layouts(self) -> list[ShareLayout]:
@@ -214,9 +206,9 @@ def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = No
 def _view_of(agreement: Agreement, X: Any, y: Any) -> Any:
     if isinstance(agreement.estimator, DPPipeline):
         return _pipeline_data(agreement, X, y)
-    spec, terms, null = agreement.spec, agreement.terms, agreement.like
-    agreed = Agreed(_n_rows(spec), _depth_of(agreement.estimator, null, terms.most_rows))
-    return _own_view(agreement.estimator, spec, agreed, null, terms, X, y)
+    spec, null = agreement.spec, agreement.like
+    agreed = Agreed(_n_rows(spec), _depth_of(agreement.estimator, null, agreement.most_rows))
+    return _own_view(agreement.estimator, spec, agreed, null, agreement, X, y)
 
 
 def _own_view(
@@ -312,7 +304,7 @@ def run_fit(
         ShareBudget.open, shares=shares, exchange=exchange, n_own=n_own, weight=weight
     )
     if isinstance(rows, PipelineData):
-        party = party_of(agreement.terms, opening, charge)
+        party = party_of(agreement, opening, charge)
         warnings = estimator._fit(*rows, party=party)
         named = [estimator, estimator.pipeline_.steps[0][1]]
     else:
@@ -403,5 +395,5 @@ def _pipeline_data(agreement: Agreement, X: Any, y: Any) -> PipelineData:
             classes, _ = step.estimator._classes_and_codes(y)
             _check_classes(classes, given_classes(step.estimator.classes))
     data = PipelineData(rows.astype(null.dtype, copy=True), None if y is None else np.array(y))
-    opened_pipeline(pipeline, agreement.terms, *data)
+    opened_pipeline(pipeline, agreement, *data)
     return data

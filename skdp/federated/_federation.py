@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -244,18 +244,6 @@ FITTED: tuple[type[PrivateEstimator], ...] = (
 )
 
 
-class PlannedFit(NamedTuple):
-    """A fit as it is known before there are data."""
-
-    estimator: Any
-    model: tuple[Any, ...]  # what tells it apart
-    spec: Any
-    null_target: Any
-    depth: int
-    plan: Plan
-    warnings: list[str]
-
-
 def agree(
     estimator: Any,
     n_rows: int | Sequence[int] | None,
@@ -282,54 +270,38 @@ def agree(
     is_unit_owner = unit == "owner"
     terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
     # The clone is not fitted, and has its own copies of the parameters.
-    fit = (_planned_pipeline if isinstance(estimator, DPPipeline) else _planned_fit)(
-        clone(estimator), terms, null, names, like
-    )
-    for release in {line for branch in fit.plan.branches for line in branch}:
+    estimator, spec, depth = clone(estimator), None, 0
+    if isinstance(estimator, DPPipeline):
+        model = parameters_of_pipeline(estimator)
+        target = _null_target([step.estimator for step in steps_of(estimator)])
+        estimator = by_position(estimator, names)
+        plan, warnings = opened_pipeline(estimator, terms, null, target)
+    else:
+        model = type(estimator).__name__, parameters_by_value(estimator)
+        target = _null_target([estimator])
+        spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
+        plan = plan_of(spec, estimator._plan(spec))
+        warnings = list(estimator._public_warnings(spec, plan))
+    for release in {line for branch in plan.branches for line in branch}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
-        shares.planned(fit.plan.cost, release)
+        shares.planned(plan.cost, release)
     versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
     of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
-    numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, fit.depth
+    numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, depth
     facts = *of_rows, unit, aggregator, *numbers_of_fit, *shares.sizes
     return Agreement(
-        fit.estimator,
-        fit.spec,
-        null,
-        fit.null_target,
-        names,
-        fit.plan,
-        shares,
-        is_unit_owner=is_unit_owner,
+        **vars(terms),
+        estimator=estimator,
+        spec=spec,
+        like=null,
+        null_target=target,
+        names=names,
+        plan=plan,
         is_masked=aggregator == "masked",
         dropouts=dropouts,
-        seed=seed,
-        most_rows=terms.most_rows,
-        digest=digest_of("skdp federation", *versions, *fit.model, *facts),
-        warnings=fit.warnings,
+        digest=digest_of("skdp federation", *versions, *model, *facts),
+        warnings=warnings,
     )
-
-
-def _planned_fit(
-    estimator: Any, terms: Terms, null: Any, names: list[str] | None, like: Any
-) -> PlannedFit:
-    model = type(estimator).__name__, parameters_by_value(estimator)
-    spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
-    plan = plan_of(spec, estimator._plan(spec))
-    warnings = estimator._public_warnings(spec, plan)
-    return PlannedFit(
-        estimator, model, spec, _null_target([estimator]), depth, plan, list(warnings)
-    )
-
-
-def _planned_pipeline(
-    pipeline: DPPipeline, terms: Terms, null: Any, names: list[str] | None, like: Any
-) -> PlannedFit:
-    model = parameters_of_pipeline(pipeline)
-    y = _null_target([step.estimator for step in steps_of(pipeline)])
-    pipeline = by_position(pipeline, names)
-    plan, warnings = opened_pipeline(pipeline, terms, null, y)
-    return PlannedFit(pipeline, model, None, y, 0, plan, list(warnings))
 
 
 def _null_target(estimators: Sequence[Any]) -> Any:
