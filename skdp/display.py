@@ -3,7 +3,7 @@
 Displays follow those of scikit-learn and need matplotlib, the extra ``examples``.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -80,7 +80,8 @@ _HIDDEN = 2.0  # not studied
 _MOST_NUMBERS = 12  # columns between which numbers can be read; not studied
 
 
-class CorrelationDisplay(_Display):
+@dataclass(eq=False, repr=False)
+class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
     """Released correlations of columns; those that noise hides are gray.
 
     Make one with `from_estimator`.
@@ -124,10 +125,10 @@ class CorrelationDisplay(_Display):
     (4, 4)
     """
 
-    def __init__(self, correlations: Any, *, noise_std: Any = None, names: Any = None) -> None:
-        self.correlations = correlations
-        self.noise_std = noise_std
-        self.names = names
+    correlations: Any
+    _: KW_ONLY
+    noise_std: Any = None
+    names: Any = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "CorrelationDisplay":
@@ -187,7 +188,8 @@ class CorrelationDisplay(_Display):
         return self
 
 
-class EpsilonCurveDisplay(_Display):
+@dataclass(eq=False, repr=False)
+class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
     """Score against epsilon, as :func:`skdp.model_selection.epsilon_curve` estimates it.
 
     Make one with `from_estimator`. The line is the median over the splits, and the band has half of
@@ -229,10 +231,10 @@ class EpsilonCurveDisplay(_Display):
     [0.5, 0.8]
     """
 
-    def __init__(self, epsilons: Any, scores: Any, *, score_name: str = "score") -> None:
-        self.epsilons = epsilons
-        self.scores = scores
-        self.score_name = score_name
+    epsilons: Any
+    scores: Any
+    _: KW_ONLY
+    score_name: str = "score"
 
     @classmethod
     def from_estimator(
@@ -297,7 +299,8 @@ class EpsilonCurveDisplay(_Display):
         return self
 
 
-class ExplainedVarianceDisplay(_Display):
+@dataclass(eq=False, repr=False)
+class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
     """Released variance of each component, beside that of the directions that are left out.
 
     Make one with `from_estimator`.
@@ -340,12 +343,10 @@ class ExplainedVarianceDisplay(_Display):
     5
     """
 
-    def __init__(
-        self, explained_variance: Any, *, noise_variance: Any = None, std_error: Any = None
-    ) -> None:
-        self.explained_variance = explained_variance
-        self.noise_variance = noise_variance
-        self.std_error = std_error
+    explained_variance: Any
+    _: KW_ONLY
+    noise_variance: Any = None
+    std_error: Any = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "ExplainedVarianceDisplay":
@@ -400,7 +401,8 @@ class ExplainedVarianceDisplay(_Display):
         return self
 
 
-class PrivacyBudgetDisplay(_Display):
+@dataclass(eq=False, repr=False)
+class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
     """What each release, or each fit of a ledger, takes of the budget.
 
     Make one with `from_plan` or `from_ledger`.
@@ -441,10 +443,10 @@ class PrivacyBudgetDisplay(_Display):
     ('mean', 'second moment')
     """
 
-    def __init__(self, names: Any, shares: Any, *, title: str = "") -> None:
-        self.names = names
-        self.shares = shares
-        self.title = title
+    names: Any
+    shares: Any
+    _: KW_ONLY
+    title: str = ""
 
     @classmethod
     def from_plan(cls, plan: Plan | PrivacySpent, *, ax: Any = None) -> "PrivacyBudgetDisplay":
@@ -756,7 +758,8 @@ def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray 
     return tuple(names.tolist()), codes
 
 
-class ScoreHistogramDisplay(_Display):
+@dataclass(eq=False, repr=False)
+class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
     """Rows on two components, as :func:`skdp.display.score_histogram` counts them.
 
     Make one with `from_histogram`. A cell is the darker the more rows it has. With groups it has
@@ -797,8 +800,7 @@ class ScoreHistogramDisplay(_Display):
     'component 1'
     """
 
-    def __init__(self, histogram: ScoreHistogram) -> None:
-        self.histogram = histogram
+    histogram: ScoreHistogram
 
     @classmethod
     def from_histogram(cls, histogram: ScoreHistogram, *, ax: Any = None) -> Self:

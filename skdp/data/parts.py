@@ -160,14 +160,13 @@ class Targets(Parts):
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
         """Apply a function that takes each target by itself."""
-        one = copy(self)
-        one._function = composed(self._function, function)
-        first, *others = self.parts
-        if others or callable(first.loader):
+        one = Targets(self.parts, composed(self._function, function), self.pass_over)
+        one.column = self.column
+        if len(self.parts) > 1 or callable(self.parts[0].loader):
             return one
         # In memory as a whole, they are mapped once for all passes.
         with without_warnings():
-            return Targets.of(one._load(first))
+            return Targets.of(one._load(self.parts[0]))
 
     @without_warnings()
     def cached(self) -> "Targets":
@@ -704,8 +703,7 @@ class RowParts(Parts, RowBlocks):
     ) -> None:
         loaders, lengths = _listed(loaders, "loaders"), _listed(lengths, "lengths")
         y = None if y is None else _listed(y, "y")
-        _check_parts(loaders, lengths, y)
-        _check_n_features(n_features)
+        _check_parts(loaders, lengths, n_features, y)
         self._describe((sum(map(int, lengths)), n_features), dtype)
         self.parts, self.pass_over = _with_rows(loaders, lengths), pass_over
         if names is not None or is_sparse is not None:
@@ -811,13 +809,10 @@ def _listed(items: Any, name: str) -> list[Any]:
     return list(items)
 
 
-def _check_n_features(n_features: Any) -> None:
-    if not isinstance(n_features, Integral) or isinstance(n_features, bool) or n_features < 1:
-        raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}.")
-
-
-def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) -> None:
-    """Refuse loaders that are no functions, and lengths that are no integers from 0."""
+def _check_parts(
+    loaders: list[Any], lengths: list[Any], n_features: Any, y: list[Any] | None
+) -> None:
+    """Refuse loaders that are no functions, and numbers that are no integers."""
     if len(loaders) != len(lengths):
         raise ValueError(f"lengths has {len(lengths)} numbers for {len(loaders)} loaders.")
     if y is not None and len(y) != len(loaders):
@@ -836,3 +831,5 @@ def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) ->
             raise ValueError(f"lengths must be integers from 0, got {got}.")
     if not any(lengths):
         raise ValueError("lengths of all parts together must be positive, got 0.")
+    if not isinstance(n_features, Integral) or isinstance(n_features, bool) or n_features < 1:
+        raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}.")

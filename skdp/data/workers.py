@@ -55,17 +55,15 @@ class _Setting:
         finally:
             with self._lock:
                 self.requests.discard(request)
-                self._stop_if_unrequested()
-
-    def _stop_if_unrequested(self) -> None:
-        if not self.requests:
-            self._stop()
+                if not self.requests:
+                    self._stop()
 
     def _after_fork(self) -> None:
         # Other threads do not go on in the forked process: they would never end their requests.
         own = (one for one in [*self.requests] if one.thread == threading.get_ident())
         self._lock, self.requests = threading.RLock(), WeakSet(own)
-        self._stop_if_unrequested()
+        if not self.requests:
+            self._stop()
 
 
 # ------------------------------
@@ -76,7 +74,7 @@ class _WhileRequested(type):
     """Lets a category of warnings hold all but those of skdp, which are public; or none at all."""
 
     def __subclasscheck__(cls, category: type) -> bool:
-        return bool(_SILENCE.requests) and not issubclass(category, PrivacyWarning)
+        return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
 
 
 class _Silenced(metaclass=_WhileRequested):
@@ -101,18 +99,10 @@ def _unsilence() -> None:
         _filters().remove(_FILTER)
 
 
-_SILENCE = _Setting(_silence, _unsilence)
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Silence the functions that load or make rows, whose warnings may show values.
-
-    In threads, which share the filters of warnings, a function cannot do that for itself, and
-    `catch_warnings` would restore in one thread the filters that another one has set.
-    """
-    with _SILENCE():
-        yield
+#: Silences the functions that load or make rows, whose warnings may show values. In threads, which
+#: share the filters of warnings, a function cannot do that for itself, and `catch_warnings` would
+#: restore in one thread the filters that another one has set.
+without_warnings = _Setting(_silence, _unsilence)
 
 
 # ------------------------------

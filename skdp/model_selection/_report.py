@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from sklearn.model_selection import (
     GroupShuffleSplit,
     RandomizedSearchCV,
 )
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MinMaxScaler,
@@ -73,21 +73,33 @@ def complaint_of_warnings(step: Any) -> str:
     return _INVERSE if is_checked and None not in (step.func, step.inverse_func) else ""
 
 
-def _of_columns(holder: Any) -> str:
-    columns = [chosen for _, _, chosen in holder.transformers]
-    if any(callable(one) and type(one) is not make_column_selector for one in columns):
-        return _COLUMNS
-    return "" if _is_dense(holder) else _DENSITY
+def _complaint_of_holder(holder: Any) -> str:
+    """Return what a holder learns itself, or gives away; empty if it does neither."""
+    if type(holder) is TransformedTargetRegressor and holder.check_inverse:
+        return _INVERSE
+    if type(holder) is ColumnTransformer:
+        columns = [chosen for _, _, chosen in holder.transformers]
+        if any(callable(one) and type(one) is not make_column_selector for one in columns):
+            return _COLUMNS
+        return "" if _is_dense(holder) else _DENSITY
+    return _complaint_of_pipeline(holder) if type(holder) is Pipeline else ""
 
 
-def _of_pipeline(holder: Any) -> str:
+def _complaint_of_pipeline(pipeline: Pipeline) -> str:
     try:
-        for callback in vars(holder).get("_skl_callbacks", ()):
+        for callback in vars(pipeline).get("_skl_callbacks", ()):
             check_asks_for_no_data(callback)
     except TypeError:
         return _WATCHED
-    name = rules.stands_wrong(holder.steps)
-    return _MEMORY if holder.memory is not None else f"its step {name!r} {_BEHIND}" * bool(name)
+    if pipeline.memory is not None:
+        return _MEMORY
+    is_behind = False
+    for name, step in pipeline.steps:
+        is_private = bool(rules.private_steps(step))
+        if is_behind and not (is_private or rules.takes_all_rows(step)):
+            return f"its step {name!r} {_BEHIND}"
+        is_behind = is_behind or is_private
+    return ""
 
 
 def _is_dense(part: Any) -> bool:
@@ -105,15 +117,6 @@ def _is_dense(part: Any) -> bool:
     # A scaler that centers takes no sparse rows.
     is_centered = type(part) in (DPStandardScaler, StandardScaler) and part.with_mean
     return is_centered or type(part) in _GIVES_DENSE
-
-
-_COMPLAINTS: dict[type, Callable[[Any], str]] = {
-    ColumnTransformer: _of_columns,
-    FeatureUnion: lambda holder: "",
-    FixedThresholdClassifier: lambda holder: "",
-    Pipeline: _of_pipeline,
-    TransformedTargetRegressor: lambda holder: _INVERSE if holder.check_inverse else "",
-}
 
 
 # ------------------------------
@@ -245,7 +248,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
         # Its parts are visited first: it raises an error if it is not fitted.
         inner = _inner_steps(parts, path, met)
-        if note := _COMPLAINTS[type(estimator)](estimator):
+        if note := _complaint_of_holder(estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
         yield from inner
     else:
@@ -420,8 +423,18 @@ def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
 
 
 def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
-    """Count the fits of private steps that have the same record; each step is fitted once."""
-    return Counter(map(_planned_record, steps))
+    """Count the fits of private steps by their records; each step is fitted once.
+
+    In a record, a single release of sensitivity 1 spends the whole cost of a fit.
+    """
+    cost = Counter[PrivacySpent]()
+    for step in steps:
+        step._validate_params()
+        of_fit, (unit, enforced) = step._cost(), unit_of(step)
+        plan = Plan(of_fit, (), unit=unit, adjacency=str(step.adjacency), enforced=enforced)
+        whole = replace(PrivacyBudget.of(plan).spent(), mu=of_fit.mu)
+        cost[_with_one_release(whole, f"fit of {type(step).__name__}")] += 1
+    return cost
 
 
 def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
@@ -432,15 +445,6 @@ def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpe
         whole = record.compose(*[record] * (n * times - 1))
         composed.append(_with_one_release(whole, name))
     return tuple(composed)
-
-
-def _planned_record(step: Any) -> PrivacySpent:
-    """Return the record of one fit; a single release of sensitivity 1 spends all of it."""
-    step._validate_params()
-    cost, (unit, enforced) = step._cost(), unit_of(step)
-    plan = Plan(cost, (), unit=unit, adjacency=str(step.adjacency), enforced=enforced)
-    whole = replace(PrivacyBudget.of(plan).spent(), mu=cost.mu)
-    return _with_one_release(whole, f"fit of {type(step).__name__}")
 
 
 def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:

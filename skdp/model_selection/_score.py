@@ -671,20 +671,31 @@ def private_score(
 def _score_of_losses(
     scoring: str, estimator: Any, X: Any, y: Any, people: People | None, given: Mapping[str, Any]
 ) -> PrivateScore:
-    """Release a mean of losses."""
+    """Release the mean of clipped losses."""
     losses = unit_losses(scoring, estimator, X, y, people)
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
-    kinds = {"is_bounded": score.is_bounded, "is_signed": score.is_signed}
-    parts = _plan(cost, given["adjacency"], **kinds)
-    if parts.level is not None:
-        counted = "rows" if people is None else "users"
-        warn_of_privacy(*_warnings_for_few(parts.level, counted, len(losses)))
+    n_units, level, facts = len(losses), 1.0, (cost, "level of losses", _LEVEL_SHARE)
+    search, left = plan_level(*facts, is_bounded=score.is_bounded)
+    # The sum is in units of the level: a row adds a number in [0, 1], or in [-1, 1] if signed.
+    change, least = sensitivity.count, 0.0
+    if score.is_signed:
+        of_signed = sensitivity.response_sum
+        change, least = partial(of_signed, 1.0, math.inf, 1.0, given["adjacency"]), -1.0
+    release = cost.release("sum of losses", "gaussian", left, change, {})
+    parts = JudgedReleases(search, release)
     plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
+    if search is not None:
+        counted = "rows" if people is None else "users"
+        warn_of_privacy(*_warnings_for_few(search, counted, n_units))
     budget = opened("private_score", plan, losses, people, given)
-    mean, std, level = _release_mean(losses, parts, budget, is_signed=score.is_signed)
+    if search is not None:
+        level = release_level(search, np.abs(losses), budget, most=_QUANTILE)
+    total = in_steps(np.clip(losses / level, least, 1.0)).sum()
+    noisy_total, noise_std = budget.release(release, total)
     warn_of_privacy(*budget.warnings)
+    mean = float(noisy_total) * level / n_units
     value = 1 - mean if scoring == "accuracy" else -mean
-    return PrivateScore(value, std, level, budget.spent())
+    return PrivateScore(value, noise_std * level / n_units, level, budget.spent())
 
 
 def _scores_of_counts(
@@ -750,26 +761,3 @@ def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str
             f"clipped, as {n_units} {counted} are few at this epsilon. Take more {counted}, or a "
             "larger epsilon."
         )
-
-
-def _plan(
-    cost: PrivacyCost, adjacency: str, *, is_bounded: bool, is_signed: bool
-) -> JudgedReleases:
-    level, left = plan_level(cost, "level of losses", _LEVEL_SHARE, is_bounded=is_bounded)
-    # The sum is in units of the level: a row adds a number in [0, 1], or in [-1, 1] if signed.
-    change = sensitivity.count
-    if is_signed:
-        change = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, adjacency)
-    return JudgedReleases(level, cost.release("sum of losses", "gaussian", left, change, {}))
-
-
-def _release_mean(
-    losses: np.ndarray, plan: JudgedReleases, budget: PrivacyBudget, *, is_signed: bool
-) -> tuple[float, float, float]:
-    """Release the mean of clipped losses; return also its noise's std, and the clipping level."""
-    n_units, level = len(losses), 1.0
-    if plan.level is not None:
-        level = release_level(plan.level, np.abs(losses), budget, most=_QUANTILE)
-    total = in_steps(np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)).sum()
-    noisy_total, noise_std = budget.release(plan.result, total)
-    return float(noisy_total) * level / n_units, noise_std * level / n_units, level

@@ -186,18 +186,12 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         self.cv_results_ = _table(search.candidates, best)
         self.n_distinct_fits_ = {name or "estimator": n for name, n in search.split.n_fits.items()}
         self.privacy_spent_ = spent
-        if self.refit:
-            self.best_estimator_ = self._as_given(model, spent)
-
-    def _as_given(self, model: Any, spent: PrivacySpent) -> Any:
-        """Put the fitted steps back into an estimator of the given kind."""
-        if not isinstance(self.estimator, SharedBudget):
-            return model
-        given = clone(self.estimator).set_params(
-            **clone(self.best_params_, safe=False), ledger=self.ledger
-        )
-        given._keep(model, spent)
-        return given
+        if self.refit and isinstance(self.estimator, SharedBudget):
+            chosen = clone(self.best_params_, safe=False)
+            self.best_estimator_ = clone(self.estimator).set_params(**chosen, ledger=self.ledger)
+            self.best_estimator_._keep(model, spent)
+        elif self.refit:
+            self.best_estimator_ = model
 
 
 def _choice_plan(search: Search, scoring: str) -> Plan | None:

@@ -58,11 +58,16 @@ def steps_of(estimator: Any) -> list[Step]:
 
     Refuse steps that may learn without privacy, and private ones that do not protect the same.
     """
-    steps = _listed(estimator)
-    refusals = [text for n in range(len(steps)) for text in _refusals(estimator, steps, n)]
+    steps, refusals = _listed(estimator), list[str]()
+    is_first, is_behind = True, False
+    for step in steps:
+        where = {"is_first": is_first, "is_behind": is_behind, "is_last": step is steps[-1]}
+        refusals += _refusals(estimator, step, **where)
+        is_first = is_first and step.columns is not None
+        is_behind = is_behind or step.is_private
     if refusals:
         raise ValueError("\n".join(refusals))
-    if not any(step.is_private for step in steps):
+    if not is_behind:
         raise ValueError(
             f"{type(estimator).__name__} has no private step: pass one, such as DPStandardScaler, "
             "or use Pipeline and GridSearchCV of scikit-learn."
@@ -70,9 +75,9 @@ def steps_of(estimator: Any) -> list[Step]:
     # Called only for what they refuse.
     adjacency_of(steps)
     common_unit(steps)
-    shares = (
-        given_shares(steps, estimator.shares) if isinstance(estimator, rules.SharedBudget) else {}
-    )
+    if not isinstance(estimator, rules.SharedBudget):
+        return steps
+    shares = given_shares(steps, estimator.shares)
     return [step._replace(share=shares.get(step.name)) for step in steps]
 
 
@@ -254,8 +259,11 @@ def transformer_of(target: Any) -> Any:
 
 def _supervised(steps: Sequence[Step]) -> list[Any]:
     """Return the private steps that need responses."""
-    private = (step.estimator for step in steps if step.is_private)
-    return [one for one in private if get_tags(one).target_tags.required]
+    return [
+        step.estimator
+        for step in steps
+        if step.is_private and get_tags(step.estimator).target_tags.required
+    ]
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
@@ -277,9 +285,10 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
     return made
 
 
-def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
-    """Say what is against a step, where it stands."""
-    step, is_last = steps[number], number == len(steps) - 1
+def _refusals(
+    whole: Any, step: Step, *, is_first: bool, is_behind: bool, is_last: bool
+) -> Iterator[str]:
+    """Return why a step is refused where it stands; `is_behind` if it follows a private one."""
     if isinstance(step.estimator, str) and step.estimator == "drop":
         yield f"Step {step.name!r}: 'drop' would leave no columns."
     output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
@@ -289,8 +298,7 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
             "set_output(transform='default') of it."
         )
     if step.is_private and isinstance(whole, rules.SharedBudget):
-        yield from _not_left_alone(whole, step)
-    is_first = all(one.columns is not None for one in steps[:number])
+        yield from _changed_budget(whole, step)
     if rules.is_columns(step.estimator) and not (is_first or rules.takes_all_rows(step.estimator)):
         yield (
             f"Step {step.name!r}: put it before the first private step, as the first step of all. "
@@ -298,7 +306,6 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
             "their names."
         )
         return
-    is_behind = any(one.is_private for one in steps[:number])
     yield from rules.not_private(step.name, step.estimator, is_behind=is_behind)
     if not (
         is_last or rules.is_passed_through(step.estimator) or hasattr(step.estimator, "transform")
@@ -307,8 +314,8 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
         yield f"Step {step.name!r}, {kind}, has no transform: it must be the last."
 
 
-def _not_left_alone(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
-    """Return which parameters of a step are those of a budget, which is that of the whole."""
+def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
+    """Refuse an epsilon or delta of a step, whose budget is that of the whole."""
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default

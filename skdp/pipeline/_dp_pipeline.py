@@ -220,9 +220,10 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
                     one = runs.fit_public(run, prefix)
                 prefix = runs.extended(run, prefix, one, scales)
             runs.without_false_alarms(prefix.fitted)
-            private = {run.steps[i].label: prefix.fitted[i] for i in shares.of}
-            warnings = [text for one in private.values() for text in one._warnings_given]
-            records = {name: one.privacy_spent_ for name, one in private.items()}
+            warnings, records = list[str](), dict[str, PrivacySpent]()
+            for number in shares.of:
+                warnings += prefix.fitted[number]._warnings_given
+                records[run.steps[number].label] = prefix.fitted[number].privacy_spent_
             spent = runs.record_of(whole, records)
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):

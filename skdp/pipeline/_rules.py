@@ -252,16 +252,6 @@ def takes_all_rows(step: Any) -> bool:
     return type(step) in _OF_ALL_ROWS and is_stateless(step)
 
 
-def stands_wrong(steps: Sequence[tuple[str, Any]]) -> str:
-    """Name a step that follows a private one and may refuse single rows; "" if there is none."""
-    is_behind = False
-    for name, step in steps:
-        if is_behind and not (takes_all_rows(step) or private_steps(step)):
-            return name
-        is_behind = is_behind or bool(private_steps(step))
-    return ""
-
-
 def copied(step: Any) -> Any:
     """Clone what a fit would change."""
     return step if is_passed_through(step) else clone(step)

@@ -143,7 +143,13 @@ def prepare(
     steps = composition.with_names(steps, X)
     if not is_planned:
         composition.check_targets(steps, X, y)
-        _check_categories(steps, X)
+        rows = X
+        for i, step in enumerate(steps):
+            if not any(rules.refuses_unknown(one.estimator) for one in steps[i:]):
+                break
+            # Private parts of a ColumnTransformer stand before it, too.
+            if step.columns is None:
+                rows = refuse_unknown(step.name, step.estimator, rows)
         X, y = composition.with_target(steps[-1], X, y, people)
     ids, n_units = ({}, n_planned) if people is None else ({"users": users}, people.n_people)
     if party is not None:
@@ -157,15 +163,6 @@ def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
     following = [one.estimator for one in steps[number + 1 : number + 2]]
     takes = any(hasattr(one, "fit") and get_tags(one).input_tags.allow_nan for one in following)
     return takes and not rules.private_parts(steps[number].estimator)
-
-
-def _check_categories(steps: Sequence[Step], X: Any) -> None:
-    """Refuse unknown categories before all private steps, where a step asks for that."""
-    for number, step in enumerate(steps):
-        if not any(rules.refuses_unknown(one.estimator) for one in steps[number:]):
-            return
-        # Private parts of a ColumnTransformer stand before it, too.
-        X = refuse_unknown(step.name, step.estimator, X) if step.columns is None else X
 
 
 # ------------------------------
@@ -343,14 +340,12 @@ def n_components_of(step: Any) -> Any:
 
 def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
     """Plan all steps whose rows are known, which refuses what cannot be paid for; warn of them."""
-    return [
-        text
-        for number in shares.of
-        if (place := places[number]).spec is not None
-        for text in shares.prefixed(
-            number, run.steps[number].name, place.step._warnings(place.spec, place.plan)
-        )
-    ]
+    warnings: list[str] = []
+    for number in shares.of:
+        if (place := places[number]).spec is not None:
+            own = place.step._warnings(place.spec, place.plan)
+            warnings += shares.prefixed(number, run.steps[number].name, own)
+    return warnings
 
 
 # ------------------------------

@@ -85,22 +85,20 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
     The parts of a ColumnTransformer, which comes first, split its share. By default that is the
     largest of theirs. What is given to a step that is passed through goes to all others.
     """
-    given, private = given or {}, [step for step in steps if step.is_private]
-    wholes = {step.name: step.estimator for step in private if step.columns is None}
-    parts = {
-        step.name: _default_share(step.name, step.estimator)
-        for step in private
-        if step.columns is not None
-    }
-    columns = [name.partition("__")[0] for name in parts][:1]
-    passed = {step.name for step in steps if isinstance(step.estimator, str | None)}
-    absent = [step.name for step in steps if step.name in passed & given.keys()]
+    given, wholes, parts, absent = given or {}, dict[str, Any](), dict[str, float](), list[str]()
+    for step in steps:
+        if step.columns is not None:
+            parts[step.name] = _default_share(step.name, step.estimator)
+        elif step.is_private:
+            wholes[step.name] = step.estimator
+        elif step.name in given and isinstance(step.estimator, str | None):
+            absent.append(step.name)
+    columns = [next(iter(parts), "").partition("__")[0]] * bool(parts)
     shares = _checked_shares(given, [*columns, *absent, *wholes])
     *others, last = [name for name in [*columns, *wholes] if name not in shares] or [""]
     for name in others:
-        shares[name] = (
-            max(parts.values()) if name in columns else _default_share(name, wholes[name])
-        )
+        is_whole = name in wholes
+        shares[name] = _default_share(name, wholes[name]) if is_whole else max(parts.values())
     rest = 1 - math.fsum(shares.values())
     if last and rest > 0:
         shares[last] = rest
