@@ -14,7 +14,7 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
 from skdp.exceptions import shortened
 from skdp.pipeline._composition import with_names
-from skdp.pipeline._rules import copied, is_columns, is_passed_through, not_private
+from skdp.pipeline._rules import is_columns, is_passed_through, not_private
 from skdp.pipeline._run import (
     FEATURE_ATTRIBUTES,
     Fitted,
@@ -155,7 +155,7 @@ def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
     """Give the steps the parameters of a candidate; refuse public steps that they make private."""
     given, is_behind = list[Step](), False
     for step, parameters in zip(run.steps, of_steps, strict=True):
-        one = copied(step.estimator)
+        one = clone(step.estimator, safe=False)
         if parameters:
             one.set_params(**parameters)
             if not step.is_private:

@@ -29,7 +29,7 @@ from skdp.linear_model._supervised import (
     given_classes,
     known_codes,
 )
-from skdp.pipeline._public_steps import check_inverse, of_people, quietly, restored, transformed
+from skdp.pipeline._public_steps import check_inverse, of_people, quietly, transformed
 from skdp.pipeline._rules import DelegatesMixin
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
@@ -330,7 +330,8 @@ def _from_private(steps: Steps) -> tuple[Steps, Steps]:
 
 
 def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
-    back = np.asarray(restored(steps, transformed(steps, rows)))
+    made = transformed(steps, rows)
+    back = np.asarray(transformed(steps[::-1], made, "inverse_transform"))
     given = hide_error_text(np.asarray, rows, np.float64)
     if back.shape != given.shape:
         raise ValueError(

@@ -45,7 +45,7 @@ from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
 from skdp.data.workers import without_warnings
 from skdp.exceptions import shortened
-from skdp.linalg.norms import with_data
+from skdp.linalg.norms import as_dense, with_data
 from skdp.pipeline import _public_rows as twos
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import TWICE, are_numbers, columns_of, plain_rows, stand_ins
@@ -203,17 +203,13 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
             dtype, width = np.result_type(among.dtype, np.float16), twos.shape_of(two)[-1]
             rounding = np.finfo(dtype).eps * width * np.fmax(1, abs(number or 1))
             close = partial(np.allclose, atol=1e-8 + rounding, equal_nan=True)
-            expected = np.concatenate([_dense(one)[:1] for one in alone])
-            is_same = quietly(close, _dense(among), twos.row_among(expected))
+            expected = np.concatenate([as_dense(one)[:1] for one in alone])
+            is_same = quietly(close, as_dense(among), twos.row_among(expected))
         if not is_same:
             raise ValueError(
                 f"{what} must take each row by itself, but what it makes of a public row changes "
                 "with the rows beside it."
             )
-
-
-def _dense(rows: Any) -> np.ndarray:
-    return np.asarray(rows.toarray() if issparse(rows) else rows)
 
 
 def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
@@ -323,7 +319,7 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
         return f"{what} refuses a missing text. " + GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is not to blame for what is refused without it, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
-    text = _message(what, error) if of_public or is_finite(rows) else text
+    text = _message(what, error) if of_public or not have_gaps(rows).any() else text
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
@@ -377,15 +373,17 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 
 @_in_arrays
-def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
+def transformed(steps: Sequence[tuple[str, Any]], rows: Any, method: str = "transform") -> Any:
     """Send rows through fitted steps, except "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
-        if step is None or isinstance(step, str):
+        if isinstance(step, str | None):
             continue
         if isinstance(rows, RowBlocks) and isinstance(step, PrivateEstimator):
             rows = step.transform(rows)
+        elif isinstance(rows, RowBlocks):
+            rows = in_blocks(name, step, rows)
         else:
-            rows = (in_blocks if isinstance(rows, RowBlocks) else by_rows)(name, step, rows)
+            rows = by_rows(name, step, rows, method)
     return rows
 
 
@@ -423,20 +421,6 @@ def have_gaps(rows: Any) -> np.ndarray:
 _with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
-def is_finite(rows: Any) -> bool:
-    """Return whether all numbers are finite; True for rows without numbers, such as texts."""
-    return not have_gaps(rows).any()
-
-
-@_in_arrays
-def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
-    """Send rows back through fitted steps, the last step first, and keep them finite."""
-    for name, step in reversed(steps):
-        if step is not None and not isinstance(step, str):
-            rows = by_rows(name, step, rows, "inverse_transform")
-    return rows
-
-
 # ------------------------------
 # A ColumnTransformer that comes first: its public parts, and its private ones once they are fitted.
 
@@ -468,7 +452,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
             "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
         )
     given = in_public(step) if rules.is_columns(step) else step
-    fitted = fitted_to_nothing(name, rules.copied(given), rows)
+    fitted = fitted_to_nothing(name, clone(given, safe=False), rows)
     made = transformed([(name, fitted)], rows)
     if rules.refuses_unknown(fitted, is_fitted=True):
         result = attempt(rules.make_strict(fitted).transform, rows)
@@ -627,5 +611,5 @@ def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool
     wanted = "allow-nan" if takes_gaps else True
     checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
     checked = columns_of(checked, slice(most))
-    checked = _dense(checked) if makes_dense else checked
+    checked = as_dense(checked) if makes_dense else checked
     return finite(checked) if takes_gaps else checked

@@ -252,11 +252,6 @@ def takes_all_rows(step: Any) -> bool:
     return type(step) in _OF_ALL_ROWS and is_stateless(step)
 
 
-def copied(step: Any) -> Any:
-    """Clone what a fit would change."""
-    return step if is_passed_through(step) else clone(step)
-
-
 def keeps_columns(step: Any) -> bool:
     """Return whether a step leaves as many columns as it gets, in their order: their names hold."""
     if is_passed_through(step):

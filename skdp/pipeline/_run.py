@@ -270,7 +270,7 @@ def places_of(
             made = _first_result(step.name, in_public(step.estimator), like)
             n_rows, is_checked = run.n_units or _shape_of(run.X)[0], True
         else:
-            like = _public_result(step.name, rules.copied(step.estimator), like)
+            like = _public_result(step.name, clone(step.estimator, safe=False), like)
             continue
         like = _in_same_layout(made, like)
     return places
