@@ -58,7 +58,7 @@ class Family:
         Tells whether an attack on ordinary data got as far as it should, by the largest movement of
         every release.
     slips : dict
-        Mistakes that the attacks have to notice.
+        Mistakes that the attacks have to notice, beside too little of each sensitivity and release.
     arguments : callable
         Turns data into the arguments of `fit`.
     setting : callable
@@ -88,7 +88,6 @@ class Family:
     public: Callable[[Any], set[str]]
     recorded: Callable[[Any], tuple[str, bool]]
     is_reached: Callable[[Any, dict[str, float]], bool]
-    slips: dict[str, Slip]
     arguments: Callable[[Any], tuple] = lambda data: (data,)
     setting: Callable[[Any], AbstractContextManager] = lambda cell: nullcontext()
     has_null: Callable[[Any], bool] = lambda cell: cell.adjacency == "zero_out"
@@ -96,6 +95,7 @@ class Family:
     is_seeded_by_clipped_data: bool = False
     per_unit: tuple[str, ...] = ()
     cover: Callable[[tuple], tuple] = pairwise_cover
+    slips: dict[str, Slip] = field(default_factory=dict)
     exempt: dict[str, str] = field(default_factory=dict)
 
     def keeps(self, law):
@@ -133,7 +133,6 @@ FAMILIES = (
         public=row_cells.public,
         recorded=lambda cell: ("user", True),
         is_reached=people_cells.is_reached,
-        slips=people_cells.SLIPS,
         setting=people_cells.setting,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[1])),
@@ -150,7 +149,6 @@ FAMILIES = (
         public=lambda cell: scaler_cells.PUBLIC,
         recorded=lambda cell: ("user", True),
         is_reached=scaler_cells.is_reached,
-        slips={},
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[1])),
         cover=single_cover,
@@ -166,7 +164,6 @@ FAMILIES = (
         public=covariance_cells.public,
         recorded=lambda cell: ("user", True),
         is_reached=covariance_cells.is_reached,
-        slips={},
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[1])),
         cover=single_cover,
@@ -183,7 +180,6 @@ FAMILIES = (
         public=class_cells.public,
         recorded=lambda cell: ("user", True),
         is_reached=class_cells.is_reached,
-        slips={},
         setting=class_cells.setting,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[-1])),
@@ -201,7 +197,6 @@ FAMILIES = (
         public=trace_cells.public,
         recorded=lambda cell: ("user", True),
         is_reached=trace_cells.is_reached,
-        slips=people_cells.TRACE_SLIPS,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[-1])),
         cover=trace_cells.cover,
@@ -218,7 +213,6 @@ FAMILIES = (
         public=lambda cell: {"n_features_in_", "privacy_spent_"},
         recorded=lambda cell: ("record", True),
         is_reached=least_squares_cells.is_reached,
-        slips=least_squares_cells.SLIPS,
         arguments=lambda data: data.arguments,
         cover=single_cover,
         exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
@@ -234,7 +228,6 @@ FAMILIES = (
         public=lambda cell: {"n_features_in_", "privacy_spent_"},
         recorded=lambda cell: ("user", True),
         is_reached=least_squares_cells.is_reached,
-        slips={},
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[-1])),
         cover=single_cover,
@@ -269,7 +262,6 @@ FAMILIES = (
         public=trace_cells.public,
         recorded=lambda cell: (cell.unit, True),
         is_reached=trace_cells.is_reached,
-        slips=trace_cells.SLIPS,
         arguments=lambda data: data.arguments,
         cover=trace_cells.cover,
         exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
@@ -285,7 +277,6 @@ FAMILIES = (
         public=class_cells.public,
         recorded=lambda cell: ("record", True),
         is_reached=class_cells.is_reached,
-        slips=class_cells.SLIPS,
         setting=class_cells.setting,
         arguments=lambda data: data.arguments,
         cover=single_cover,
@@ -302,7 +293,6 @@ FAMILIES = (
         public=factor_cells.public,
         recorded=lambda cell: (cell.unit, cell.unit != "frobenius"),
         is_reached=factor_cells.is_reached,
-        slips=factor_cells.SLIPS,
         setting=factor_cells.setting,
         has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "frobenius",
         is_seeded_by_clipped_data=True,
@@ -319,7 +309,6 @@ FAMILIES = (
         public=user_cells.public,
         recorded=lambda cell: ("user", True),
         is_reached=user_cells.is_reached,
-        slips=user_cells.SLIPS,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[2])),
         cover=single_cover,
@@ -362,7 +351,6 @@ FAMILIES = (
         public=fed_streams.public,
         recorded=lambda cell: (cell.unit, cell.unit == "update"),
         is_reached=lambda cell, worst: min(worst.values()) > 0.99,
-        slips=fed_streams.SLIPS,
         arguments=lambda data: data,
         # A null update is one of 0, and a null entry is 0: data like any others.
         has_null=lambda cell: False,
@@ -390,6 +378,5 @@ FAMILIES = (
         public=lambda cell: {"n_features_in_", "privacy_spent_"},
         recorded=lambda cell: ("row", True),
         is_reached=lambda cell, worst: min(worst.values()) > 0.7,
-        slips={"sum": Slip("row_sum", "mean", toy.Cell())},
     ),
 )

@@ -10,7 +10,6 @@ from families import FAMILIES
 from family_case import without_values
 
 from benchmarks.house.ways import files_of_names, stem
-from skdp.privacy import Release
 from skdp.privacy.budget import SKIPPED
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -55,23 +54,6 @@ def test_every_release_has_a_plain_name_and_a_sensitivity():
     assert [(family, one) for family, one in releases() if faults_of(one)] == []
 
 
-@pytest.mark.parametrize(
-    ("release", "faults"),
-    [
-        (Release("row norm, counts 1", "gaussian", 0.5, 1.0), []),
-        (Release("core", "gaussian", 0.5, follows="bases", sensitivity_of=float), []),
-        (Release("row_norm", "gaussian", 0.5, 1.0), ["name"]),
-        (Release("Core", "gaussian", 0.5, 1.0), ["name"]),
-        (Release("core", "gaussian", 0.5), ["sensitivity unknown"]),
-        (Release("core", "gaussian", 0.5, follows="bases"), ["sensitivity unknown"]),
-        (Release("core", "gaussian", 0.5, sensitivity_of=float), ["sensitivity unknown"]),
-        (Release("core", "gaussian", 0.5, math.inf), ["sensitivity"]),
-    ],
-)
-def test_what_is_wrong_with_a_release_is_seen(release, faults):
-    assert faults_of(release) == faults
-
-
 def shared_names(names, *root):
     """Give the names that stand as strings in several files."""
     return {name: files for name, files in files_of_names(names, *root).items() if len(files) > 1}
@@ -81,19 +63,3 @@ def test_the_name_of_a_release_stands_in_one_file():
     names = {stem(release.name) for family, release in releases() if family != "toy"}
     assert len(names) > 50
     assert shared_names(names - {SKIPPED}) == {}
-
-
-def test_a_name_that_stands_in_two_files_is_seen(tmp_path):
-    declares, other = tmp_path / "plan.py", tmp_path / "solver.py"
-    declares.write_text('release("row norm", step(f"core {n}"), "mean")')
-    for source, seen in (
-        ('budget.sought("row norm")', {"row norm"}),
-        ('value = found[f"core {number}"]', {"core"}),
-        ('if name == "mean":\n    pass', {"mean"}),
-        # Words about it, and parameters.
-        ('"""Finds the "row norm"."""\n"The row norm is wrong."', set()),
-        ('def f(kind="mean"):\n    pass', set()),
-        ('constraints = {"kind": [StrOptions({"mean"})]}', set()),
-    ):
-        other.write_text(source)
-        assert shared_names({"row norm", "core", "mean"}, tmp_path).keys() == seen, source

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from benchmarks.sweep import measures, sweep, tables
@@ -114,32 +113,3 @@ def test_a_fit_that_is_refused_scores_as_no_model(tmp_path, monkeypatch):
         "".join(json.dumps(one._asdict()) + "\n" for one in found)
     )
     assert list(measures.read(file)) == found
-
-
-def test_tables_that_are_not_at_hand_are_named(monkeypatch, capsys):
-    monkeypatch.delenv("SKDP_DATA", raising=False)
-    assert list(sweep.units_of(["regression", "rare"], [], range(2))) == [
-        ("rare", "", 0),
-        ("rare", "", 1),
-    ]
-    assert "regression skips baseball" in capsys.readouterr().out
-
-
-def test_public_ends_hold_all_rows_and_leave_indicators_as_they_are():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(50, 4)) * [1, 1e6, 0, 1] + [0, 1e6, 7, 0]
-    X[:, 3] = random.integers(0, 2, 50)
-    X[0, 0] = np.nan
-    low, high = tables.public_ends(X, 1.5)
-    assert (np.nanmin(X, axis=0) >= low).all()
-    assert (np.nanmax(X, axis=0) <= high).all()
-    assert (low[3], high[3]) == (0.0, 1.0)
-    assert low[2] < 7 < high[2]
-
-
-def test_pages_have_a_row_for_each_job():
-    cells = cells_of(fit(score, "few rows", rep=rep) for rep, score in enumerate([0.5, 0.9]))
-    page = "\n".join(sweep.page(cells))
-    assert "| regression | 2 | 1 | 0 | 0 | 1 (1) | 0 | 0 | 0 | 0 of 1 |" in page
-    assert "| few rows | 1 | 1 | 50% |" in page
-    assert "| none | 0.700 | 0.900 | 0.000 |" in page

@@ -6,7 +6,7 @@ from functools import partial
 from unittest.mock import patch
 
 import numpy as np
-from harness import Slip, null_row
+from harness import null_row
 from in_parts import in_parts
 from scipy.sparse import csr_array
 
@@ -214,23 +214,3 @@ def is_reached(cell, worst):
     is_simple = cell.n_classes == 2 and not cell.lacks_class
     least, norm = 0.9 if is_simple else 0.7, worst.get("clip norm", 1.0)
     return min(worst["class moment"], norm) > 0.9 and max(gradients) > least
-
-
-SLIPS = {
-    "moments": Slip("class_moment", "class moment", Cell(row_norm=3.0)),
-    "moments of several": Slip("class_moment", "class moment", Cell("zero_out", 3, "csr")),
-    "gradients": Slip("row_sum", "whitened gradient", Cell()),
-    "gradients without one": Slip("row_sum", "whitened gradient", Cell("zero_out", 3)),
-    "losses": Slip("row_sum", "losses of scores", Cell()),
-    "losses without one": Slip("row_sum", "losses of scores", Cell("zero_out", 3, "csr")),
-    "agreements": Slip("row_sum", "prior agreement", Cell(prior=1.0)),
-    "agreements without one": Slip("row_sum", "prior agreement", Cell("zero_out", prior=1.0)),
-    "means": Slip("row_sum", "mean matrix", Cell(container="matrices")),
-    "starts": Slip("row_sum", "class difference", Cell("zero_out", container="matrices")),
-    "tangents": Slip("row_sum", "tangent gradient", Cell(container="flat")),
-    "counts of norms around the mean": Slip(
-        "count_distance", "clip norm around the mean", Cell("zero_out", container="matrices")
-    ),
-    "counts of norms": Slip("count_distance", "clip norm", Cell()),
-    "counts of norms without one": Slip("count_distance", "clip norm", Cell("zero_out")),
-}

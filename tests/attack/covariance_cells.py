@@ -130,40 +130,8 @@ def orthogonal(right):
 
 MOMENT = "scaled second moment"
 SLIPS = {
-    f"second_moment, {bounds}, {adjacency}": Slip(
-        "second_moment", MOMENT, Cell(bounds, adjacency, is_narrow=False)
-    )
-    for bounds in BOUNDS
-    for adjacency in ADJACENCIES
-}
-SLIPS |= {
-    f"second_moment, in bounds, {adjacency}": Slip(
-        "second_moment", MOMENT, Cell("given", adjacency, is_narrow=False, in_bounds=True)
-    )
-    for adjacency in ADJACENCIES
-}
-SLIPS |= {
     f"second moment, {adjacency}, subtly": Slip(
         "second_moment", MOMENT, Cell("given", adjacency, is_narrow=False), orthogonal
-    )
-    for adjacency in ADJACENCIES
-}
-SLIPS |= {
-    f"{function}, {release}, {adjacency}": Slip(
-        function, release, Cell(bounds, adjacency, has_gaps=True)
-    )
-    for function, release, bounds in (
-        ("column_moments", "column moments", "given"),
-        ("histograms", "signed sizes", "none"),
-        ("histograms", "places in intervals", "none"),
-    )
-    for adjacency in ADJACENCIES
-}
-SLIPS |= {
-    f"histograms, marginals, {adjacency}": Slip(
-        "histograms",
-        "marginal counts",
-        Cell("given", adjacency, has_marginals=True, is_narrow=False),
     )
     for adjacency in ADJACENCIES
 }

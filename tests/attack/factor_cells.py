@@ -9,7 +9,7 @@ import entry_cells
 import entry_neighbors
 import numpy as np
 import row_cells
-from harness import Slip, watched_bases
+from harness import watched_bases
 
 from skdp import DPLowRankFactorizer
 from skdp.decomposition.streams import sketches
@@ -190,11 +190,3 @@ def is_reached(cell, worst):
     if cell.unit == "frobenius" or cell.solver == "two_sketch":
         return min(worst.values()) > 0.9
     return entry_cells.is_reached(cell.entries, worst)
-
-
-SLIPS = {
-    "projected rows": Slip("row_sum", "projected rows", Cell("row", "projection", bounds="given")),
-    "product": Slip("frobenius_product", "right product 1", Cell("frobenius", "alternating")),
-    "core": Slip("frobenius_product", "core", Cell("frobenius", "alternating")),
-    "matrix": Slip("frobenius_product", "matrix", Cell("frobenius", "input")),
-}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import stream_cells
-from harness import Slip
 from stream_cells import BOUND, BOUNDS, CHANGE, CONTINUAL_CELLS, HORIZON, SHAPE, Cell
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, LowRankFactors, __version__
@@ -201,12 +200,3 @@ def changes(stream, n_epochs):
 
 def matrix_of(sketch):
     return sketch.lift(np.eye(sketch.shape[1]))
-
-
-SLIPS = {
-    "a cell": Slip("entry_product", "right sketch", FedCell("entry", "haar")),
-    "a change": Slip("frobenius_product", "left sketch", FedCell("frobenius", "countsketch")),
-    "epochs": Slip(
-        "entry_step", "right sketch", FedCell("update", "haar", "zero_out", DPContinualFactorizer)
-    ),
-}

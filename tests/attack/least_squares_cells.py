@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
-from harness import Slip, altered, without_row
+from harness import altered, without_row
 from in_parts import in_parts
 from people_cells import OfPeople, as_groups, own_of, whose
 from scipy.sparse import csr_array
@@ -242,29 +242,6 @@ def is_reached(cell, worst):
     # Responses within a bound may be too small for the first level.
     least = 0.9 if cell.response_bound is None else 0.8
     return min(gradients) > least and worst["response moment"] > 0.6 and calibrated > 0.4
-
-
-SLIPS = {
-    "moments": Slip("response_moment", "response moment", Cell()),
-    "moments without one": Slip("response_moment", "response moment", Cell("dense", "zero_out")),
-    "gradients": Slip("row_sum", "whitened gradient", Cell("parts")),
-    "gradients without one": Slip("row_sum", "whitened gradient", Cell("csr", "zero_out")),
-    "sizes of gradients": Slip("histogram", "gradient sizes", Cell()),
-    "sizes of gradients without one": Slip("histogram", "gradient sizes", Cell("csr", "zero_out")),
-    "calibrations": Slip("calibration", "calibration", Cell(epsilon=15.0)),
-    "calibrations without one": Slip(
-        "calibration", "calibration", Cell("dense", "zero_out", epsilon=15.0)
-    ),
-    "agreements": Slip("agreement", "prior agreement", Cell(prior=1.0)),
-    "agreements without one": Slip(
-        "agreement", "prior agreement", Cell("dense", "zero_out", prior=1.0)
-    ),
-    "searches": Slip("differences_of_counts", "response center", Cell()),
-    "scales of responses": Slip("histograms", "response spread", Cell()),
-    "moments of columns": Slip("column_moments", "column moments", Cell()),
-    "places": Slip("histograms", "places", Cell(offset=2.0**26)),
-    "closer places": Slip("histograms", "closer places", Cell(offset=2.0**26)),
-}
 
 
 # ------------------------------

@@ -10,9 +10,9 @@ import scaler_cells
 import trace_cells
 import trace_neighbors
 from covers import combined, least_cover
-from harness import Slip, altered, watched_looks, watched_points, without_record, without_row
+from harness import altered, watched_looks, watched_points, without_record, without_row
 from in_parts import in_parts
-from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
+from row_cells import D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
 from trace_cells import exchanged
 
@@ -20,7 +20,7 @@ import skdp
 from skdp.datasets import make_spiked
 from skdp.testing._recording import Group, RecordingBudget, fit_with, record
 
-__all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
+__all__ = ["CELLS", "is_reached", "setting"]
 
 N_PEOPLE = 40
 
@@ -376,13 +376,6 @@ def _trace_cells():
 TRACE_CELLS = tuple(_trace_cells())
 
 
-TRACE_SLIPS = {
-    name: replace(slip, cell=TraceCell(**vars(slip.cell)))
-    for name, slip in trace_cells.SLIPS.items()
-    if slip.cell.unit == "record"
-}
-
-
 @dataclass(frozen=True)
 class TraceRecords:
     """Records as they are before they come into a container, and whose they are."""
@@ -464,14 +457,3 @@ def trace_strangers(cell, records):
         TraceRecords(one_each, np.arange(n_people)).arguments,
         TraceRecords(other, records.users).arguments,
     ]
-
-
-SLIPS = {
-    f"{release}, {adjacency}": Slip(function, release, Cell(model, solver, adjacency))
-    for model, solver, function, release in (
-        ("svd", "covariance", "second_moment", "second moment"),
-        ("svd", "power", "clipped_projection", "step 1"),
-        ("pca", "covariance", "row_sum", "mean"),
-    )
-    for adjacency in ADJACENCIES
-}

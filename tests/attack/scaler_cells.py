@@ -131,20 +131,6 @@ def moments_in_intervals(right):
 
 
 SLIPS = {
-    f"{function}, {release}, bounds {bounds}, {adjacency}": Slip(
-        function, release, Cell(bounds, adjacency)
-    )
-    for function, release, bounds in (
-        ("column_moments", "rough column moments", "given"),
-        ("column_moments", "column moments", "given"),
-        ("column_moments", "column moments", "wide"),
-        ("histograms", "signed sizes", "wide"),
-        ("column_moments", "column moments", "none"),
-        ("histograms", "signed sizes", "none"),
-        ("histograms", "places in intervals", "none"),
-    )
-    for adjacency in ADJACENCIES
-} | {
     f"moments, {adjacency}, subtly": Slip(
         "column_moments", "column moments", Cell("given", adjacency), moments_in_intervals
     )

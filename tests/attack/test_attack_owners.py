@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from owner_cells import CASES, LIES, N_OWN, N_OWNERS, Cell, Server, hear, is_count, setting
+from owner_cells import CASES, LIES, Cell, Server, hear, is_count
 from owner_neighbors import assert_one_story, assert_within_limits, attack
 
 from skdp.federated._agreement import view_of
@@ -85,18 +85,3 @@ def test_the_mean_over_rows_lies_in_the_hull_of_single_rows(adjacency):
         assert np.linalg.norm(part) <= bound
         # Each of them is on the sphere.
         assert np.trace(part) == pytest.approx(1.0)
-
-
-def test_the_parts_of_all_owners_add_up_to_that_of_all_rows():
-    cell = Cell("power", unit="row", norms="private")
-    with setting(cell):
-        agreement, server = cell.agreement(), Server(cell)
-        X = cell.rows()
-        whole = hear(agreement, view_of(agreement, X), server)
-        owners = [
-            hear(agreement, view_of(agreement, X[i : i + N_OWN]), server)
-            for i in range(0, N_OWN * N_OWNERS, N_OWN)
-        ]
-    for number, part in enumerate(whole.parts):
-        total = sum(owner.parts[number] for owner in owners)
-        np.testing.assert_allclose(total, part, rtol=1e-12, atol=1e-12)

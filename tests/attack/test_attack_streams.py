@@ -104,11 +104,6 @@ def test_two_streams_with_one_seed_share_no_noise():
     assert not np.isin(one, other).any()
 
 
-def test_noise_is_there_before_the_first_update():
-    counts = Cell("update", "countsketch")()._noisy_sums[0]
-    assert np.std(counts.counts * counts.unit) == pytest.approx(counts.release.noise_std, rel=0.5)
-
-
 def test_threads_lose_neither_updates_nor_noise():
     stream = DPContinualFactorizer(
         1, shape=(3000, 20), horizon=40, privacy_unit=Update(1.0), sketch="haar", random_state=0
@@ -227,17 +222,6 @@ def test_a_signal_within_an_update_loses_no_noise(sketch):
     assert "not finished" in said[0]
     assert stream.n_epochs_ == 0
     stream.close_epoch()
-
-
-def test_rows_that_were_interrupted_are_not_added_again():
-    stream = Cell("update", "countsketch")()
-    with (
-        patch.object(StreamState, "add_rows", side_effect=KeyboardInterrupt),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        stream.partial_fit(np.ones((1, 9)))
-    with pytest.raises(ValueError, match="interrupted"):
-        stream.partial_fit(np.ones((1, 9)))
 
 
 def test_what_changes_after_it_was_checked_is_clipped():

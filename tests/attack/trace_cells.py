@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from covers import single_cover
-from harness import Slip
 from in_parts import in_parts
 from scipy import sparse
 
@@ -295,57 +294,6 @@ def strange_data(cell):
 
 
 # Which function declares too little, where that is to be seen, and of which cell.
-TOO_SMALL = {
-    "gradients": ("row_sum", "gradient", Cell("matrices")),
-    "gradients of outer products": ("row_sum", "gradient", Cell("outer")),
-    "gradients without one": ("row_sum", "gradient", Cell("one-hot", adjacency="zero_out")),
-    "starts": ("row_sum", "start", Cell("matrices", init="spectral", rank=2)),
-    "starts alone": (
-        "row_sum",
-        "start",
-        Cell("outer", init="spectral", n_iter=0, adjacency="zero_out"),
-    ),
-    "gradients of responses": ("response_sum", "gradient 1", Cell("matrices", unit="response")),
-    "gradients without a response": (
-        "response_sum",
-        "gradient 1",
-        Cell("outer", unit="response", adjacency="zero_out"),
-    ),
-    "votes": ("count", "clip vote", Cell("matrices")),
-    "searches": ("differences_of_counts", "response center", Cell("matrices", unit="response")),
-    "searches of norms": (
-        "differences_of_counts",
-        "matrix norm",
-        Cell("tasks", adjacency="zero_out"),
-    ),
-    "moments of columns": ("column_moments", "column moments", Cell("vectors")),
-    "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
-    "histograms of all features": ("histograms", "signed sizes", Cell("row vectors")),
-    "histograms without one": ("histograms", "signed sizes", Cell("vectors", adjacency="zero_out")),
-    "places": ("histograms", "places", Cell("narrow vectors")),
-    "closer places": ("histograms", "closer places", Cell("narrow vectors")),
-    "closer places without one": (
-        "histograms",
-        "closer places",
-        Cell("narrow vectors", adjacency="zero_out"),
-    ),
-    "curvatures": ("histograms", "curvature 1", Cell("matrices")),
-    "curvatures of outer products": ("histograms", "curvature", Cell("outer")),
-    "curvatures without one": ("histograms", "curvature 2", Cell("one-hot", adjacency="zero_out")),
-    "sums of rows and columns": ("row_sum", "row and column sums", Cell("one-hot")),
-    "sums of residuals": ("row_sum", "residual row and column sums", Cell("one-hot")),
-    "histograms of residuals": ("histograms", "residual spread", Cell("one-hot")),
-    "means of matrices": ("row_sum", "matrix mean 1", Cell("matrices")),
-    "means around a center": ("row_sum", "matrix mean 3", Cell("far matrices", epsilon=2e3)),
-    "means without one": (
-        "row_sum",
-        "matrix mean 2",
-        Cell("far matrices", adjacency="zero_out", epsilon=2e3),
-    ),
-    "covariances": ("second_moment", "column covariance", Cell("matrices")),
-    "covariances of outer products": ("second_moment", "row covariance", Cell("outer")),
-}
-SLIPS = {name: Slip(*slip) for name, slip in TOO_SMALL.items()}
 
 SUMS = ("gradient 1", "start", "column moments", "closer places")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
-from harness import Slip, altered
+from harness import altered
 from scipy.linalg import null_space
 
 from skdp import DPPersonalizedRegressor
@@ -291,32 +291,3 @@ def is_reached(cell, worst):
     sums = [worst[name] for name in worst if name.startswith(SUMS) and "norm, " not in name]
     # With all directions in the representation gradients off it are rounding errors.
     return min(sums) > (0.9 if cell.n_components < N_FEATURES else 0.4)
-
-
-def _cell(adjacency, **more):
-    return next(
-        cell
-        for cell in CELLS
-        if cell.adjacency == adjacency and all(getattr(cell, n) == v for n, v in more.items())
-    )
-
-
-SLIPS = {
-    "centers": Slip("row_sum", "row center 1", _cell("replace")),
-    "second moments": Slip("user_moment", "user moment", _cell("replace")),
-    "second moments without one": Slip("user_moment", "user moment", _cell("zero_out")),
-    "products": Slip("second_moment", "products", _cell("replace")),
-    "mean products": Slip("row_sum", "mean products", _cell("zero_out")),
-    "gradients": Slip("row_sum", "gradient 1", _cell("replace")),
-    "gradients without one": Slip("row_sum", "gradient 2", _cell("zero_out")),
-    "votes": Slip("histogram", "prior vote", _cell("replace")),
-    "counts of gradients": Slip("count", "clip vote", _cell("replace")),
-    "searches": Slip("differences_of_counts", "product norm", _cell("zero_out")),
-    "noise of responses": Slip("differences_of_counts", "noise variance", _cell("replace")),
-    "levels of users": Slip("differences_of_counts", "intercept variance", _cell("zero_out")),
-    "normal matrices": Slip("user_moment", "normal matrix", _cell("replace", solver="altmin")),
-    "losses": Slip("loss_range", "representation", _cell("zero_out", solver="exponential")),
-    "bounds": Slip("count_distance", "response bound", _cell("zero_out", solver="exponential")),
-    "choices": Slip("loss_range", "choice of prior", _cell("replace", solver="exponential")),
-    "normal products": Slip("row_sum", "normal products", _cell("replace", solver="altmin")),
-}

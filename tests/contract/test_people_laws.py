@@ -1,163 +1,253 @@
-"""The laws of people with several rows hold, and see every mistake that people invite."""
+"""Laws of fits that protect people with several rows, beside records and replays on neighbors."""
 
+import copy
 import math
-from contextlib import ExitStack
+import pickle
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
-import people_laws
+import people_cells
 import pytest
-from people_kinds import KINDS, WAYS
-from people_laws import CELLS, LAWS
+from attack_laws import neighbors_move_no_release_further_than_declared
+from families import FAMILIES
+from people_kinds import (
+    KINDS,
+    N_FEATURES,
+    N_PEOPLE,
+    SECRET,
+    WAYS,
+    assert_close,
+    fitted,
+    rows_for,
+    rows_of_people,
+    targets_of,
+)
+from sklearn.model_selection import GridSearchCV, GroupKFold
 
-from skdp.data import matrices, people
+from skdp import RankOneMatrices
+from skdp._estimator import PrivateEstimator
+from skdp.data.parts import Targets
 from skdp.data.people import People
-from skdp.data.reduce import part_ranges, sum_depth
-from skdp.data.rows import DenseBlock, RowCache, Rows, SparseBlock, _BaseBlock
-from skdp.decomposition import _matrix_estimator
-from skdp.decomposition.rows import fit as rows_fit
-from skdp.linear_model import _descent
-from skdp.linear_model import _trace_regressor as regressors
-from skdp.linear_model.low_rank import records as trace_records
+from skdp.data.rows import Rows
+from skdp.data.sources import Source, as_source
+from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.model_selection import _report
+from skdp.testing import _recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
+FAMILY_OF = {
+    id(cell): family for family in FAMILIES if "people" in family.name for cell in family.cells
+}
+CELLS = [
+    next(cell for cell in people_cells.CELLS if cell.model == model and cell.solver == solver)
+    for model, solver in (("pca", "covariance"), ("svd", "power"), ("svd", "adaptive"))
+] + [people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0], people_cells.TRACE_CELLS[0]]
 
-@pytest.mark.covered(at_most=16)
-@pytest.mark.parametrize(("kind", "container"), WAYS)
-def test_nothing_asks_for_the_number_of_rows(kind, container):
-    people_laws.nothing_asks_for_the_number_of_rows(kind, container)
 
-
-@pytest.mark.covered(at_most=6)
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_the_number_of_people_is_told(kind):
-    people_laws.only_the_number_of_people_is_told(kind)
+@pytest.mark.slow
+def test_neighbors_move_no_release_too_far():
+    """One person moves no release further than declared, whatever rows it has."""
+    # So that a part of the few people is a sample.
+    with patch.object(rows_solvers, "_LEVEL_ROWS", 16):
+        for cell in CELLS:
+            family = FAMILY_OF[id(cell)]
+            with family.setting(cell):
+                neighbors_move_no_release_further_than_declared(family, cell)
 
 
 @pytest.mark.covered(at_most=10)
 @pytest.mark.parametrize(("kind", "container"), [way for way in WAYS if way[1] in ("dense", "csr")])
 def test_rows_that_are_repeated_change_nothing(kind, container):
-    people_laws.repeated_rows_change_nothing(kind, container)
+    """Without noise a person whose rows are repeated is the same person."""
+    X, y, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET, "container": container}
+    once = fitted(kind, X, y, **facts)
+    often = fitted(kind, X[codes], y[codes], users=codes, privacy_unit="user", **facts)
+    # Without noise the optimum of the classifier is found to a tolerance.
+    assert_close(often, once, 1e-4 if kind == "classifier" else 1e-9)
+
+
+# Once a fit has been opened, nothing may ask how many rows there are.
+
+
+class Counted(Exception):
+    """Something has asked for the number of rows."""
+
+
+def _refuse(*_):
+    raise Counted
+
+
+class Shape(tuple):
+    """Tells the number of columns alone."""
+
+    def __getitem__(self, axis):
+        return super().__getitem__(axis) if axis in (1, -1) else _refuse()
+
+    __iter__ = _refuse
+
+
+class UncountedArray(np.ndarray):
+    """Rows of which only blocks have a length."""
+
+    __len__ = _refuse
+
+    @property
+    def shape(self):
+        return Shape((0, super().shape[1]))
+
+    def __getitem__(self, key):
+        return super().__getitem__(key).view(np.ndarray)
+
+
+class UncountedSource(Source):
+    """Blocks of rows, of which nobody asks how many there are."""
+
+    @property
+    def shape(self):
+        return Shape((0, vars(self)["shape"][1]))
+
+
+@contextmanager
+def uncounted_rows():
+    """Let everything between the opening of a fit and its end fail that counts rows."""
+    release = PrivateEstimator._release
+
+    def poisoned(self, spec, data, warn):
+        view = getattr(data[0], "design", data[0])
+        if isinstance(view.source, Source):
+            view.source = copy.copy(view.source)
+            view.source.__class__ = UncountedSource
+            if isinstance(view.source.X, np.ndarray):
+                view.source.X = view.source.X.view(UncountedArray)
+        with (
+            patch.object(Targets, "__len__", _refuse),
+            patch.object(RankOneMatrices, "shape", property(lambda self: Shape((0, N_FEATURES)))),
+        ):
+            return release(self, spec, data, warn)
+
+    with patch.object(PrivateEstimator, "_release", poisoned):
+        yield
+
+
+@pytest.mark.covered(at_most=16)
+@pytest.mark.parametrize(("kind", "container"), WAYS)
+def test_nothing_asks_for_the_number_of_rows(kind, container):
+    """Only blocks are measured, and people are counted."""
+    X, y, codes = rows_of_people()
+    with uncounted_rows():
+        try:
+            fitted(kind, X[codes], y[codes], container, users=codes, privacy_unit="user")
+        except Counted:
+            pytest.fail(f"{kind} asks for the number of rows")
+
+
+# The same people with few rows and with many.
+
+FEW, MANY, N_SAME = 121, 12_289, 40
+
+
+@pytest.mark.covered(at_most=6)
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_number_of_people_is_told(kind):
+    """What is charged, told and kept is the same for few rows and for many, in all that is public.
+
+    The least rounding that is charged would hide one that follows the rows.
+    """
+    with (
+        patch("skdp.data.rows.LEAST_ROUNDING", 0.0),
+        patch("skdp.data.reduce.LEAST_ROUNDING", 0.0),
+        patch("skdp.linear_model.logistic.fit.LEAST_ROUNDING", 0.0),
+    ):
+        few, many = (_people_with(n_rows) for n_rows in (FEW, MANY))
+        (_, budget), _ = _recording.messages_of(lambda: _fit(kind, few, _recording.RecordingBudget))
+        script = _recording.scripted_budget(budget.released)
+        (first, one), told = _recording.messages_of(lambda: _fit(kind, few, script))
+        (second, other), told_of_many = _recording.messages_of(lambda: _fit(kind, many, script))
+    assert told == told_of_many
+    assert one.spent().releases == other.spent().releases
+    _recording.assert_same_fit(second, first)
+    assert len({len(pickle.dumps(model)) for model in (first, second)}) == 1
+
+
+def _people_with(n_rows):
+    rng = np.random.default_rng(n_rows)
+    codes = np.append(np.arange(N_SAME), rng.integers(0, N_SAME, n_rows - N_SAME))
+    X = rng.normal(size=(n_rows, N_FEATURES)) * [3, 2, 1, 0.5] + 0.5
+    return X, rng.integers(0, 3, n_rows), codes
+
+
+def _fit(kind, data, budget):
+    X, y, codes = data
+    model = KINDS[kind](privacy_unit="user")
+    fit = model.fit
+    # The harness passes all by place.
+    model.fit = lambda X, *more: fit(X, *more[:-1], users=more[-1])
+    fitted, opened = _recording.fit_with(
+        model, (rows_for(kind, X), *targets_of(kind, X, y), codes), budget
+    )
+    del model.fit
+    return fitted, opened
+
+
+def test_counts_are_exact():
+    """In whatever order people come, each counts exactly once."""
+    rng, edges = np.random.default_rng(0), np.array([1.0, 2.0, 3.0])
+    codes = np.repeat(np.arange(N_PEOPLE), rng.integers(1, 50, N_PEOPLE))
+    X = rng.normal(size=(len(codes), N_FEATURES))
+    found = []
+    for _ in range(9):
+        order = np.argsort(rng.permutation(N_PEOPLE)[codes], kind="stable")
+        people = People.of(codes[order], N_PEOPLE)
+        counts = Rows(as_source(X[order]), people=people).counted_norms(edges)
+        found.append(counts.up_to_points)
+        assert people.weights.sum() == N_PEOPLE
+    assert len(set(map(tuple, found))) == 1
 
 
 @pytest.mark.parametrize("cell", [CELLS[0], *CELLS[-3:]], ids=str)
 def test_other_people_of_the_same_rows_get_other_noise(cell):
-    people_laws.other_people_get_other_noise(cell)
+    """The same rows of other people are other data, of which a seed makes other noise."""
+    X, y, codes = rows_of_people()
+    other = codes.copy()
+    other[np.flatnonzero(codes == 1)[0]] = 0
+    targets = (y[codes] % 2,) if cell in CELLS[-2:] else ()
+    noises = [
+        _recording.noise_of(cell(random_state=SECRET), X[codes], *targets, ids)
+        for ids in (codes, codes, other)
+    ]
+    np.testing.assert_array_equal(noises[0], noises[1])
+    assert not np.isin(noises[0], noises[2]).any()
+    # What is released keys noise, too, and may be the same.
+    y = targets[0] if targets else None
+    digests = [
+        cell(random_state=SECRET)._validate(X[codes], y, ids)[1][1] for ids in (codes, other)
+    ]
+    assert digests[0]() != digests[1]()
 
 
-@pytest.mark.parametrize("law", ["counts_are_exact", "only_folds_by_ids_are_counted"])
-def test_laws_of_counts_and_folds(law):
-    LAWS[law]()
-
-
-# Mistakes, and a law that sees each.
-
-
-def weighted_first(self, group):
-    """Weigh rows before they are clipped."""
-    for rows, raw in self.source.blocks(group):
-        mass = self.people.weights[rows][:, np.newaxis]
-        if isinstance(raw, np.ndarray):
-            block = DenseBlock(mass * raw, self.center, np.empty(raw.shape))
+def test_only_folds_by_ids_are_counted():
+    """Folds in which one person's rows move others to other folds are refused."""
+    codes = rows_of_people()[2]
+    more = np.append(codes, np.zeros(500, int))
+    for is_shuffled, is_fixed in ((True, True), (False, False)):
+        cv = GroupKFold(4, shuffle=is_shuffled, random_state=0 if is_shuffled else None)
+        before, after = (_folds_of(cv, one) for one in (codes, more))
+        assert (np.count_nonzero(before[1:] != after[1:]) == 0) == is_fixed
+        model = KINDS["classifier"](privacy_unit="user")
+        search = GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=cv)
+        try:
+            _report.check_splits(search, _report.planned_cost([model]))
+        except ValueError:
+            assert not is_fixed
         else:
-            block = SparseBlock((raw.multiply(mass)).tocsr(), self.center)
-        yield rows, block if self.weighting is None else block.weighted(self.weighting)
+            assert is_fixed
 
 
-def every_kth(self, people, at_most):
-    """Take a sample by places."""
-    step = math.ceil(self.source.shape[0] / at_most)
-    codes = people.codes[::step]
-    sample = People(codes, np.ones(len(codes)), people.n_people)
-    return Rows(
-        self.source.every(step),
-        self.n_jobs,
-        self.center,
-        self.bound,
-        self.weighting,
-        RowCache(),
-        sample,
-    )
-
-
-def by_the_largest(codes, n_people):
-    """Weigh all rows alike, by the person with the most."""
-    return np.full(len(codes), 1 / np.bincount(codes, minlength=n_people).max())
-
-
-def in_floats(codes, n_people):
-    """Weigh rows by parts of 1 that floats round."""
-    return 1 / np.bincount(codes, minlength=n_people)[codes]
-
-
-def half_of_all_rows(count, rows, budget):
-    """Compare with half of the rows."""
-    noisy, _ = budget.release(count, rows.count_mostly_positive())
-    return bool(noisy > rows.source.shape[0] / 2)
-
-
-NEIGHBORS, REPEATED = "neighbors_move_no_release_too_far", "repeated_rows_change_nothing"
-RECORDS = "neighbors_move_no_release_of_records_too_far"
-POISON, TOLD = "nothing_asks_for_the_number_of_rows", "only_the_number_of_people_is_told"
-n_rows = property(lambda self: self.source.shape[0])
-depth = property(lambda self: sum_depth(self.block_starts, self.width, part_ranges(self)))
-forgotten = "mass_of", lambda *_: None
-MISTAKES = {
-    "weights of matrices are forgotten": ([(matrices, *forgotten)], {RECORDS, REPEATED}),
-    "weights of responses are forgotten": ([(trace_records, *forgotten)], {RECORDS}),
-    "a median of rows": ([(_descent, *forgotten)], {RECORDS, REPEATED}),
-    "weights of matrices twice in products": (
-        [(matrices.DenseMatrices, "half_added", matrices.DenseMatrices.added)],
-        {REPEATED},
-    ),
-    "a number of matrices": (
-        [(matrices.Design, "n_records", property(lambda self: self.source.shape[0]))],
-        {RECORDS, POISON},
-    ),
-    "people of responses not hashed": (
-        [(regressors, "keyed_by_people", lambda digest, _: digest)],
-        {"other_people_get_other_noise"},
-    ),
-    "weights are forgotten": (
-        [(_BaseBlock, "with_mass", lambda self, mass: self)],
-        {NEIGHBORS, REPEATED},
-    ),
-    "weights of the largest person": ([(people, "_weights", by_the_largest)], {NEIGHBORS}),
-    "weighted, then clipped": ([(Rows, "blocks", weighted_first)], {NEIGHBORS}),
-    "a sample by places": ([(Rows, "_sample_of_people", every_kth)], {NEIGHBORS}),
-    "a mean of rows": ([(Rows, "n_rows", n_rows)], {NEIGHBORS, POISON}),
-    "half of the rows": ([(rows_fit, "passes_positivity_test", half_of_all_rows)], {POISON}),
-    "weights twice in products": ([(_BaseBlock, "half_added", _BaseBlock.added)], {REPEATED}),
-    "weights as floats": ([(people, "_weights", in_floats)], {"counts_are_exact"}),
-    "rounding of the rows": ([(Rows, "depth", depth)], {TOLD}),
-    "people not hashed": (
-        [(_matrix_estimator, "keyed_by_people", lambda digest, _: digest)],
-        {"other_people_get_other_noise"},
-    ),
-    "any folds": (
-        [(_report, "check_splits", lambda *_: None)],
-        {"only_folds_by_ids_are_counted"},
-    ),
-}
-
-
-# The cheapest of them first, by default.
-@pytest.mark.covered(at_most=6)
-@pytest.mark.parametrize(
-    "mistake", sorted(MISTAKES, key=lambda one: bool(MISTAKES[one][1] & {NEIGHBORS, RECORDS}))
-)
-def test_mistakes_that_people_invite_are_seen(mistake):
-    changes, laws = MISTAKES[mistake]
-    for law in laws:
-        with ExitStack() as stack:
-            for change in changes:
-                stack.enter_context(patch.object(*change))
-            with pytest.raises((AssertionError, pytest.fail.Exception)):
-                LAWS[law]()
-
-
-@pytest.mark.slow
-def test_without_a_mistake_neighbors_move_nothing_too_far():
-    LAWS[NEIGHBORS]()
+def _folds_of(cv, codes):
+    folds = np.empty(N_PEOPLE)
+    for number, (_, test) in enumerate(cv.split(codes, groups=codes)):
+        folds[codes[test]] = number
+    return folds

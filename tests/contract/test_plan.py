@@ -93,19 +93,6 @@ def test_a_plan_refuses_what_a_fit_refuses(estimator, message):
         estimator.plan(100, 30)
 
 
-@pytest.mark.parametrize("sizes", [(0, 3), (10, 0), (1.5, 3)])
-def test_a_plan_is_for_a_whole_number_of_rows_and_features(sizes):
-    with pytest.raises((TypeError, ValueError), match=r"n_samples|n_features"):
-        skdp.DPPCA().plan(*sizes)
-
-
-def test_the_features_of_a_plan_are_those_of_its_matrices():
-    matrices = np.zeros((1, 4, 3))
-    assert skdp.DPTraceRegressor(rank=2).plan(100, 12, like=matrices).releases
-    with pytest.raises(ValueError, match="n_features=999"):
-        skdp.DPTraceRegressor().plan(100, 999, like=matrices)
-
-
 @pytest.mark.parametrize("like", ["sparse", 3, sparse.csr_array], ids=str)
 @pytest.mark.parametrize("estimator", [skdp.DPPCA(), skdp.DPTraceRegressor()], ids=str)
 def test_a_plan_takes_no_other_thing_for_data(estimator, like):
@@ -203,18 +190,6 @@ def test_only_what_may_be_skipped_is():
     # A leak must not hide behind a name that sounds so.
     assert list(map(is_skipped, (SKIPPED, "pca: skipped", "rows skipped"))) == [True, True, False]
     assert found.mu == plan.mu
-
-
-def test_a_search_is_one_part_of_a_plan_and_several_lines():
-    grid, values = np.geomspace(1e-3, 1e3, 50), np.linspace(1, 2, 30)
-    search = COST.search("norm", 0.3, grid)
-    plan = lines(search)
-    budget = PrivacyBudget.of(plan)
-    budget.quantile(search, values, q=0.5)
-    assert [one.name for one in plan.releases] == [f"norm, counts {step}" for step in range(1, 3)]
-    assert [one.noise_std for one in budget.spent().releases] == [search.noise_std] * 2
-    assert budget.spent().mu == plan.mu
-    assert "norm, 2 times" in repr(plan)
 
 
 def test_the_shares_of_a_plan_add_to_one_at_most():

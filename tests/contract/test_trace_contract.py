@@ -9,20 +9,13 @@ import pytest
 from containers import dense_containers, sparse_containers
 from refusals import refusal_of
 from scipy import sparse
-from sizes import sizes_for_counts
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from told import lines_warned_by
 from uncut import without_cut
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
-from skdp.data.matrices import Design
-from skdp.data.parts import Targets
-from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
-from skdp.linalg.matrices import truncate
-from skdp.linear_model.low_rank.descent import RecordClipping, ResponseClipping
-from skdp.linear_model.low_rank.records import Records
 from skdp.testing._recording import noise_of
 
 SECRET = 0xD1CE << 100
@@ -180,33 +173,6 @@ def test_rank_one_matrices_are_those_written_out(kind, cell):
     for data in (matrices, matrices.toarray(), matrices.toarray().reshape(N, *SHAPE)):
         np.testing.assert_allclose(ours.predict(data), predicted, atol=1e-5)
     assert ours.score(matrices, TASK_y) == pytest.approx(theirs.score(matrices, TASK_y), abs=1e-5)
-
-
-@pytest.mark.covered
-@every_rank_one
-@pytest.mark.parametrize("intercept", [0.0, 1.0])
-@pytest.mark.parametrize("unit", ["record", "response"])
-def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, intercept, unit):
-    def _gradient(source, level):
-        records = Records(Design(source, SHAPE, multiplier=0.7), Targets.of(TASK_y), intercept)
-        clipping = RecordClipping(records)
-        if unit == "response":
-            clipping = ResponseClipping(records, np.inf)
-        return clipping.gradient(truncate(M, 2), 0.3, level)
-
-    matrices = RANK_ONE[kind]
-    written_out = as_source(matrices.toarray())
-    with sizes_for_counts():
-        sizes, others = (_gradient(one, np.inf).n_unclipped for one in (matrices, written_out))
-    np.testing.assert_allclose(sizes, others, rtol=1e-6)
-    for quantile in (0.1, 0.5, 0.9):
-        level = float(np.quantile(sizes, quantile)) * (1 + 1e-6)
-        ours = _gradient(matrices, level)
-        theirs = _gradient(written_out, level)
-        np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-6, atol=1e-5 * level)
-        assert ours.facts == pytest.approx(theirs.facts, rel=1e-6)
-        assert ours.n_unclipped == theirs.n_unclipped
-        assert 0.05 * N < ours.n_unclipped < 0.95 * N
 
 
 # What comes out

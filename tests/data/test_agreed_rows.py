@@ -176,17 +176,6 @@ def test_one_owner_with_all_rows_gives_the_bits_of_rows(cell, convert):
         )
 
 
-@pytest.mark.parametrize("solver", ["refined", "power"])
-def test_one_owner_with_many_rows_samples_them_alike(solver):
-    many = np.random.default_rng(2).normal(size=(33_000, 4)) * [3.0, 2.0, 1.0, 1.0]
-    cell = Cell("svd", solver)
-    with setting(cell):
-        assert_same_bits(
-            solve(cell(), Rows(as_source(many), 1), many.shape),
-            solve(cell(), agreed(many, len(many)), many.shape),
-        )
-
-
 def values_of_parts(estimator, views, shape, script):
     """Add up what the parts give, each answered with the same releases."""
     budgets = [solve(estimator, rows, shape, scripted_budget(script))[1] for rows in views]
@@ -226,22 +215,3 @@ def test_parts_of_interactions_add_up_and_one_owner_has_the_bits_of_rows(convert
     whole = Rows(as_source(table, clipped), 1)
     assert_same_bits(*(solve(estimator, one, table.shape) for one in (whole, rows)))
     assert_adds_up(estimator, whole, parts, table.shape)
-
-
-class OwnRows(Rows):
-    """A mistake: the number of rows is that of the own ones."""
-
-    @property
-    def n_rows(self):
-        return self.source.shape[0]
-
-
-@pytest.mark.parametrize(
-    "cell", [Cell("svd", "covariance", norms="private"), Cell("pca", "covariance")], ids=str
-)
-def test_parts_that_count_their_own_rows_are_caught(cell):
-    rows = row_datasets()["spiked"]
-    with setting(cell):
-        parts = cut(rows, lambda part: OwnRows(as_source(part), agreed=Agreed(40, 10**4)))
-        with pytest.raises((AssertionError, ValueError)):
-            assert_adds_up(cell(), Rows(as_source(rows), 1), parts, rows.shape)

@@ -261,18 +261,6 @@ def test_targets_of_dask_are_taken_from_the_columns_that_were_declared():
     assert refused(lambda: model.fit(turned, turned["a"])).endswith(OTHER_COLUMNS)
 
 
-def test_columns_of_parquet_go_by_name(tmp_path):
-    paths = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
-    frames = [FRAME, OTHERS["another order"]]
-    for path, frame in zip(paths, frames, strict=True):
-        frame.to_parquet(path)
-    svd = skdp.DPTruncatedSVD(1, row_norm=5.0, random_state=2**90)
-    found = svd.fit(skdp.RowBlocks.from_parquet(paths)).components_
-    np.testing.assert_array_equal(
-        svd.fit(partitions(*map(loading, [FRAME] * 2))).components_, found
-    )
-
-
 TEXTS = FRAME.assign(b="town", c=pd.Categorical(["x"] * N))
 
 

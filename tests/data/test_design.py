@@ -239,7 +239,3 @@ def test_second_moments_have_no_longer_chain_than_is_charged(shape, monkeypatch)
             exact = float(Fraction(THIRD) ** 2 * len(X) * shape[1 - side])
             errors.append(np.linalg.norm(found - exact))
     assert 0 < max(errors) <= design.rounding * math.prod(shape) * THIRD**2
-
-
-def test_a_least_rounding_is_charged():
-    assert design_of(make_values(10)).rounding == pytest.approx(1e-5)

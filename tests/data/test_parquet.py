@@ -80,15 +80,6 @@ def test_by_default_all_columns_are_features_but_targets_and_an_index(files, tmp
     np.testing.assert_array_equal(rows, frame)
 
 
-def test_many_columns_in_many_groups(tmp_path):
-    wide = np.random.default_rng(1).normal(size=(50, 37))
-    path = write(tmp_path / "wide", row_group_size=20, **{f"{j}": wide[:, j] for j in range(37)})
-    rows = RowBlocks.from_parquet(path)
-    assert (rows.dtype, len(list(rows))) == (np.float64, 3)
-    assert all(part.flags.c_contiguous for part in rows)
-    np.testing.assert_array_equal(np.vstack(list(rows)), wide)
-
-
 TAKEN = {
     "float64": [1.0, -0.5, 1e300],
     "float32": np.float32([1, 2, 3]),
@@ -355,12 +346,6 @@ def test_a_folder_and_a_pattern_stand_for_files_in_the_order_of_their_names(file
     for empty in (folder / "*.none", folder / "none"):
         with pytest.raises((ValueError, OSError), match="none"):
             RowBlocks.from_parquet(empty)
-
-
-def test_a_misspelt_y_is_named_before_columns_that_cannot_be_taken(tmp_path):
-    path = write(tmp_path / "a.parquet", t=["Riga", "Turku"], spent=[1.0, 2.0])
-    with pytest.raises(ValueError, match=r"a\.parquet has no column 'spnt'"):
-        RowBlocks.from_parquet(path, y="spnt")
 
 
 def with_gaps(n):

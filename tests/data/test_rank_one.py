@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn import model_selection
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, resample, shuffle
+from sklearn.utils import check_array
 
 from skdp.data.matrices import RankOneMatrices
 
@@ -277,18 +277,6 @@ def test_blocks_are_the_rows(make):
     assert_array_equal(X.block_starts, make(0 * factors[0], factors[1] ** 2).block_starts)
 
 
-def test_blocks_of_wide_dense_factors_are_small():
-    wide, narrow = np.broadcast_to(1.0, (20_000, 2000)), np.ones((20_000, 1))
-    for X in (RankOneMatrices(wide, narrow), RankOneMatrices(sparse.csr_array(narrow), wide)):
-        assert 8 * 2000 * np.diff(X.block_starts).max() <= 2**24
-
-
-def test_nothing_is_made_of_no_rows(make):
-    X = make(LEFT, RIGHT)[:0]
-    assert X.shape == (0, D1 * D2)
-    X.check()
-
-
 class LeastSquares(RegressorMixin, BaseEstimator):
     """Takes matrices of rank one only."""
 
@@ -314,10 +302,3 @@ def test_cross_validation_takes_rank_one_matrices(make, shuffled):
     assert_allclose(result["test_score"], 1)
     assert_allclose(result["train_score"], 1)
     assert_allclose(model_selection.cross_val_predict(LeastSquares(), X, Y, cv=folds), Y, atol=1e-9)
-
-
-@pytest.mark.parametrize("tool", [resample, shuffle])
-def test_resampling_takes_rank_one_matrices(make, tool):
-    X, rows = tool(make(LEFT, RIGHT), np.arange(N), random_state=0)
-    assert np.any(rows != np.arange(N))
-    assert_array_equal(X.toarray(), DENSE[rows])

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 KEY = 2**100 + 23
 ENTRY = {"privacy_unit": units.Entry((-1, 1), zero_is_missing=False)}
-EDGE = {"privacy_unit": units.Edge((-1, 1), zero_is_missing=False)}
 
 
 def test_the_largest_row_alone_is_too_little_for_an_edge():
@@ -57,13 +56,6 @@ def test_edges_and_entries_are_exact_without_noise(make):
 def chosen(svd, side):
     """Solver that is taken for a square matrix."""
     return svd._spec_like(side, side, None).solver
-
-
-def test_small_matrices_are_perturbed_as_a_whole():
-    assert chosen(DPTruncatedSVD(1, **ENTRY), 8) == "input"
-    assert chosen(DPTruncatedSVD(1, **ENTRY), 1000) == "alternating"
-    assert chosen(DPTruncatedSVD(1, **ENTRY), 40) == "alternating"
-    assert chosen(DPTruncatedSVD(1, **EDGE), 16) == "power"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
-from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition.entries.solvers import count_above, gaussian_norm, spherical_norm
-from skdp.linalg.denoising import are_mostly_signal
+from skdp.datasets import make_block_graph, make_interactions
+from skdp.decomposition.entries.solvers import gaussian_norm, spherical_norm
 from skdp.privacy.noise import spherical_laplace
 from skdp.units import Edge, Entry, Interaction, SpectralChange
 
@@ -92,27 +91,3 @@ def test_spherical_noise_exceeds_its_norm_once_in_a_thousand_draws(order):
     draws = spherical_laplace(20_000, order**2, bytes(32))
     share = np.mean(np.linalg.norm(draws, axis=1) > spherical_norm((order, order), 1.0))
     assert 0.0003 < share < 0.0018
-
-
-def test_a_component_needs_a_value_and_a_vector():
-    values = np.array([10.0, 10.0, 10.0, 10.0])
-    passed = {"floor": 9.0, "noise_squares": np.full(4, 60.0), "core_std": 3.0}
-    assert count_above(values, **passed) == 4
-    assert count_above(values, **passed | {"floor": 11.0}) == 0
-    assert count_above(values, **passed | {"core_std": 4.0}) == 0
-    assert (
-        count_above(values, **passed | {"noise_squares": np.array([60.0, 70.0, 60.0, 60.0])}) == 3
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", [(100, 700), (700, 100), (300, 300)])
-def test_half_of_the_right_vector_is_signal_where_it_is_said_to_be(shape):
-    grid = np.geomspace(10.0, 60.0, 400)
-    value = grid[np.argmax(are_mostly_signal(grid, 1.0, shape))]
-    kept = []
-    for seed in range(30):
-        X, _, components = make_low_rank(*shape, singular_values=(value,), random_state=seed)
-        noisy = X + np.random.default_rng(seed).normal(size=shape)
-        kept.append((np.linalg.svd(noisy)[2][0] @ components[0]) ** 2)
-    assert_allclose(np.mean(kept), 0.5, atol=0.06)

@@ -21,7 +21,6 @@ from skdp import (
 )
 from skdp.federated import Federation, _masks
 from skdp.federated._messages import TO_OWNER, pack
-from skdp.ledger import PrivacyLedger
 
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -203,19 +202,6 @@ def test_a_loss_within_an_answer_ends_the_run_and_comes_back_by_its_state(tmp_pa
     model = Talk(federation, owners_of(federation, *data, folder=tmp_path)).run()
     absent = {2: "trusted", 3: ": 4", 4: ": 4", 5: ": 4, 5", 6: ": 4, 5", 7: ": 4, 5"}[exchange]
     assert model.privacy_spent_.trust.endswith(absent)
-
-
-def test_each_ledger_is_charged_once(tmp_path):
-    _, rows, _ = CASES["scaler"]
-    federation = federation_of("scaler")
-    ledgers = [
-        PrivacyLedger.create(tmp_path / f"{i}.skdp", dataset="a", epsilon=20.0, delta=1e-5)
-        for i in range(N_OWNERS)
-    ]
-    owners = owners_of(federation, parts_of(rows), ledgers=ledgers)
-    Talk(federation, owners, leave_at={4: 4}).run()
-    # Who has left has answered before, and is charged.
-    assert [len(ledger.entries()) for ledger in ledgers] == [1] * N_OWNERS
 
 
 # ------------------------------

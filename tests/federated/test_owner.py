@@ -24,7 +24,7 @@ from scipy import sparse
 
 from skdp import DPPCA, BudgetError, FederationError
 from skdp.federated import Federation, Owner, _masks
-from skdp.federated._masks import checked_sum, new_key, public_of, sign, sum_modulo
+from skdp.federated._masks import checked_sum, new_key, public_of, sign
 from skdp.federated._messages import pack
 from skdp.ledger import PrivacyLedger
 
@@ -208,16 +208,6 @@ def assert_refused(talk, message, match):
     assert snapshot(talk.owners[0]) == before
 
 
-def test_the_snapshot_tells_what_a_message_changes():
-    federation = a_federation()
-    owners = owners_of(federation)
-    seen = []
-    for n_exchanges in range(6):
-        Talk(federation, owners, stop_at=n_exchanges).run()
-        seen.append(snapshot(owners[0]))
-    assert all(one != other for i, one in enumerate(seen) for other in seen[:i])
-
-
 # ---- keys of others
 
 
@@ -277,20 +267,6 @@ def test_keys_of_an_earlier_fit_are_confirmed_by_nobody():
         confirmations = [[i, answer_of(one[i]).fields["signature"]] for i in range(3)]
         assert_refused(talk, ask_first(talk, confirmations), "signature is not")
     assert not talk.owners[0]._state.is_charged
-
-
-def test_owners_that_were_told_two_sums_hide_all():
-    talk, question = stopped_at(3, a_federation(DPPCA(1, row_norm=5.0, mean_norm=2.0)))
-    told = fields_of(question).arrays[0].copy()
-    told[0] += 1
-    questions = changed(question, told), question, question
-    answers = [
-        answer_of(owner.handle(one)) for owner, one in zip(talk.owners, questions, strict=True)
-    ]
-    assert len({one.fields["digest"] for one in answers}) == 2
-    layout = talk.owners[0]._waiting.layout
-    total = sum_modulo([one.arrays[0] for one in answers], layout.words)
-    assert np.abs(total.astype(float)).max() > 100 * layout.largest  # a sum of masks
 
 
 # ---- rows
@@ -418,17 +394,6 @@ def test_a_new_owner_in_the_middle_of_a_fit_is_refused():
         talk, question = stopped_at(n_exchanges)
         talk.owners[0] = an_owner(talk.federation, 0)
         assert_refused(talk, question, match)
-
-
-def test_the_same_question_again_gets_the_same_bytes(ledger):
-    federation = a_federation()
-    talk = Talk(federation, owners_of(federation, ledger=ledger))
-    talk.run()
-    again = Talk(federation, talk.owners)
-    model = again.run()
-    assert again.answers == talk.answers
-    np.testing.assert_array_equal(model.components_, talk.owners[0].estimator_.components_)
-    assert len(ledger.entries()) == 3  # one for each owner
 
 
 def test_unsound_sums_end_a_fit_for_good(monkeypatch, tmp_path):

@@ -510,37 +510,6 @@ def test_an_owner_may_be_closed_while_it_computes(monkeypatch):
     assert owner.handle(talk.next[0]) == replies[0]
 
 
-def test_a_fit_that_is_stopped_while_it_computes_ends():
-    may_go_on, before = threading.Event(), the_threads()
-
-    def fit(exchange):
-        exchange("first", None)
-        may_go_on.wait(10)
-        exchange("second", None)
-        raise AssertionError("A fit that nobody waits for goes on.")
-
-    running = RunningFit(fit)
-    assert running.next().layout == "first"
-    running._answers.put(np.zeros(1))
-    stopping = threading.Thread(target=running.stop)
-    stopping.start()
-    may_go_on.set()
-    stopping.join(10)
-    assert the_threads() <= before
-    running.stop()  # again
-
-
-def test_what_a_fit_raises_arrives():
-    def fit(exchange):
-        exchange("first", None)
-        raise ZeroDivisionError
-
-    running = RunningFit(fit)
-    running.next()
-    with pytest.raises(ZeroDivisionError):
-        running.go_on(np.zeros(1))
-
-
 def test_a_fit_may_be_stopped_by_its_own_thread():
     """The garbage collector ends owners in whatever thread it runs."""
     held = []

@@ -27,9 +27,8 @@ from skdp import (
     DPTruncatedSVD,
     make_dp_pipeline,
 )
-from skdp.exceptions import BudgetError, FederationError
+from skdp.exceptions import FederationError
 from skdp.federated import Federation
-from skdp.ledger import PrivacyLedger
 
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -132,28 +131,6 @@ def test_names_and_bounds_by_names():
         assert model.transform(frame).shape == (N, 2)
     with pytest.raises(ValueError, match="columns"):
         federation.fit(parts_of(frame[list("fedcba")]))
-
-
-def test_each_ledger_is_charged_once_with_the_whole(tmp_path):
-    federation = federation_of("scaler, classes", 8.0)
-    facts = {"dataset": "a", "epsilon": 20.0, "delta": 1e-5, "unit": "record"}
-    ledger = PrivacyLedger.create(tmp_path / "a.skdp", **facts)
-    for rows, labels, match in (
-        (np.where(X[5, 1] == X, np.nan, X), LABELS, "NaN"),
-        (X, np.where(LABELS == "yes", "yes", "other"), "a label that is not among"),
-        (X, (LABELS == "yes").astype(int), "pass labels as y"),
-        (X[:, :5], LABELS, "X has 5 features"),
-        (SPARSE, LABELS, "X must be dense"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            federation.fit(parts_of(rows), parts_of(labels), ledger=ledger)
-    assert len(ledger.entries()) == 0
-    federation.fit(parts_of(X), parts_of(LABELS), ledger=ledger)
-    (entry,) = ledger.entries()
-    assert "DPPipeline of 3 owners" in str(entry)
-    with pytest.raises(BudgetError):
-        federation_of("scaler, classes", 19.0).fit(parts_of(X), parts_of(LABELS), ledger=ledger)
-    assert len(ledger.entries()) == 1
 
 
 def test_an_owner_comes_back_with_its_state(tmp_path):

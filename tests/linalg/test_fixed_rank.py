@@ -4,7 +4,6 @@ from numpy.testing import assert_allclose
 
 from skdp.linalg.matrices import (
     FixedRank,
-    inner_product,
     project_coordinates,
     retract,
     tangent_dimension,
@@ -135,34 +134,6 @@ def test_any_factors_have_an_orthonormal_form():
     assert_orthonormal(form)
     assert_allclose(form.matrix, any_form.matrix, atol=1e-13)
     assert_allclose(form.values, np.linalg.svd(any_form.matrix, compute_uv=False)[:3], atol=1e-13)
-
-
-def test_products_and_differences_without_writing_matrices_out():
-    generator = np.random.default_rng(0)
-    first, second = (
-        FixedRank(
-            generator.normal(size=(6, rank)),
-            generator.normal(size=rank),
-            generator.normal(size=(5, rank)),
-        )
-        for rank in (3, 2)
-    )
-    assert inner_product(first, second) == pytest.approx(np.vdot(first.matrix, second.matrix))
-    difference = first.minus(second)
-    assert difference.rank == 5
-    assert_allclose(difference.matrix, first.matrix - second.matrix, atol=1e-13)
-    assert inner_product(difference, difference) == pytest.approx(
-        np.linalg.norm(first.matrix - second.matrix) ** 2
-    )
-
-
-def test_leading_values_and_new_values():
-    point, _, _ = setting((7, 5), 3)
-    first = point.leading(2)
-    assert_allclose(
-        first.matrix, (point.left[:, :2] * point.values[:2]) @ point.right[:, :2].T, atol=1e-13
-    )
-    assert_allclose(point.with_values(2 * point.values).matrix, 2 * point.matrix)
 
 
 def assert_orthonormal(point):

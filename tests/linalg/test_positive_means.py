@@ -33,13 +33,6 @@ def test_what_is_found_is_not_negative_grows_with_the_number_and_follows_its_pla
     np.testing.assert_allclose(positive_means(noisy[order], 1.5), found[order], rtol=1e-9)
 
 
-def test_numbers_far_beyond_the_noise_keep_their_size():
-    noisy = np.array([9.0, 100.0, 1e6, -1e6, 0.2])
-    found = positive_means(noisy, 1.0)
-    np.testing.assert_array_equal(found[:3], noisy[:3])
-    assert (found[3:] < 1).all()
-
-
 @pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
 def test_something_is_always_found(unit):
     for scale in (0.0, 1.0):
@@ -47,7 +40,3 @@ def test_something_is_always_found(unit):
             found = positive_means(unit * noisy, unit * scale)
             assert np.isfinite(found).all()
             assert found.any()
-
-
-def test_without_noise_nothing_changes_but_what_is_negative():
-    np.testing.assert_array_equal(positive_means(np.array([2.0, -1.0, 0.0]), 0.0), [2.0, 0.0, 0.0])

@@ -17,7 +17,6 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -698,14 +697,6 @@ def test_a_warning_says_which_step_it_is_of_and_what_share_that_has():
         make_dp_pipeline(CLASSIFIER, epsilon=0.02).fit(X, Y)
 
 
-def test_warnings_of_public_facts_come_before_the_charge(ledger):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrivacyWarning)
-        with pytest.raises(PrivacyWarning, match="delta"):
-            three(delta=0.1, ledger=ledger).fit(X, Y)
-    assert ledger.entries() == []
-
-
 def test_frozen_steps_and_those_that_learn_nothing_pass():
     public = FrozenEstimator(StandardScaler().fit(GENERATOR.standard_normal((20, 4))))
     pipeline = make_dp_pipeline(Normalizer(), public, DPPCA(2), CLASSIFIER).fit(X, Y)
@@ -784,27 +775,6 @@ def test_matched_noise_sets_the_epsilon_of_the_whole():
     for step in (DPLowRankFactorizer(2), DPTruncatedSVD(2, privacy_unit=SparseRow(3, (0, 1)))):
         with pytest.raises(ValueError, match=f"={type(step).__name__} with .* cannot be matched"):
             matched_noise(make_dp_pipeline(step), n_samples=1000, n_public=100)
-
-
-def test_a_search_of_scikit_learn_is_counted():
-    search = GridSearchCV(three(), {"dppca__n_components": [1, 2]}, cv=2)
-    report = privacy_spent(search.fit(X, Y))
-    mu = gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6)
-    assert report.spent.mu == pytest.approx(math.sqrt(5) * mu, rel=1e-6)
-    assert report.spent.unit == "record"
-    assert not report.is_private
-
-
-def test_a_step_of_an_unknown_class_is_private_as_its_author_declares():
-    class Mine(DPPCA):
-        pass
-
-    report = privacy_spent(make_dp_pipeline(Mine(2)).fit(X))
-    assert not report.is_private
-    columns = ColumnTransformer([("mine", Mine(2), [0, 1, 2])], sparse_threshold=0)
-    grid = {"dplogisticregression__row_norm": [1.0, 2.0]}
-    search = DPGridSearch(make_dp_pipeline(columns, CLASSIFIER), grid, refit=False)
-    assert not privacy_spent(search.fit(X, Y)).is_private
 
 
 def test_the_output_of_the_last_step_is_set_before_and_after_a_fit():

@@ -24,21 +24,15 @@ from skdp import (
 )
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
-from skdp.preprocessing._scaler import warnings_for_scales
 from skdp.preprocessing.intervals import (
     N_BINS,
     Intervals,
     counting,
     hulls,
-    intervals_within,
     place_size,
     place_within,
-    summing,
 )
-from skdp.preprocessing.scales import Moments, Scales, ScaleSpec, scales_of, weights_of
-from skdp.privacy.noise import NoiseSource
-from skdp.privacy.plan import PrivacyCost
-from skdp.units import ResolvedRecord
+from skdp.preprocessing.scales import Moments, scales_of, weights_of
 
 SEED = 2**100
 N = 4000
@@ -47,13 +41,6 @@ X = generator.normal(size=(N, 4)) * [1.0, 20.0, 0.03, 300.0] + [0.0, 50.0, 0.0, 
 MIXED = np.where(generator.random(X.shape) < 0.6, 0.0, X)
 BOUNDS = (X.mean(0) - 4 * X.std(0), X.mean(0) + 4 * X.std(0))
 EXACT = {"epsilon": np.inf, "clip": None}
-PUBLIC = {
-    "cost": PrivacyCost(1.0, 1e-6),
-    "unit": ResolvedRecord("replace"),
-    "n_units": 2500,
-    "n_features": 2,
-    "rounding": 0.0,
-}
 
 
 def silently(scaler, *data):
@@ -237,29 +224,6 @@ def test_narrow_columns_far_from_0_are_zoomed_and_only_if_there_are_any():
     np.testing.assert_array_less(np.abs(scaler.mean_ - rows.mean(0)), 0.1 * rows.std(0))
 
 
-def test_a_look_is_of_columns_whose_intervals_may_still_shrink():
-    wide = np.random.default_rng(1).normal(size=(20_000, 2))
-    fits = [DPStandardScaler(random_state=SEED + i) for i in range(8)]
-    found = [silently(one, wide * [1e-6, 1.0] + [1e6, 10.0]).privacy_spent_ for one in fits]
-    sizes = [[one.sensitivity for one in each.releases if "places" in one.name] for each in found]
-    assert all(one == sorted(one, reverse=True) for one in sizes)
-    # The second column is soon as wide as its interval, unless noise shows a bin far from it.
-    assert sum(one[-1] < one[0] for one in sizes) >= 2
-    assert sum(names(silently(one, wide[:, 1:] + 10)).count("skipped") for one in fits) >= 4
-
-
-def test_looks_that_show_only_noise_are_left_out_for_the_moments():
-    narrow = np.random.default_rng(1).normal(size=(150, 2)) + 10
-    (share,) = (
-        release.share
-        for release in silently(DPStandardScaler(random_state=SEED), narrow).privacy_spent_.releases
-        if release.name == "column moments"
-    )
-    more = silently(DPStandardScaler(random_state=SEED, epsilon=4.0), narrow)
-    assert "places in intervals" in names(more)
-    assert share > more.privacy_spent_.releases[-1].share
-
-
 def test_a_second_place_with_a_fifth_of_the_rows_is_not_lost():
     random = np.random.default_rng(1)
     column = np.where(random.random(20_000) < 0.2, 1500, 2000) + random.normal(size=20_000)
@@ -291,15 +255,6 @@ def test_it_warns_of_columns_that_do_not_vary_only_if_they_are_many(bounds):
         assert any("a third of the columns" in line for line in texts[0]) == is_told
 
 
-@pytest.mark.parametrize(("variance", "n_warnings"), [(0.5, 1), (1.5, 0)])
-def test_it_does_not_warn_of_flat_columns_whose_spread_is_known_well_enough(variance, n_warnings):
-    flat, spec = np.array([True, False]), ScaleSpec(**PUBLIC, interval=None)
-    found = Scales(
-        np.zeros(2), np.array([variance, 9.0]), flat, ~(flat | True), 1.0, variance_std=1.0
-    )
-    assert len(list(warnings_for_scales(found, spec, ("a", "b")))) == n_warnings
-
-
 @pytest.mark.parametrize("times", [2, 100, 1e9])
 def test_generous_bounds_cost_little(times):
     bounds = (X.mean(0) - times * 4 * X.std(0), X.mean(0) + times * 4 * X.std(0))
@@ -317,77 +272,12 @@ def test_bounds_are_kept_where_a_search_would_find_less():
     np.testing.assert_allclose(scaler.scale_ / rows.std(0), 1.0, rtol=0.5)
 
 
-@pytest.mark.parametrize("shown", [{41: 100}, {0: 300, 41: 80}])
-def test_bins_that_hold_few_rows_are_no_interval(shown):
-    """Neither noise beside the zeros of a rare column, nor some of the sizes of a spread one."""
-    counts = np.zeros((1, N_BINS))
-    counts[0, list(shown)] = list(shown.values())
-    outer, n_rows = Intervals.of(np.zeros(1), np.full(1, 8.0)), np.full(1, 1000.0)
-    found, is_void, _ = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
-    assert found.ends == outer.ends
-    counts[0, 42] = 700
-    found, is_void, _ = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
-    assert found.ends[1] == 4
-    assert not is_void
-
-
-@pytest.mark.parametrize("sign", [-1, 0, 1])
-def test_a_column_of_zeros_gets_the_side_of_0_on_which_most_of_its_bounds_is(sign):
-    """Generous bounds of counts go below 0, and cost nothing."""
-    counts, n_rows = np.zeros((1, N_BINS)), np.full(1, 1000.0)
-    counts[0, 0] = 1000
-    outer = Intervals.of(np.full(1, 6.0 * sign - 8), np.full(1, 6.0 * sign + 8))
-    found, is_void, _ = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
-    assert is_void
-    assert np.ravel(found.ends).tolist() == [-(sign <= 0), sign >= 0]
-
-
 def test_columns_mostly_0_within_generous_bounds_have_small_scales():
     random = np.random.default_rng(0)
     rows = np.column_stack([random.normal(size=(4000, 3)), random.random(4000) < 0.02])
     scaler = DPStandardScaler(bounds=([-5] * 3 + [0], [5] * 3 + [1000]), random_state=SEED)
     assert told(scaler, rows) == []
     assert 0.5 < scaler.scale_[3] / rows[:, 3].std() < 2
-
-
-def counts_of(scores, noise_std=10.0):
-    """Make counts of one column, in units of their noise, by the numbers that are counted."""
-    counts = np.zeros((1, N_BINS))
-    counts[0, place_size(np.array(list(scores)), np.zeros(len(scores)))] = list(scores.values())
-    return noise_std * counts
-
-
-def ends_of(scores, n=250.0):
-    return [*np.concatenate(hulls(counts_of(scores), 10.0, np.full(1, n)))]
-
-
-def test_a_lone_bin_that_noise_may_have_filled_is_no_unit():
-    usual = {1.5: 20, -1.5: 20}
-    assert ends_of(usual) == ends_of({**usual, 1e9: 5.2}) == ends_of({**usual, 1e-9: 5.2})
-    assert ends_of({**usual, 1e9: 8})[1] == 2.0**30
-    # Neighbors, of which none is visible alone, and what continues visible ones.
-    assert ends_of({1.5: 4, 3.0: 4, 6.0: 4, 12.0: 4}) == [1, 16]
-    assert ends_of({1.5: 5, 3.0: 5}, n=150.0) == [1, 4]
-    assert ends_of({1.5: 20, 3.0: 2.6, 6.0: 2.6}) == [1, 8]
-    assert ends_of({1.5: 20, 6.0: 5}) == [1, 2]
-
-
-def assert_no_unit_of_noise(n_histograms):
-    random, counts = np.random.default_rng(0), np.zeros((20, N_BINS))
-    counts[:, place_size(np.array([0.7, -0.7, 1.5, -1.5]), np.zeros(4))] = 150
-    for _ in range(n_histograms):
-        noisy = counts + 10 * random.standard_normal(counts.shape)
-        assert np.max(np.abs(hulls(noisy, 10.0, np.full(20, 600.0)))) <= 8
-
-
-def test_normal_columns_have_no_unit_of_noise():
-    # The least threshold of which noise alone made units had one in three hundred.
-    assert_no_unit_of_noise(300)
-
-
-@pytest.mark.slow
-def test_thousands_of_normal_columns_have_no_unit_of_noise():
-    assert_no_unit_of_noise(20_000)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
@@ -428,44 +318,11 @@ def test_weights_change_no_sensitivity_whatever_is_released():
             assert (weights > 0).all()
 
 
-def test_averaged_moments_have_the_noise_that_they_claim():
-    random, truth, noises = np.random.default_rng(0), np.array([[0.2], [-0.3]]), (0.03, 0.01)
-    drawn = [
-        [Moments(truth + std * random.normal(size=(2, 1)), np.full(1, std)) for std in noises]
-        for _ in range(2000)
-    ]
-    found = [first.averaged(second, np.array([True])) for first, second in drawn]
-    errors = np.concatenate([one.means - truth for one in found])
-    assert errors.std() == pytest.approx(found[0].noise_std[0], rel=0.05)
-    assert found[0].noise_std[0] < min(noises)
-
-
-@pytest.mark.parametrize("contain", [np.asarray, csr_array])
-def test_a_null_row_is_counted_nowhere(contain):
-    null = MIXED[:50].copy()
-    null[7] = np.nan
-    without = np.delete(null, 7, axis=0)
-    intervals = Intervals.of(np.full(4, -50.0), np.full(4, 70.0))
-    for kernel in (summing(intervals), counting(place_size, N_BINS)):
-        one, other = (
-            Rows(as_source(contain(rows))).map_sum(kernel, 4 * N_BINS) for rows in (null, without)
-        )
-        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)
-
-
 def test_sparse_rows_of_users_may_have_no_entry():
     scaler = DPStandardScaler(with_mean=False, privacy_unit="user", random_state=0)
     with pytest.warns(PrivacyWarning, match="a third of the columns"):
         scaler.fit(csr_array((40, 3)), users=np.arange(40) // 2)
     assert np.isfinite(scaler.var_).all()
-
-
-@pytest.mark.parametrize("contain", [np.asarray, csr_array])
-def test_columns_that_are_counted_alone_are_counted_as_among_all(contain):
-    rows, chosen = Rows(as_source(contain(MIXED))), np.array([1, 3])
-    whole = rows.map_sum(counting(place_size, N_BINS), 4 * N_BINS)
-    alone = rows.map_sum(counting(place_size, N_BINS, chosen), 2 * N_BINS)
-    np.testing.assert_array_equal(alone, whole[chosen])
 
 
 @pytest.mark.covered
@@ -478,14 +335,6 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
     (low,), (high,) = hulls(counts, 0.1, np.full(1, 9))
     assert (high <= low) == (number == 0)
     assert low <= np.clip(sign * number, -(2.0**61), 2.0**61) <= high
-
-
-def test_bins_with_few_of_the_rows_make_no_column_narrow():
-    counts, sizes = np.zeros((4, N_BINS)), np.array([0.7, -0.7, 1.5, -1.5])
-    # Noise shows one of four bins, another in each column, and their average all four.
-    counts[:, place_size(sizes, np.zeros(4))] = 200 + 60 * np.eye(4)
-    ends = hulls(counts, 50.0, np.full(4, 1400))
-    np.testing.assert_array_equal(ends, [[-2] * 4, [2] * 4])
 
 
 @pytest.mark.covered(at_most=14)
@@ -512,22 +361,6 @@ def test_other_bounds_have_noise_of_their_own():
         silently(DPStandardScaler(bounds=(low, end), random_state=SEED), X) for end in (high, other)
     ]
     assert not (fits[0].mean_ == fits[1].mean_).any()
-
-
-# The first two differ in the last bit, the others in what is a pair.
-ALIKE = [
-    {**NAMED, "b": (0, 1e6)},
-    {**NAMED, "b": (0, np.nextafter(1e6, np.inf))},
-    [(-9e3, 9e3), (-9e3, 9e3)],
-    [[-9e3, -9e3], [9e3, 9e3]],
-]
-
-
-def test_no_forms_of_bounds_share_noise():
-    keys = {NoiseSource(SEED, [bounds]).key("mean") for bounds in [*ALIKE, [[-9e3, 9e3]] * 2]}
-    assert len(keys) == len(ALIKE) + 1
-    reordered = dict(reversed(NAMED.items()))
-    assert NoiseSource(SEED, [NAMED]).key("mean") != NoiseSource(SEED, [reordered]).key("mean")
 
 
 GAPS = np.where(np.random.default_rng(5).random(X.shape) < [0.1, 0.5, 0.9, 0.0], np.nan, X)

@@ -16,7 +16,6 @@ from skdp.linalg.norms import (
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.releases import SCALE_GRID
 from skdp.testing._recording import RecordingBudget, ReplayBudget, farthest
 
 
@@ -198,14 +197,6 @@ def test_differences_of_counts(n_levels):
     assert moved.max() == pytest.approx(sensitivity.differences_of_counts(n_levels), rel=1e-15)
     spread = np.random.default_rng(0).dirichlet(np.full(2**n_levels, 0.1), size=(2, 500)) @ added
     assert np.linalg.norm(spread[0] - spread[1], axis=-1).max() <= moved.max()
-
-
-def test_scale_grid_spans_all_units():
-    assert SCALE_GRID[0] == pytest.approx(1e-12)
-    assert SCALE_GRID[-1] == pytest.approx(1e12)
-    steps = SCALE_GRID[1:] / SCALE_GRID[:-1]
-    assert steps.min() > 1
-    assert steps.max() < 1.056
 
 
 def test_bins_reach_up_to_and_include_their_edge():

@@ -118,14 +118,6 @@ def test_nothing_else_is_equal():
             assert other != one
 
 
-def test_a_single_different_parameter_makes_a_difference():
-    assert Entry((0, 1)) != Entry((0, 1), zero_is_missing=False)
-    assert Edge((0, 1)) != Entry((0, 1))
-    assert SparseRow(2, (0, 1)) != SparseRow(3, (0, 1))
-    assert Interaction(2) != Interaction(3)
-    assert SpectralChange(2) != SpectralChange(3)
-
-
 @every_unit
 def test_what_can_be_changed_has_no_hash(unit):
     with pytest.raises(TypeError, match="unhashable"):
