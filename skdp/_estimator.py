@@ -584,9 +584,8 @@ class PlannedEstimator(PrivateEstimator):
         for name, value in facts.items():
             if (found := getattr(plan, name)) != value:
                 raise ValueError(
-                    f"plan of {type(self).__name__} must have {name}={value!r}, got {found!r}: it "
-                    "returns Plan(self.cost, ..., enforced=False) with the unit and adjacency of "
-                    "the class attributes privacy_unit and adjacency."
+                    f"plan of {type(self).__name__} must have {name}={value!r}, got {found!r}: "
+                    "self.cost, and what the class has as privacy_unit and adjacency."
                 )
         return plan
 

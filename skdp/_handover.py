@@ -21,6 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import carrying
@@ -489,7 +490,7 @@ class ModelCard:  # numpydoc ignore=PR02
         return {key: _as_json(one) for key, one in facts.items()}
 
     def registry_entry(
-        self, slug: str, *, authors: Iterable[str], **product: Any
+        self, slug: str, *, authors: str | Iterable[str], **product: Any
     ) -> dict[str, Any]:
         """Return a draft for the registry of deployments of differential privacy, by its schema.
 
@@ -501,7 +502,7 @@ class ModelCard:  # numpydoc ignore=PR02
         ----------
         slug : str
             What the registry makes the address of.
-        authors : iterable of str
+        authors : str or iterable of str
             Who fills in the entry.
         **product : object
             Fields of ``basic``: `name`, `data_curators` (a list of dicts with `data_curator_name`
@@ -524,6 +525,7 @@ class ModelCard:  # numpydoc ignore=PR02
             raise ValueError(f"A registry entry needs a guarantee. {self.report.verdict}.")
         spent, assumed = self.spent, self.as_dict()["assumptions"]
         name = {"model_name": "Local"} if self._trust.startswith("local") else {}
+        listed = [authors] if isinstance(authors, str) else [*authors]
         mechanisms = ", ".join(dict.fromkeys(one.mechanism for one in spent.releases))
         given = {"epsilon": spent.epsilon, "delta": spent.delta}
         loss = {
@@ -547,7 +549,7 @@ class ModelCard:  # numpydoc ignore=PR02
                 "composition": repr(spent),
                 "additional_information": self.notes,
             },
-            "administrative": {"status": "Draft", "registry_authors": [*authors], "tier": 2},
+            "administrative": {"status": "Draft", "registry_authors": listed, "tier": 2},
         }
         return {"url_slug": slug, "deployment": deployment}
 
@@ -642,6 +644,7 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
     <BLANKLINE>
     Whoever suspects that a person, of whom there is one row, is in the data, and sees the ...
     """
+    check_scalar(notes, "notes", str)
     report = privacy_spent(estimator)
     if report.spent is None:
         raise ValueError(f"A card needs a record of all steps together. {report.verdict}.")

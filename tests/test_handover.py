@@ -574,7 +574,9 @@ def test_an_entry_of_the_registry_follows_its_schema(is_pure):
         unit = Entry((0.0, 1.0))
         model = DPTruncatedSVD(1, privacy_unit=unit, delta=0.0, epsilon=9.0).fit(np.abs(X) % 1)
     card = model_card(model, notes="Made up.")
+    alone = card.registry_entry("digits", authors="me", **PRODUCT)
     entry = json.loads(json.dumps(card.registry_entry("digits", authors=["me"], **PRODUCT)))
+    assert alone["deployment"]["administrative"] == entry["deployment"]["administrative"]
     assert entry.keys() == {"url_slug", "deployment"}
     assert entry["deployment"].keys() == REGISTRY.keys()
     for section, fields in entry["deployment"].items():

@@ -278,8 +278,7 @@ def checked_ids(ids: Any, name: str) -> np.ndarray:
         given = given.ravel()
     if given.ndim != 1:
         raise ValueError(
-            f"{name} must have one dimension, got shape {given.shape}: pass an id for each row, as "
-            "frame['patient']."
+            f"{name} must have one dimension, as frame['patient'] has, got shape {given.shape}."
         )
     if given.dtype != object:
         return given

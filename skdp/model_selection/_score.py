@@ -524,9 +524,8 @@ class PrivateScore:  # numpydoc ignore=PR02
     privacy_spent: PrivacySpent
 
     def __repr__(self) -> str:
-        guarantee = repr(self.privacy_spent)
         clipped = f", losses clipped at {self.level:.4g}" * (self.level != 1)
-        return f"PrivateScore: {self.value:.4g} +- {self.std:.2g}{clipped}\n{guarantee}"
+        return f"PrivateScore: {self.value:.4g} +- {self.std:.2g}{clipped}\n{self.privacy_spent!r}"
 
 
 @warnings_together()

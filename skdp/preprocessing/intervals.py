@@ -78,10 +78,16 @@ def checked_interval(
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
     if pairs is None:
         is_pair = isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2
-        low, high = (_checked_end(end, n_features) for end in bounds) if is_pair else _NO_PAIR
+        low, high = map(_numbers, bounds) if is_pair else _NO_PAIR
     else:
         ends = [one if (one := _numbers(pair)).shape == (2,) else _NO_PAIR for pair in pairs]
         low, high = np.transpose(np.array(ends)) if len(ends) == n_features else _NO_PAIR
+    for end in map(np.shape, (low, high)):
+        if end not in ((), (n_features,)):
+            raise ValueError(
+                f"bounds has an end of shape {end}, but X has {n_features} features: pass a "
+                "number, or one for each feature."
+            )
     low, high = (np.broadcast_to(end, (n_features,)).astype(np.float64) for end in (low, high))
     with np.errstate(invalid="ignore"):
         fits = (low >= -NO_CLIPPING) & (high <= NO_CLIPPING) & (high - low >= SMALLEST_BOUND)
@@ -113,17 +119,6 @@ def _numbers(given: Any) -> np.ndarray:
         return np.asarray(numbers, np.float64)
     except (TypeError, ValueError, OverflowError):
         return np.full((), np.nan)
-
-
-def _checked_end(end: Any, n_features: int) -> np.ndarray:
-    """Return one bound for each column, or one for all."""
-    values = _numbers(end)
-    if values.shape not in ((), (n_features,)):
-        raise ValueError(
-            f"bounds has an end of shape {values.shape}, but X has {n_features} features: pass a "
-            "number, or one for each feature."
-        )
-    return values
 
 
 # ------------------------------

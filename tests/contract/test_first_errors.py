@@ -16,6 +16,7 @@ from skdp import (
     DPStandardScaler,
     DPTraceClassifier,
     make_dp_pipeline,
+    model_card,
 )
 from skdp.model_selection import DPGridSearch, epsilon_curve
 
@@ -94,7 +95,7 @@ SHOWN = {
     ),
     "users by the name of a column": (
         lambda: OF_USERS.fit(NUMBERS, users="town"),
-        r"users must have one dimension, .* as frame\['patient'\]",
+        r"users must have one dimension, as frame\['patient'\] has",
     ),
     "no users": (
         lambda: cross_val_score(OF_USERS, X, Y, error_score="raise", scoring=lambda *_: 0),
@@ -142,6 +143,10 @@ SHOWN = {
     "categories of two columns": (
         encoded([["A", "B"]], "town", "age"),
         "Pass a list for each column",
+    ),
+    "notes that are no text": (
+        lambda: model_card(FITTED, notes={"use": "none"}),
+        "notes must be an instance of str, not dict",
     ),
     "columns in another order": (
         lambda: FITTED.predict(NUMBERS[["visits", "income", "age"]]),
