@@ -382,14 +382,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Declare all releases, in order, from public facts."""
 
     @abstractmethod
-    def _solve(
-        self,
-        spec: Any,
-        plan: Any,
-        view: Any,
-        budget: PrivacyBudget,
-        generator: np.random.Generator,
-    ) -> Any:
+    def _solve(self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any) -> Any:
         """Make the planned releases, and compute the result from them."""
 
     @abstractmethod

@@ -3,8 +3,8 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -52,11 +52,6 @@ class ResolvedUnit:
     adjacency: str
     #: False if the caller promises what the guarantee needs: how far changes go, or the classes.
     is_enforced: bool = field(default=True, kw_only=True)
-
-    @property
-    def admits_zero(self) -> bool:
-        """Whether 0 is within the bounds of an entry, or stays as it is."""
-        return True
 
     def clipped(self, block: Any) -> Any:
         """Clip rows to the bounds that the sensitivities assume."""
@@ -128,14 +123,10 @@ class MatrixUnit(ResolvedUnit, ABC):
         # An edge changes two rows of the product; all other rows keep every bit.
         return 2.0
 
-    def entry_errors(self, shape: tuple[int, int]) -> float:
-        """Bound, in Frobenius norm, how far rounding moves the entries that the unit is about."""
-        # Entries are clipped after they are rounded, so that the bounds hold for rounded ones.
-        return 0.0
-
     def whole(self, shape: tuple[int, int]) -> float:
         """Sensitivity of the matrix itself."""
-        return self.product(np.ones(1)) + 2 * self.entry_errors(shape)
+        # Entries are clipped after they are rounded, so that the bounds hold for rounded ones.
+        return self.product(np.ones(1))
 
 
 # ------------------------------
@@ -301,22 +292,12 @@ class ResolvedEntry(MatrixUnit):
     keep_zeros: bool
     shift: float = field(default=0.0, kw_only=True)
 
-    def around_middle(self) -> Self:
-        """Subtract the middle of the bounds from the entries, so that 0 stands for it."""
-        half = (self.upper - self.lower) / 2
-        return replace(self, lower=-half, upper=half, shift=self.lower + half)
-
     @property
     def value_range(self) -> tuple[float, float]:
         """All values that an entry can take, 0 included if it may be missing or null."""
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
         return self.lower, self.upper
-
-    @property
-    def admits_zero(self) -> bool:
-        """Whether 0 is within the bounds of an entry, or stays as it is."""
-        return self.keep_zeros or self.lower <= 0 <= self.upper
 
     @property
     def step(self) -> float:
@@ -682,9 +663,10 @@ class ResolvedChange(MatrixUnit):
         """
         return math.sqrt(n_rows)
 
-    def entry_errors(self, shape: tuple[int, int]) -> float:
-        """Bound the change by rounding to float64: the promise is about entries before rounding."""
-        return UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
+    def whole(self, shape: tuple[int, int]) -> float:
+        """Sensitivity of the matrix itself: the promise is about entries before their rounding."""
+        rounding = UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
+        return super().whole(shape) + 2 * rounding
 
     # The promise bounds neither of these sensitivities, and neither statistic is released.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:

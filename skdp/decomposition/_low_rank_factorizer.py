@@ -1,6 +1,7 @@
 """Low-rank factorization of a private matrix, both sides published."""
 
 import math
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -22,7 +23,7 @@ from skdp.decomposition.rows.fit import solve_projection
 from skdp.decomposition.rows.plan import plan_projection
 from skdp.decomposition.streams.sketches import RESERVED_PART, plan_one_pass, solve_one_pass
 from skdp.exceptions import shown
-from skdp.privacy.clipping import NO_CLIPPING, shift_entries
+from skdp.privacy.clipping import NO_CLIPPING
 from skdp.units import (
     FrobeniusChange,
     ResolvedEntry,
@@ -229,7 +230,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
                 "missing='middle' is for entries with finite bounds of which a 0 is missing, such "
                 f"as privacy_unit=skdp.units.Entry((1, 5)), got {shown(self.privacy_unit)}."
             )
-        return unit.around_middle()
+        half = (unit.upper - unit.lower) / 2
+        return replace(unit, lower=-half, upper=half, shift=unit.lower + half)
 
     def _plan(self, spec: _spec.RowsSpec | _spec.EntriesSpec) -> Any:
         if isinstance(spec, _spec.RowsSpec):
@@ -243,13 +245,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             return solve_projection(spec, plan, *opened)
         solve = solve_one_pass if spec.solver == "two_sketch" else solve_best_fit
         return solve(spec, plan, *opened)
-
-    @property
-    def _middle(self) -> float:
-        return getattr(self, "middle_", 0.0)
-
-    def _shifted(self, X: Any) -> Any:
-        return shift_entries(X, self._middle) if self._middle else X
 
     @property
     def _projection(self) -> Projection:

@@ -31,7 +31,7 @@ from skdp.decomposition.rows.plan import plan_rows, resolve_rows, warnings_for_r
 from skdp.exceptions import counted
 from skdp.linalg.spectrum import coherence, is_symmetric
 from skdp.privacy import PrivacySpent
-from skdp.privacy.clipping import NO_CLIPPING
+from skdp.privacy.clipping import NO_CLIPPING, shift_entries
 from skdp.privacy.precision import as_python
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
@@ -78,11 +78,11 @@ class ReconstructionMixin:
     @property
     def _middle(self) -> float:
         """The constant that fits to centered entries add to the products of the factors."""
-        return 0.0
+        return getattr(self, "middle_", 0.0)
 
     def _shifted(self, X: Any) -> Any:
         """Return the rows that the factors approximate, of an X to be scored."""
-        return X
+        return shift_entries(X, self._middle) if self._middle else X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
         """Compute entries of the released approximation of X. Covered by the guarantee.
@@ -540,6 +540,11 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
+# Rows that are cut are missed if they probably hold such a part of the sum of squares outside the
+# components, as far as these hold less of the others.
+_LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
+
+
 def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixSpec) -> list[str]:
     """Warn if the iteration failed, or if released factors look like noise."""
     if isinstance(spec, _spec.EntriesSpec) and result.failed:
@@ -550,7 +555,16 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
         ]
     warnings = list[str]()
     if isinstance(spec, _spec.RowsSpec):
-        warnings += warnings_for_long_rows(result, wanted)
+        # A few long rows, which are cut, may have components that the others lack.
+        explained = _spec.ratios_of(result.eigenvalues[:wanted], result.total).sum()
+        cut = (1 - result.unclipped) * (1 - min(explained, 1.0))
+        if not cut < _LEAST_CUT:
+            warnings.append(
+                f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the "
+                "sum of squares: some rows are much longer than the others, and the fit follows "
+                "the others. If the long rows matter, pass a larger row_norm; if not, divide each "
+                "row by its norm, or take logarithms of counts."
+            )
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
@@ -574,25 +588,6 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
         if isinstance(spec, _spec.RowsSpec) and spec.is_pca:
             warnings += warnings_for_units(result, spec.shape[1])
     return warnings
-
-
-# Rows that are cut are missed if they probably hold such a part of the sum of squares outside the
-# components, as far as these hold less of the others.
-_LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
-
-
-def warnings_for_long_rows(result: _spec.Factors, wanted: int) -> list[str]:
-    """Warn if a few long rows, which are cut, may have components that the others lack."""
-    explained = _spec.ratios_of(result.eigenvalues[:wanted], result.total).sum()
-    cut = (1 - result.unclipped) * (1 - min(explained, 1.0))
-    if cut < _LEAST_CUT:
-        return []
-    return [
-        f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the sum of "
-        "squares: some rows are much longer than the others, and the fit follows the others. If "
-        "the long rows matter, pass a larger row_norm; if not, divide each row by its norm, or "
-        "take logarithms of counts."
-    ]
 
 
 # Components that noise hides are missed if they hold at least the first part of the sum of squares

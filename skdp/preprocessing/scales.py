@@ -83,18 +83,12 @@ class CenteredReleases(NamedTuple):
     moments: Release
 
 
-class ZoomedReleases(NamedTuple):
-    """Where a column may be far from 0 beside its width: places come first."""
-
-    places: tuple[Release, ...]
-    moments: Release
-
-
 class SizedReleases(NamedTuple):
     """How columns are searched whose spread no parameter gives, in this order."""
 
     sizes: Release
-    branches: AnyOf  # the moments alone, or a `ZoomedReleases`
+    # The moments alone; or, where a column may be far from 0 beside its width, places and moments.
+    branches: AnyOf
 
 
 class BoundedReleases(NamedTuple):
@@ -148,7 +142,7 @@ def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) ->
     known = {"n_columns": spec.n_features}
     first = release(known) if spec.interval is None else release(follows=_ROUGH_MOMENTS)
     closer, left = _plan_places(spec, places / N_ZOOMS), moments - places
-    zoomed = ZoomedReleases(closer, _plan_moments(spec, left))
+    zoomed = closer, _plan_moments(spec, left)
     return SizedReleases(first, AnyOf((_plan_moments(spec, moments), zoomed)))
 
 
@@ -591,12 +585,12 @@ def _closer(
     columns alone whose intervals may still shrink, and is left out if there are none. If a bin
     would show little but noise, there is no zoom, and moments get its share.
     """
-    alone, zoomed = branches.branches
+    alone, (zooms, moments) = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
-    if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
+    if not n_narrow or _noise_std_of_bin(zooms[0], n_narrow, columns.budget) > most_noise:
         return _Closer(alone, intervals, is_narrow, is_narrow)
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
-    for n_zooms, places in enumerate(zoomed.places, start=1):
+    for n_zooms, places in enumerate(zooms, start=1):
         n_bins, before, is_seen = places.shape[1], intervals, is_open
         place = partial(
             place_within,
@@ -609,10 +603,10 @@ def _closer(
         intervals, is_open = zoomed_intervals(before, is_seen, counts, noise_std, n_present, sizes)
         is_blurred |= is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins)
         if not is_open.any():
-            columns.budget.skip(*zoomed.places[n_zooms:])
+            columns.budget.skip(*zooms[n_zooms:])
             break
     is_point = is_seen & are_points(intervals, before, n_bins)
-    return _Closer(zoomed.moments, intervals, is_narrow, is_blurred, is_point)
+    return _Closer(moments, intervals, is_narrow, is_blurred, is_point)
 
 
 def _release_moments(

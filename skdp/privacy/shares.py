@@ -72,11 +72,9 @@ class Shares:
         """Lay a booked release out in counts; refuse sums that no word holds."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         std = noise_std / math.sqrt(self.n_honest)
-        if std == 0:
-            return ShareLayout(release.name, release.mechanism, shape, 0.0, 1.0, 0, self.n_owners)
-        step = lattice_step(std)
         # A sum of null units is 0, and changing each unit once leads to any dataset.
-        limit = self.n_units * sensitivity / step + 1
+        step = lattice_step(std) if std > 0 else 1.0
+        limit = self.n_units * sensitivity / step + 1 if std > 0 else 0.0
         if not limit + _FARTHEST * self.n_owners < 2.0**62:
             raise BudgetError(
                 f"Release {release.name!r} does not fit into words of 64 bits at its mu of "

@@ -11,7 +11,7 @@ import numpy as np
 from skdp.decomposition._spec import MEAN, MOMENT, EntriesSpec, check_solver, rank_of
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
-from skdp.units import MatrixUnit
+from skdp.units import MatrixUnit, ResolvedEntry
 
 # Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 they are
 # shares of epsilon and not of the square of mu, so that a small share buys less.
@@ -87,12 +87,16 @@ def _strength(spec: EntriesSpec) -> float:
 def _check_parameters(spec: EntriesSpec) -> None:
     """Refuse parameters that contradict each other or the public facts."""
     support, solver, given = spec.support, spec.solver, spec.given_unit
-    if spec.is_sparse and not spec.unit.admits_zero:
+    unit = spec.unit
+    excludes_zero = isinstance(unit, ResolvedEntry) and not (
+        unit.keep_zeros or unit.lower <= 0 <= unit.upper
+    )
+    if spec.is_sparse and excludes_zero:
         raise ValueError(
             f"X is sparse, but the bounds of {given} exclude its zeros; pass zero_is_missing=True, "
             "bounds that include 0, or a dense X."
         )
-    if spec.unit.is_symmetric and spec.shape[0] != spec.shape[1]:
+    if unit.is_symmetric and spec.shape[0] != spec.shape[1]:
         raise ValueError(
             f"{given} needs a symmetric matrix, got one of shape {spec.shape}; skdp.units.Entry "
             "takes any matrix."
@@ -185,9 +189,16 @@ class EntryReleases(NamedTuple):
 
 def plan_entries(spec: EntriesSpec) -> EntryReleases:
     """Plan all releases in their order."""
-    unit, cost = spec.unit, spec.cost
-    mean_share, total_share = _total_shares(spec)
-    mean = _plan_mean(spec, mean_share) if mean_share else None
+    unit, cost, mean = spec.unit, spec.cost, None
+    mean_share, total_share = _MEAN_SHARE, _TOTAL_SHARE
+    if cost.is_pure:
+        mean_share, total_share = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
+    mean_share *= unit.has_totals and spec.releases_mean
+    total_share *= unit.has_totals and spec.releases_total
+    if mean_share:
+        mechanism, known = _mechanism(spec, pure="laplace"), {"rounding": spec.rounding}
+        change = partial(_mean_change, unit, spec.shape, by_rows=cost.is_pure)
+        mean = cost.release(MEAN, mechanism, mean_share, change, known, shape=spec.shape[1:])
     total = _plan_total(spec, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if spec.solver in ("input", "covariance"):
@@ -211,25 +222,8 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
     return EntryReleases(mean, total, IterationReleases(products, core))
 
 
-def _total_shares(spec: EntriesSpec) -> tuple[float, float]:
-    """Return the shares of the means of the columns and of the sum of squares."""
-    if not spec.unit.has_totals:
-        return 0.0, 0.0
-    mean, total = _MEAN_SHARE, _TOTAL_SHARE
-    if spec.cost.is_pure:
-        mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
-    return mean * spec.releases_mean, total * spec.releases_total
-
-
 def _mechanism(spec: EntriesSpec, *, pure: str) -> str:
     return pure if spec.cost.is_pure else "gaussian"
-
-
-def _plan_mean(spec: EntriesSpec, share: float) -> Release:
-    mechanism = _mechanism(spec, pure="laplace")
-    change = partial(_mean_change, spec.unit, spec.shape, by_rows=spec.cost.is_pure)
-    known, shape = {"rounding": spec.rounding}, spec.shape[1:]
-    return spec.cost.release(MEAN, mechanism, share, change, known, shape=shape)
 
 
 def _plan_total(spec: EntriesSpec, share: float) -> Release:

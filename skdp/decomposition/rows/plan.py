@@ -215,19 +215,13 @@ _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
-class Refinement(NamedTuple):
-    """Steps that refine a second moment, and the variances along the final span."""
-
-    steps: tuple[Release, ...]
-    variances: Release
-
-
 class AdaptiveReleases(NamedTuple):
     """A second moment, a probe, and the two ways that the probe decides between."""
 
     second_moment: Release
     clipped_squares: Release
-    rest: AnyOf  # more second moments, or a refinement
+    # More second moments; or steps that refine the first, and variances along the final span.
+    rest: AnyOf
 
 
 class PowerReleases(NamedTuple):
@@ -454,7 +448,7 @@ def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
     )
     n_variances = rank_of(spec) + 1
     variances = _plan_moment(spec, spectrum, "projected variances", "gaussian", (n_variances,))
-    return AdaptiveReleases(moment, squares, AnyOf((tuple(more), Refinement(products, variances))))
+    return AdaptiveReleases(moment, squares, AnyOf((tuple(more), (products, variances))))
 
 
 def _plan_product(spec: RowsSpec, share: float, name: str, follows: str, n_columns: int) -> Release:

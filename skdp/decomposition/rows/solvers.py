@@ -141,13 +141,13 @@ def solve_adaptive(
     exact, of_squares = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
     squares, _ = budget.release(plan.clipped_squares, exact, rows.bound, rounding=of_squares)
     level = _choose_level(squares[:, :n_components], budget.adjacency)
-    more, refinement = plan.rest.branches
+    more, (steps, variances) = plan.rest.branches
     if level is None or not _can_be_refined(values[:n_components], estimate):
         for release in more:
             released = budget.release(release, moment, rows.bound, rounding=rounding)
             estimate = _average(estimate, _in_squared_bounds(released, rows))
         return decomposition(*estimate, squared_bound=rows.bound**2, n_components=n_components)
-    for step in refinement.steps:
+    for step in steps:
         columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
         estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
         # The basis is nearly that of the leading eigenvectors.
@@ -156,7 +156,7 @@ def solve_adaptive(
         _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
         basis = spectrum.with_fixed_signs(basis @ turn[:, ::-1])
     basis = basis[:, :n_components]
-    return _release_variances(refinement.variances, rows, budget, moment, rounding, basis)
+    return _release_variances(variances, rows, budget, moment, rounding, basis)
 
 
 def _in_squared_bounds(released: Released, rows: Rows) -> Released:
