@@ -21,14 +21,14 @@ from uuid import uuid4
 import dask.array as da
 import numpy as np
 import scipy
-from dask.base import optimize
+from dask.base import optimize, persist
 from dask.core import flatten
 from dask.delayed import Delayed
 from dask.optimization import cull
 from scipy import sparse
 from threadpoolctl import threadpool_info
 
-from skdp.data import containers, workers
+from skdp.data import containers, sources, workers
 from skdp.data.parts import PartResults, RowParts, composed, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
 
@@ -150,8 +150,20 @@ def _added(*results: bytes) -> bytes:
 
 def computed(result: Any) -> Any:
     """Compute a result with the scheduler that is active; errors lose their text."""
+    return _by_dask(partial(result.compute, optimize_graph=False))
+
+
+def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
+    """Have workers store the chunks of small collections, which each pass would make again."""
+    if 8 * n_entries > sources.CACHE_BYTES:
+        return collections
+    return tuple(_by_dask(partial(persist, *collections)))
+
+
+def _by_dask(function: Callable[[], Any]) -> Any:
+    """Call a function of dask; errors lose their text."""
     try:
-        return result.compute(optimize_graph=False)
+        return function()
     except (Exception, asyncio.CancelledError) as error:
         kind = type(error).__name__
     raise RuntimeError(
@@ -336,8 +348,9 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
             "X has chunks of unknown lengths, which a fit makes public",
             "call X.compute_chunk_sizes(), which counts their rows",
         )
-    targets = None if y is None else _loaders(_checked_targets(y, lengths))
-    return _parts(_loaders(X), lengths, facts, targets)
+    both = (X,) if y is None else (X, _checked_targets(y, lengths))
+    rows, *targets = map(_loaders, _stored(math.prod(X.shape), *both))
+    return _parts(rows, lengths, facts, *targets)
 
 
 def public_like(X: Any) -> Any:
@@ -489,11 +502,12 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     counted = blocks.map_blocks(
         lambda frame: np.array([[len(frame)]]), dtype=int, chunks=((1,) * n_parts, (1,))
     )
-    loaders = _loaders(blocks)
-    names = list(both.columns)
+    lengths = computed(counted).ravel().tolist()
+    (blocks,) = _stored(sum(lengths) * both.shape[1], blocks)
+    loaders, names = _loaders(blocks), list(both.columns)
     rows = [partial(_rows_of, load, names, facts) for load in loaders]
     targets = None if y is None else [partial(_target_of, load, names) for load in loaders]
-    return _parts(rows, computed(counted).ravel().tolist(), facts, targets)
+    return _parts(rows, lengths, facts, targets)
 
 
 def _with_target(X: Any, y: Any) -> Any:

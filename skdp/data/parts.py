@@ -370,8 +370,8 @@ class RowBlocks(SkdpContainer):
     ) -> "RowBlocks":
         """Make rows of parts, each of which a function loads; threads load several at a time.
 
-        Every pass loads all parts again. A regression or classifier loads dense parts of at most 1
-        GiB together, in float64, once, and keeps them until the fit ends.
+        Every pass loads all parts again. A regression or classifier loads parts of at most 1 GiB
+        together, as dense rows in float64, once, and keeps them until the fit ends.
 
         How rows are divided into parts has to be as public as their number: files that are split
         by a column's value, such as a country or a hash of a user, reveal something of it.
@@ -598,7 +598,7 @@ class RowBlocks(SkdpContainer):
             start = 0
             while n_waiting + block.shape[0] - start >= size:
                 stop = start + size - n_waiting
-                yield self._finished(_stack([*waiting, block[start:stop]]))
+                yield self._finished(stacked([*waiting, block[start:stop]]))
                 waiting, n_waiting, start = [], 0, stop
                 size = next(sizes, np.inf)
             if start < block.shape[0]:
@@ -606,7 +606,7 @@ class RowBlocks(SkdpContainer):
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
         # The last block waits until the stream has ended: one row more is an error.
-        yield self._finished(_stack(waiting))
+        yield self._finished(stacked(waiting))
 
     def _finished(self, block: RawBlock) -> RawBlock:
         # Applied to these blocks: in blocks of other lengths, rows may round otherwise.
@@ -673,7 +673,8 @@ def refused_if_not_finite(block: RawBlock) -> RawBlock:
     return block
 
 
-def _stack(parts: list[RawBlock]) -> RawBlock:
+def stacked(parts: list[RawBlock]) -> RawBlock:
+    """Join blocks of rows."""
     if len(parts) == 1:
         return parts[0]
     if sparse.issparse(parts[0]):
@@ -748,10 +749,10 @@ class RowParts(Parts, RowBlocks):
     def cached(self, blocks: Iterable[RawBlock]) -> Self:
         """Copy the rows, with arrays in place of loaders: `blocks`, one a part, already mapped."""
         one = copy(self)
-        one._seen = [BlockForm(is_sparse=False, names=self.feature_names)]
-        one._n_made, one.function = self.shape[1], None
+        one._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
+        one._n_made, one.function, one.loaded_like = self.shape[1], None, None
         one.parts = [
-            Part(part.number, partial(np.asarray, rows), len(rows))
+            Part(part.number, lambda rows=rows: rows, rows.shape[0])
             for part, rows in zip(self.parts, blocks, strict=True)
         ]
         one.is_cached = True

@@ -20,6 +20,7 @@ from skdp.data.parts import (
     composed,
     mapped_blocks,
     refused_if_not_finite,
+    stacked,
 )
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import with_data
@@ -117,13 +118,14 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 
 @without_warnings()
 def cached(X: Any) -> Any:
-    """Load, and map, dense parts that are small together once, for fits of many passes.
+    """Load, and map, parts that are small together once, for fits of many passes.
 
     Who maps them might map them otherwise in another pass. Memory maps are read anyway as if they
     were in memory.
     """
-    if not isinstance(X, RowParts) or X.pass_over or X.is_sparse or X.kind.is_mapped:
+    if not isinstance(X, RowParts) or X.pass_over or X.kind.is_mapped:
         return X
+    # How many entries of sparse rows are not 0 is private.
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
     source = Source(X)
@@ -131,9 +133,9 @@ def cached(X: Any) -> Any:
     return X.cached(run_in_threads(calls, thread_count(None)))
 
 
-def _whole(source: Source, start: int, stop: int) -> np.ndarray:
+def _whole(source: Source, start: int, stop: int) -> containers.RawBlock:
     """Join the blocks of a part, which are those of a pass."""
-    return np.concatenate([block for _, block in source.blocks(range(start, stop))])
+    return stacked([block for _, block in source.blocks(range(start, stop))])
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:

@@ -124,15 +124,12 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
     form, shape, dtype = _form_of(made), twos.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
-        if shape[:1] != (TWICE,) and hasattr(getattr(function, "__self__", None), "build_analyzer"):
+        if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
             mend = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
         elif not mend and getattr(dtype, "kind", "") in "OU":
             # Each part of a ColumnTransformer has some of its columns.
             is_part = rules.is_columns(step)
             mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
-        elif hasattr(public.rows, "columns") and get_tags(step).input_tags.string:
-            part = f"({what.removeprefix('Step ')}, step, 'name')"
-            mend = f" It takes one column of texts: pass ColumnTransformer([{part}])."
         # Shape and type of categories and texts follow values, and are private.
         facts = "" if twos.hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
@@ -218,9 +215,9 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
     Public rows are looked at here alone: later readings raise nothing that they do not have to.
     """
     step = _by_places(step) if rules.is_columns(step) and rows.like is None else step
-    branches = [*stand_ins(rows)]
-    taken = (one for one in branches if not isinstance(attempt(step.transform, one), Exception))
-    two = by_rows(name, step, next(taken, branches[0]))
+    # A step may take some public texts, and no others.
+    texts = None if rows.like is None else _public("", step.transform, stand_ins(rows)).rows
+    two = by_rows(name, step, next(stand_ins(rows)) if texts is None else texts)
     form = issparse(two), two.shape[1]
     function = partial(_of_block, name, step, form=form, dtype=rows.dtype)
     return mapped_blocks(rows, function, two.shape[1])

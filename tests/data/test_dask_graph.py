@@ -229,7 +229,8 @@ def test_lengths_of_parts_that_change_are_refused():
         skdp.DPPCA(2).fit(X)
 
 
-def test_blocks_of_a_task_are_gone_when_it_ends():
+def test_blocks_of_a_task_are_gone_when_it_ends(monkeypatch):
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", 0)
     # Circles of references would keep them until the garbage is collected.
     import gc
     import weakref
@@ -253,6 +254,24 @@ def test_blocks_of_a_task_are_gone_when_it_ends():
         assert not any(one() is not None for one in alive)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 30])
+def test_small_collections_are_read_once_for_all_passes(limit, monkeypatch):
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", limit)
+    loads = []
+
+    def load(number):
+        loads.append(number)
+        return np.random.default_rng(number).normal(size=(10, D))
+
+    chunks = [da.from_delayed(dask.delayed(load)(i), (10, D), float) for i in range(3)]
+    X = da.concatenate(chunks)
+    with dask.config.set(scheduler="synchronous"):
+        pca = skdp.DPPCA(2, random_state=2**99).fit(X)
+        assert len(loads) == 3 if limit else len(loads) > 6
+        expected = skdp.DPPCA(2, random_state=2**99).fit(X.persist())
+    np.testing.assert_array_equal(pca.components_, expected.components_)
 
 
 @pytest.mark.parametrize("n", [*range(1, 20), 63, 64, 65, 511, 513])

@@ -143,7 +143,7 @@ def test_what_encodes_no_texts_refuses_them(kind, paths):
     with pytest.raises(ValueError, match=encode):
         DPPCA(1).fit(rows[0])
     words = [("words", HashingVectorizer(n_features=4)), ("classify", classify)]
-    with pytest.raises(ValueError, match=r"one column of texts: .*\('words', step, 'name'"):
+    with pytest.raises(ValueError, match=r"one column of texts, .* name it in a ColumnTransformer"):
         DPPipeline(words).fit(*rows)
 
 
