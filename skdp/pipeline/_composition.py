@@ -157,8 +157,8 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
     for number, step in enumerate(steps):
         own = names
         if step.before is not None:
-            keep_names = all(rules.keeps_columns(one) for _, one in step.before.steps)
-            own = feature_names(columns_of(X, step.columns)) if keep_names else None
+            are_named = all(rules.keeps_columns(one) for _, one in step.before.steps)
+            own = feature_names(columns_of(X, step.columns)) if are_named else None
         has_lost = step.before is not None or (number and step.columns is None)
         bounds = getattr(step.estimator, "bounds", None)
         if has_lost and own is not None and isinstance(bounds, Mapping):

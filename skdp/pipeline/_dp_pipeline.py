@@ -437,7 +437,7 @@ def _within(part: Any, label: str, share: float) -> Any:
     if isinstance(part, Release):
         return replace(part, name=f"{label}: {part.name}", share=share * part.share)
     if isinstance(part, AnyOf):
-        return AnyOf(tuple(_within(way, label, share) for way in part.branches))
+        return AnyOf(tuple(_within(one, label, share) for one in part.branches))
     return tuple(_within(one, label, share) for one in part)
 
 

@@ -106,7 +106,7 @@ def as_named(rows: Any) -> Any:
     return public_frame(dict.fromkeys(names, False), rows.dtype) if rows.like is None else rows.like
 
 
-def hold_categories(rows: Any) -> bool:
+def have_categories(rows: Any) -> bool:
     """Return whether types of rows hold values of the data: categories, or the length of texts."""
     types = getattr(rows, "dtypes", getattr(rows, "dtype", None))
     types = np.atleast_1d(np.asarray(types, dtype=object))

@@ -98,7 +98,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     for part, its in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
         _check_by_rows(what, part, its, method)
     made = _real(what, result, rows)
-    others = twos.without_categories(public.rows) if twos.hold_categories(rows) else public.rows
+    others = twos.without_categories(public.rows) if twos.have_categories(rows) else public.rows
     _refuse_form(what, form == _form_of(made) == _form_of(attempt(function, others)))
     return _finite_but_gaps(made, rows)
 
@@ -131,7 +131,7 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
             is_part = rules.is_columns(step)
             mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
         # Shape and type of categories and texts follow values, and are private.
-        facts = "" if twos.hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
+        facts = "" if twos.have_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
     return form
@@ -286,7 +286,7 @@ def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) ->
         if not isinstance(result, Exception):
             return _Public(rows, result, "")
         # Categories come from the private data, and the error may show them.
-        error = error or _message(what, result, is_public=not twos.hold_categories(rows))
+        error = error or _message(what, result, is_public=not twos.have_categories(rows))
     return _Public(None, None, error)
 
 

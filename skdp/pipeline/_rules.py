@@ -164,7 +164,7 @@ def is_stateless(step: Any) -> bool:
 
 
 def learning_parameters(step: Any) -> list[str]:
-    """List the parameters by which a class of those learns, or refuses single rows."""
+    """List the parameters by which a class that may learn nothing learns, or refuses rows."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
     if refuses_rows(step):

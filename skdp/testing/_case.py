@@ -41,8 +41,8 @@ def _has_labels(values: np.ndarray) -> bool:
 
 def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """Give units of one row: of each array a row, a label that there is, or a number far out."""
-    far_out = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
-    targets = [np.unique(one) if _has_labels(one) else far_out for one in arrays]
+    extremes = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
+    targets = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
     matrices = [one[0] for one in arrays if one.ndim > 1]
     for number, row in enumerate(_extreme_rows(np.ravel(matrices[0]) if matrices else np.zeros(1))):
         yield [

@@ -268,9 +268,9 @@ def beside(estimator: Any) -> dict[str, Any]:
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
     ends = {id(getattr(one, "__dict__", None)) for one in list(sys.modules.values())}
-    context = {str(one): _reached_from(value, ends) for one, value in copy_context().items()}
+    context = {str(one): _referents_of(value, ends) for one, value in copy_context().items()}
     return {"np.geterr": np.geterr(), **context} | {
-        f"{owner}.{name}": _reached_from(value, ends)
+        f"{owner}.{name}": _referents_of(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
         # Python's own: which warnings were shown, its functions, and what has imported the module.
@@ -280,25 +280,25 @@ def beside(estimator: Any) -> dict[str, Any]:
     }
 
 
-def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
+def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
     """Give what an object leads to, by identity, not through classes, modules and `ends`.
 
     All of it is among the ends then. References are stored, so that nothing new gets its identity,
     with what it has: a hash of an array, and identities.
     """
-    todo, reached = [value], dict[int, Any]()
+    todo, found = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
         # Other threads end when they will, and what is theirs goes with them.
         referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
         # As few calls of `id` as can be: audit hooks of Python see each.
         names = list(map(id, referents))
-        reached[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
+        found[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
         for name, other in zip(names, referents, strict=True):
             if name not in ends and not isinstance(other, type | ModuleType):
                 todo.append(other)
                 ends.add(name)
-    return reached
+    return found
 
 
 def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
@@ -316,8 +316,8 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     # Two numbers beside each other come in no release by chance.
     traces = []
     for values in _numbers_in(case):
-        telling = values != np.round(values)
-        places = np.flatnonzero(telling[:-1] & telling[1:] & (values[:-1] != values[1:]))
+        is_fraction, differs = values != np.round(values), values[:-1] != values[1:]
+        places = np.flatnonzero(is_fraction[:-1] & is_fraction[1:] & differs)
         traces += [values[place : place + 2].tobytes() for place in places]
     assert traces, "data need numbers beside each other that are not whole"
     assert not any(trace in pickled for trace in traces), "a pickle has numbers of data"
@@ -361,13 +361,13 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
     # A text has hardly any of them by chance.
-    telling = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
+    digits = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
         if data is not None:
             text = _refusal(estimator, data)
             assert "NaN" in text or "inf" in text, f"the error does not say what is wrong: {text}"
-            assert not any(one in text for one in telling), f"the error tells of data: {text}"
+            assert not any(one in text for one in digits), f"the error tells of data: {text}"
             assert all_of(vars(estimator)) == before, "a refused fit has left something"
 
 

@@ -311,13 +311,13 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
     """Fit, and return all outputs, by name."""
     texts: dict[str, Any] = {}
 
-    def tell() -> Any:
+    def _fit() -> Any:
         try:
             return fit(data, seed)
         except Exception as error:
             texts["error"] = f"{type(error).__name__}: {error}"
 
-    result, (*warned, text) = messages_of(tell)
+    result, (*warned, text) = messages_of(_fit)
     of_classes = [fits.attributes_of_class(base) for base in type(result).__mro__[:-1]]
     texts |= {"warnings": "\n".join(warned), "printed text": text, "class": of_classes}
     parts = {**dict(parts_of(texts)), **dict(parts_of(result))}
@@ -343,12 +343,12 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
     known = statistics if numbers.dtype.kind in "biuf" else {}
     exact = [name for name, pair in known.items() if all(map(np.array_equal, firsts, pair))]
     # Small whole numbers are equal by chance.
-    is_telling = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
+    is_distinctive = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
     if apart.any():
         part = "" if apart.all() else f" in {apart.sum()} of {apart.size} numbers"
-        is_exactly = f"; it is {exact[0]}" if is_telling else ""
+        is_exactly = f"; it is {exact[0]}" if is_distinctive else ""
         return f"differs between both datasets{part}, whatever the seed{is_exactly}"
-    return f"is {exact[0]}, to the last bit" if is_telling else ""
+    return f"is {exact[0]}, to the last bit" if is_distinctive else ""
 
 
 def _statistics(data: Any) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
 
 # Ways out of a process, as Python names them to those who listen, and what shows that a file is
 # opened to be written.
-_WAYS_OUT = {
+_EXITS = {
     *("os.link", "os.mkdir", "os.putenv", "os.rename", "os.symlink", "os.truncate", "os.unsetenv"),
     *("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"),
     *("shutil.copyfile", "socket.__new__", "sqlite3.connect"),
@@ -217,8 +217,8 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
     own = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
 
     def _listen(event: str, arguments: tuple[Any, ...]) -> None:
-        is_way_out = event in _WAYS_OUT or (event == "open" and bool(arguments[2] & _WRITES))
-        if is_way_out and not str(arguments[0]).startswith(own):
+        is_exit = event in _EXITS or (event == "open" and bool(arguments[2] & _WRITES))
+        if is_exit and not str(arguments[0]).startswith(own):
             found.append(f"{event} {arguments[0]!r}")
 
     _listen_to_python()
@@ -244,12 +244,12 @@ def drawn_noise() -> Iterator[list[np.ndarray]]:
     draws: list[np.ndarray] = []
     draw = noise.draw
 
-    def _keep(*arguments: Any) -> np.ndarray:
+    def _record_draw(*arguments: Any) -> np.ndarray:
         draws.append(draw(*arguments))
         # It is scaled in place.
         return draws[-1].copy()
 
-    with patch.object(noise, "draw", _keep), patch.object(budget, "draw", _keep):
+    with patch.object(noise, "draw", _record_draw), patch.object(budget, "draw", _record_draw):
         yield draws
 
 
