@@ -431,12 +431,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         """Whether matrices are given by all their entries, rather than by factors."""
         return self.writes_factors_out or not isinstance(self.source, RankOneMatrices)
 
-    @property
-    def n_records(self) -> int:
-        """Number of matrices, which may be agreed, or of people protected as a whole."""
-        if self.agreed is not None:
-            return self.agreed.n_units
-        return self.source.shape[0] if self.people is None else self.people.n_people
+    n_records = BlockView.n_units
 
     @property
     def n_entries(self) -> int:

@@ -96,6 +96,15 @@ class BlockView:
 
     source: Any
     n_jobs: int | None
+    people: Any  # whose the rows are, where whole people are protected
+    agreed: Any  # what several owners have agreed on
+
+    @property
+    def n_units(self) -> int:
+        """Number of rows, which may be agreed, or of people, who may be protected as a whole."""
+        if self.agreed is not None:
+            return int(self.agreed.n_units)
+        return int(self.source.shape[0] if self.people is None else self.people.n_people)
 
     @property
     def width(self) -> int:

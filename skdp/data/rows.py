@@ -390,12 +390,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """Leave the cache out: other processes are sent rows that come in parts, and read these."""
         return {**vars(self), "cache": RowCache()}
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows, which may be agreed, or of people, who may be protected as a whole."""
-        if self.agreed is not None:
-            return self.agreed.n_units
-        return self.source.shape[0] if self.people is None else self.people.n_people
+    n_rows = BlockView.n_units
 
     @property
     def n_features(self) -> int:
