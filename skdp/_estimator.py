@@ -696,8 +696,10 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
     return int(n_samples), int(n_features), like
 
 
-def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert released numbers to the type of the data, without overflow to infinity."""
+def in_dtype(values: Any, dtype: np.dtype) -> Any:
+    """Convert released numbers, if any, to the type of the data, without overflow to infinity."""
+    if values is None:
+        return None
     # Half of the largest number: products that users form of factors may round up.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)

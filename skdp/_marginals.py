@@ -140,7 +140,11 @@ def _quantiles(
     bins = normal + weight * (bins - normal)
     if weight:
         bins = np.where(is_near, bins, np.minimum(bins, normal))
-    fitted = _on_simplex(np.concatenate([bins, single]))
+    # The nearest vector that is not negative and sums to 1 (J. Duchi et al., 2008).
+    values = np.concatenate([bins, single])
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
+    fitted = np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
     bins, (low, high, zero) = fitted[:_N_BINS], fitted[_N_BINS:]
     return _corners(edges, np.array([low, *bins, high]), zero)
 
@@ -148,13 +152,6 @@ def _quantiles(
 def _has_many(corners: np.ndarray) -> bool:
     """Return whether a column has other numbers than its ends."""
     return bool(corners[0, -2] > corners[0, 1])
-
-
-def _on_simplex(values: np.ndarray) -> np.ndarray:
-    """Project on vectors that are not negative and sum to 1 (J. Duchi et al., 2008)."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
-    return np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
 
 
 def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray:

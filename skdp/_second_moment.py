@@ -130,25 +130,38 @@ def release_moment(
     *,
     is_centered: bool,
 ) -> Moment:
-    """Release the scales, and then the moment; rows that are `is_centered` have the center 0."""
+    """Release the scales, and then the moment; rows that are `is_centered` have the center 0.
+
+    In units of bounds there are no scales to release.
+    """
+    none, in_bounds = np.zeros(spec.n_features, bool), plan.scales is None
     if plan.scales is None:
-        return _moment_in_bounds(plan.moment, spec, view, budget, is_centered=is_centered)
-    shape = spec.n_units, spec.n_features
-    scales = release_scales(plan.scales, view, shape, spec.interval, budget)
-    center, squares = scales.center, scales.variance
-    if is_centered:
-        center, squares = np.zeros(len(center)), squares + np.square(center)
-    scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-    # Without noise, a column that varies by rounding only is a constant. Its tiny unit would make
-    # its entries huge, and clip all rows. If rows are centered, its unit is its size.
-    are_points = scales.is_point if spec.cost.is_private else scales.is_flat
-    is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
-    total = summed_moment(spec, view, center, np.where(is_constant, np.inf, scale))
+        units = center, scale = units_of_bounds(spec, is_centered=is_centered)
+    else:
+        shape = spec.n_units, spec.n_features
+        scales = release_scales(plan.scales, view, shape, spec.interval, budget)
+        center, squares = scales.center, scales.variance
+        if is_centered:
+            center, squares = np.zeros(len(center)), squares + np.square(center)
+        scale = np.where(squares > 0, np.sqrt(squares), 1.0)
+        # Without noise, a column that varies by rounding only is a constant. Its tiny unit would
+        # make its entries huge, and clip all rows. If rows are centered, its unit is its size.
+        are_points = scales.is_point if spec.cost.is_private else scales.is_flat
+        is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
+        shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
+        units = center, np.where(is_constant, np.inf, scale)
+    total = summed_moment(spec, view, *units)
     released, noise_std = budget.release(plan.moment, total / spec.n_units)
-    shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
+    if in_bounds:
+        squares, means = np.diag(released)[:-1], released[-1, :-1]
+        is_flat = squares - means**2 <= ROUNDING * np.maximum(squares, 1.0)
+        unknown = {"off_usual": ~none, "variance_std": np.full(len(scale), np.inf)}
+        scales = Scales(center, scale**2, ~none, none, presence=np.ones(len(scale)), **unknown)
+        is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)
+        shows_nothing = none
     entry = clip_of(spec)[1]
     ends = np.stack([center - entry * scale, center + entry * scale])
-    known = scales, is_constant, shows_nothing, ends
+    known = scales, is_constant, shows_nothing, ends, in_bounds
     return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
 
 
@@ -159,24 +172,6 @@ def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndar
     if is_centered:
         return np.zeros(len(low)), np.maximum(np.abs(low), np.abs(high))
     return (low + high) / 2, (high - low) / 2
-
-
-def _moment_in_bounds(
-    release: Release, spec: CovarianceSpec, view: Rows, budget: PrivacyBudget, *, is_centered: bool
-) -> Moment:
-    """Release the moment of rows in units of their bounds."""
-    center, half = units_of_bounds(spec, is_centered=is_centered)
-    total = summed_moment(spec, view, center, half)
-    released, noise_std = budget.release(release, total / spec.n_units)
-    squares, means = np.diag(released)[:-1], released[-1, :-1]
-    is_flat = squares - means**2 <= ROUNDING * np.maximum(squares, 1.0)
-    none = np.zeros(len(half), bool)
-    unknown = {"off_usual": ~none, "variance_std": np.full(len(half), np.inf)}
-    scales = Scales(center, half**2, ~none, none, presence=np.ones(len(half)), **unknown)
-    is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)
-    ends = np.stack([center - half, center + half])
-    known = scales, is_constant, none, ends
-    return Moment(center, half, released, noise_std * math.sqrt(0.5), *known, is_in_bounds=True)
 
 
 def summed_moment(

@@ -43,6 +43,9 @@ from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
 
+# The least part of the variance of a column of 0 and 1 that others leave unexplained.
+_LEAST_UNEXPLAINED = 1e-3  # not studied
+
 # ------------------------------
 # The estimator.
 
@@ -446,7 +449,17 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             raise ValueError(f"k={shown(k)} must be an int from 1 to {len(columns)}, the columns.")
         pca = self._named(PCA(n_components=k), columns)
         matrix = self.correlation_ if scale else self.covariance_
-        _set_components(pca, matrix[np.ix_(columns, columns)], k, self.n_samples_seen_)
+        values, vectors = np.linalg.eigh(matrix[np.ix_(columns, columns)])
+        # Variances are divided by n - 1.
+        n_rows, n_free = self.n_samples_seen_, max(self.n_samples_seen_ - 1, 1)
+        values = np.maximum(values[::-1], 0.0) * (n_rows / n_free)
+        found = vectors[:, ::-1].T[:k]
+        pca.components_ = found * deterministic_signs(found)[:, np.newaxis]
+        pca.explained_variance_ = values[:k]
+        pca.explained_variance_ratio_ = values[:k] / max(values.sum(), np.finfo(np.float64).tiny)
+        pca.singular_values_ = np.sqrt(values[:k] * n_free)
+        pca.noise_variance_ = float(values[k:].mean()) if k < len(values) else 0.0
+        pca.n_components_, pca.n_samples_ = k, n_rows
         mean = self.location_[columns]
         if not scale:
             pca.mean_ = mean
@@ -490,7 +503,19 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)
-        _set_discriminant(model, found, self.location_[columns], fraction)
+        # With the covariances c of the columns with the class, of variance v = p (1 - p), the means
+        # of the classes differ by c / v, and the covariance within the classes is S - c c' / v. Its
+        # inverse times c / v is the regression b divided by v - c' b (J. Sherman, W. J. Morrison,
+        # 1950).
+        variance, covariances = fraction * (1 - fraction), found.moment[:-1, -1]
+        left = max(variance - float(covariances @ found.coef), _LEAST_UNEXPLAINED * variance)
+        coef, odds = found.coef / left, math.log(fraction / (1 - fraction))
+        model.xbar_ = self.location_[columns]
+        model.means_ = model.xbar_ + np.outer([-1 / (1 - fraction), 1 / fraction], covariances)
+        model.covariance_ = found.moment[:-1, :-1] - np.outer(covariances, covariances) / variance
+        model.classes_, model.priors_ = np.array([0, 1]), np.array([1 - fraction, fraction])
+        model.coef_ = coef[np.newaxis]
+        model.intercept_ = np.array([odds - float(coef @ model.means_.mean(axis=0))])
         return self._clipping(model, columns)
 
     def sample(self, n: int, random_state: Any = None) -> Any:
@@ -668,45 +693,3 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         self.n_samples_seen_ = spec.n_units
         names = getattr(self, "feature_names_in_", range(spec.n_features))
         return warnings_for_scales(scales, spec, names)
-
-
-def _set_components(pca: PCA, matrix: np.ndarray, k: int, n_rows: int) -> None:
-    """Set what a PCA has from the covariance of its columns; variances are divided by n - 1."""
-    values, vectors = np.linalg.eigh(matrix)
-    values = np.maximum(values[::-1], 0.0) * (n_rows / max(n_rows - 1, 1))
-    components = vectors[:, ::-1].T[:k]
-    pca.components_ = components * deterministic_signs(components)[:, np.newaxis]
-    pca.explained_variance_ = values[:k]
-    pca.explained_variance_ratio_ = values[:k] / max(values.sum(), np.finfo(np.float64).tiny)
-    pca.singular_values_ = np.sqrt(values[:k] * max(n_rows - 1, 1))
-    pca.noise_variance_ = float(values[k:].mean()) if k < len(values) else 0.0
-    pca.n_components_, pca.n_samples_ = k, n_rows
-
-
-# The least part of the variance of a column of 0 and 1 that others leave unexplained.
-_LEAST_UNEXPLAINED = 1e-3  # not studied
-
-
-def _set_discriminant(
-    model: LinearDiscriminantAnalysis,
-    found: denoising.Regression,
-    mean: np.ndarray,
-    fraction: float,
-) -> None:
-    r"""Set what a discriminant has from the regression on the column of classes.
-
-    With the covariances c of the columns with the class, of variance :math:`v = p (1 - p)`, the
-    means of the classes differ by c / v, and the covariance within the classes is
-    :math:`S - c c^T / v`. Its inverse times c / v is the regression b divided by
-    :math:`v - c^T b` (J. Sherman, W. J. Morrison, 1950).
-    """
-    variance, covariances = fraction * (1 - fraction), found.moment[:-1, -1]
-    left = max(variance - float(covariances @ found.coef), _LEAST_UNEXPLAINED * variance)
-    coef = found.coef / left
-    model.means_ = mean + np.outer([-1 / (1 - fraction), 1 / fraction], covariances)
-    model.covariance_ = found.moment[:-1, :-1] - np.outer(covariances, covariances) / variance
-    model.classes_, model.priors_ = np.array([0, 1]), np.array([1 - fraction, fraction])
-    model.coef_ = coef[np.newaxis]
-    odds = math.log(fraction / (1 - fraction))
-    model.intercept_ = np.array([odds - float(coef @ model.means_.mean(axis=0))])
-    model.xbar_ = mean

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,14 +37,6 @@ def clipped_fraction(
     """
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.clip((np.float64(wanted) / strength) ** power, *limits))
-
-
-def level_beyond(fraction: float) -> float:
-    """Return a level in units of the root mean square norm; at most `fraction` is longer.
-
-    By Chebyshev's inequality.
-    """
-    return 1 / math.sqrt(fraction)
 
 
 # ------------------------------
@@ -196,18 +187,16 @@ def median_of_responses(
 
     Each refinement searches a smaller neighborhood of the last result, within the first grid.
     """
-    center, step = 0.0, 1.0
+    center, step, edges = 0.0, 1.0, np.zeros(0)
+
+    def _counts(rows: slice, responses: np.ndarray) -> np.ndarray:
+        return bin_counts(responses[:, 0], edges, mass_of(people, rows)).astype(np.float64)
+
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
-        kernel = partial(_counts, edges=edges, people=people)
         # All points of a grid at once: each count of its own would be another pass.
-        up_to = GridCounts.of(search.grid, map_sum(responses, kernel, len(edges), n_jobs), n_units)
+        counts = map_sum(responses, _counts, len(edges), n_jobs)
+        up_to = GridCounts.of(search.grid, counts, n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)
         step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
     return float(np.clip(center, *searches[0].grid[[0, -1]]))
-
-
-def _counts(
-    rows: slice, responses: np.ndarray, edges: np.ndarray, people: People | None
-) -> np.ndarray:
-    return bin_counts(responses[:, 0], edges, mass_of(people, rows)).astype(np.float64)

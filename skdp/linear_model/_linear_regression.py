@@ -225,8 +225,19 @@ class DPLinearRegression(PrivateRegressor):
             expected = "a linear model or a tuple (coef, intercept)"
             coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
-        of_people = self.privacy_unit == "user"
-        depth = _depth_of(rows, size, stays_sparse=stays_sparse, of_people=of_people)
+        # The longest chain of additions, of rows as they come and as they are fitted.
+        is_sparse, width = holds_sparse(rows), size[1] + 1
+        if self.privacy_unit == "user":
+            depth = max(
+                depth_of_people(size[1], is_sparse=is_sparse),
+                depth_of_people(width, is_sparse=is_sparse),
+                depth_of_people(width, is_sparse=stays_sparse),
+            )
+        else:
+            depth = depth_of(rows, size, is_sparse=is_sparse)
+            if not isinstance(rows, RowParts):
+                starts = block_starts(size[0], width, is_sparse=stays_sparse)
+                depth = max(depth, sum_depth(starts, width))
         return self._asked(
             LeastSquaresSpec,
             unit=UNITS[self.privacy_unit](self.adjacency),
@@ -265,13 +276,12 @@ class DPLinearRegression(PrivateRegressor):
     def _set_attributes(self, result: Estimate, spec: LeastSquaresSpec) -> tuple[str, ...]:
         prior, dtype = result.prior, spec.dtype
         # A prior may take rows as they are, and the rest takes clipped ones.
-        self._whole = None if prior.whole is None else in_dtype(prior.whole, dtype)
+        self._whole = in_dtype(prior.whole, dtype)
         self.prior_weight_, self._ends = prior.weight, prior.ends
         self.coef_ = in_dtype(result.coef + prior.coef, dtype)
         self.intercept_ = float(result.intercept)
-        bounds, stds = result.bounds, result.noise_stds
-        self.feature_bounds_ = None if bounds is None else in_dtype(bounds, spec.dtype)
-        self._noise_stds = None if stds is None else in_dtype(stds, spec.dtype)
+        self.feature_bounds_ = in_dtype(result.bounds, dtype)
+        self._noise_stds = in_dtype(result.noise_stds, dtype)
         return result.warnings
 
     @property
@@ -281,17 +291,3 @@ class DPLinearRegression(PrivateRegressor):
         if stds is None:
             raise AttributeError("coef_noise_std_: not fitted, or noise hides how far it reaches.")
         return stds
-
-
-def _depth_of(rows: Any, size: tuple[int, int], *, stays_sparse: bool, of_people: bool) -> int:
-    """Bound the longest chain of additions, of rows as they come and as they are fitted."""
-    is_sparse = holds_sparse(rows)
-    if of_people:
-        depths = [depth_of_people(size[1] + more, is_sparse=is_sparse) for more in (0, 1)]
-        depths += [depth_of_people(size[1] + 1, is_sparse=stays_sparse)]
-    else:
-        depths = [depth_of(rows, size, is_sparse=is_sparse)]
-        if not isinstance(rows, RowParts):
-            starts = block_starts(size[0], size[1] + 1, is_sparse=stays_sparse)
-            depths.append(sum_depth(starts, size[1] + 1))
-    return max(depths)

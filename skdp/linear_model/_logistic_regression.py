@@ -181,16 +181,10 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return results_of(rows, of_rows)
 
     def _opened(
-        self,
-        rows: Any,
-        size: tuple[int, int],
-        shape: Shape,
-        targets: Targets,
-        people: People | None,
-        names: Any,
+        self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[LogisticSpec, Data]:
         classes, codes = self._classes_and_codes(targets)
-        spec = self._spec_of(rows, size, shape, classes, names=names)
+        spec = spec_of(classes)
         view = LabeledRows(as_source(rows), self.n_jobs, codes=codes, people=people)
         view, of_rows = opened(spec, view, is_seeded=self._is_seeded)
         labels = tuple(classes.tolist())
@@ -219,14 +213,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return classes
 
     def _spec_of(
-        self,
-        rows: Any,
-        size: Any,
-        shape: Shape,
-        classes: np.ndarray | None = None,
-        *,
-        names: Any,
-        **facts: Any,
+        self, rows: Any, size: Any, shape: Shape, classes: Any = None, **facts: Any
     ) -> LogisticSpec:
         check_not_pure(type(self).__name__, self._cost())
         depth = depth_of(rows, size, is_sparse=holds_sparse(rows))
@@ -417,7 +404,7 @@ class DPLogisticRegression(PrivateClassifier):
         return X, None
 
     def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:
-        spec = super()._spec_of(*given, **more)
+        spec: LogisticSpec = super()._spec_of(*given, **more)
         # Called only for what it refuses.
         _log_weights(self.class_weight, spec.classes)
         if self.prior is None:

@@ -233,27 +233,24 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
         X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
-    place = _place_of(X, user_column)
-    others = [column for column in range(X.shape[1]) if column != place]
-    rows, ids = (hide_error_text(_safe_indexing, X, part, axis=1) for part in (others, place))
-    return rows, checked_ids(ids, "user_column")
-
-
-def _place_of(X: Any, user_column: int | str) -> int:
-    if isinstance(user_column, str):
-        names = list(getattr(X, "columns", ()))
-        if names.count(user_column) != 1:
-            raise ValueError(
-                f"user_column={user_column!r} must be the name of one column of a data frame; if X "
-                "has no names, pass the place of the column."
-            )
-        return names.index(user_column)
-    place, n_columns = int(user_column), X.shape[1]
+    n_columns, names = X.shape[1], list(getattr(X, "columns", ()))
+    if not isinstance(user_column, str):
+        place = int(user_column)
+    elif names.count(user_column) == 1:
+        place = names.index(user_column)
+    else:
+        raise ValueError(
+            f"user_column={user_column!r} must be the name of one column of a data frame; if X "
+            "has no names, pass the place of the column."
+        )
     if not -n_columns <= place < n_columns:
         raise ValueError(
             f"user_column={place} must be a column of X, from {-n_columns} to {n_columns - 1}."
         )
-    return place % n_columns
+    place %= n_columns
+    others = [column for column in range(X.shape[1]) if column != place]
+    rows, ids = (hide_error_text(_safe_indexing, X, part, axis=1) for part in (others, place))
+    return rows, checked_ids(ids, "user_column")
 
 
 # ------------------------------
@@ -636,7 +633,20 @@ class DPPersonalizedRegressor(
             raise ValueError(
                 "With support there must be groups for both X and the support, or a user_column."
             )
-        return self._predicted(rows, ids, data, predictions)
+        names, codes = check_users(ids)
+        if kind_of_ids(names) is not kind_of_ids(data.ids):
+            raise ValueError(
+                "The ids of X and of the support are of different types: pass integers for both, "
+                "or strings."
+            )
+        # Numpy would compare integers of different types as floats, and take some for equal.
+        known = {one: place for place, one in enumerate(data.ids.tolist())}
+        owners = np.array([known.get(one, -1) for one in names.tolist()], dtype=np.intp)[codes]
+        has_head = owners >= 0
+        coefs, intercepts = self._models(data)
+        personal = row_products(rows[has_head], coefs[owners[has_head]])
+        predictions[has_head] = personal + intercepts[owners[has_head]]
+        return predictions
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, *, users: Any = None
@@ -753,10 +763,9 @@ class DPPersonalizedRegressor(
     def _set_attributes(self, result: SharedModel, spec: PersonalSpec) -> tuple[str, ...]:
         dtype, prior = spec.dtype, result.prior
         basis, coef = prior.basis, prior.mean
-        self.whitening_ = None
         if result.whitening is not None:
             basis, coef = result.whitening @ basis, result.whitening @ coef
-            self.whitening_ = in_dtype(result.whitening, dtype)
+        self.whitening_ = in_dtype(result.whitening, dtype)
         self.mean_ = in_dtype(result.center, dtype)
         self.components_ = in_dtype(basis.T, dtype)
         self.coef_ = in_dtype(coef, dtype)
@@ -804,26 +813,6 @@ class DPPersonalizedRegressor(
 
     def _mean_predictions(self, rows: np.ndarray) -> np.ndarray:
         return row_products(rows, self.coef_[np.newaxis]) + self.intercept_
-
-    def _predicted(
-        self, rows: np.ndarray, ids: np.ndarray, data: PersonalData, predictions: np.ndarray
-    ) -> np.ndarray:
-        """Replace predictions of rows whose users have a head."""
-        assert data.ids is not None
-        names, codes = check_users(ids)
-        if kind_of_ids(names) is not kind_of_ids(data.ids):
-            raise ValueError(
-                "The ids of X and of the support are of different types: pass integers for both, "
-                "or strings."
-            )
-        # Numpy would compare integers of different types as floats, and take some for equal.
-        known = {one: place for place, one in enumerate(data.ids.tolist())}
-        owners = np.array([known.get(one, -1) for one in names.tolist()], dtype=np.intp)[codes]
-        has_head = owners >= 0
-        coefs, intercepts = self._models(data)
-        personal = row_products(rows[has_head], coefs[owners[has_head]])
-        predictions[has_head] = personal + intercepts[owners[has_head]]
-        return predictions
 
     def _shared_model(self) -> SharedModel:
         """Return the released model in the coordinates of whitened rows, as in the fit."""

@@ -126,7 +126,8 @@ class SupervisedEstimator(PrivateEstimator):
         people = people_of(users, checked, self.privacy_unit)
         # The checked X has lost the names of its features.
         size = checked.shape[0] if people is None else people.n_people, checked.shape[1]
-        opened = self._opened(checked, size, shape, targets, people, checks.feature_names(X))
+        spec_of = partial(self._spec_of, checked, size, shape, names=checks.feature_names(X))
+        opened = self._opened(checked, spec_of, targets, people)
         checks.check_features(rows, self, reset=True)
         return opened
 
@@ -144,13 +145,7 @@ class SupervisedEstimator(PrivateEstimator):
 
     @abstractmethod
     def _opened(
-        self,
-        rows: Any,
-        size: tuple[int, int],
-        shape: Shape,
-        targets: Targets,
-        people: People | None,
-        names: Any,
+        self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
         """Read rows in parts, and targets, and refuse bad ones; return the spec and the data."""
 

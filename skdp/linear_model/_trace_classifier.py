@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -186,9 +185,9 @@ def _descend(
     level, size = tangent_level(spec), start.left.size + start.right.size + 1
     codes, known, (bound, unit) = view.codes, view.cache.norms, scale
 
-    def _clipped_gradients(
-        rows: slice, matrices: Matrices, *, point: FixedRank, offset: float
-    ) -> np.ndarray:
+    point, offset, iterates = start, 0.0, []
+
+    def _clipped_gradients(rows: slice, matrices: Matrices) -> np.ndarray:
         assert isinstance(matrices, DenseMatrices)
         norms = matrices.norms() if known is None else known[rows]
         shrinking = clip_weights(norms, bound, math.prod(shape)) / unit
@@ -200,9 +199,8 @@ def _descend(
         weights = clip_weights(coordinates.norms(), level, coordinates.size)
         return coordinates.weighted_sum(matrices.added(weights))
 
-    point, offset, iterates = start, 0.0, []
     for release in plan:
-        total = design.map_sum(partial(_clipped_gradients, point=point, offset=offset), size)
+        total = design.map_sum(_clipped_gradients, size)
         noisy = budget.release(release, total, level, rounding=spec.rounding).value
         step = _STEP / spec.n_units * noisy
         point, offset = retract(point, project_coordinates(point, step[:-1]), -1), offset - step[-1]

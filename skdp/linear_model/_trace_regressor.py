@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp.data.matrices import Design, RankOneMatrices
-from skdp.data.parts import Targets
+from skdp.data.parts import RowParts, Targets
 from skdp.data.people import People, keyed_by_people
 from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source
@@ -35,7 +36,6 @@ from skdp.linear_model.low_rank.records import Records
 from skdp.linear_model.low_rank.spec import (
     TRACE_CONSTRAINTS,
     TraceSpec,
-    check_parts,
     check_rank,
     checked_covariance,
     facts_of,
@@ -110,15 +110,9 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return math.inf if self.response_bound is None else float(self.response_bound)
 
     def _opened(
-        self,
-        rows: Any,
-        size: tuple[int, int],
-        shape: Shape,
-        targets: Targets,
-        people: People | None,
-        names: Any,
+        self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
-        spec = self._spec_of(rows, size, shape, names=names)
+        spec = spec_of()
         source, view = self._view(spec, rows, targets.mapped(as_numbers_or_nan), people)
         sides = [source]
         if isinstance(source, RankOneMatrices):
@@ -352,7 +346,18 @@ class DPTraceRegressor(PrivateRegressor):
         check_not_pure(type(self).__name__, self._cost())
         of_people = self.privacy_unit == "user"
         facts = facts_of(rows, size, as_python(self.matrix_shape), shape, of_people=of_people)
-        check_parts(rows, facts["factors"], self.privacy_unit, type(self).__name__)
+        if isinstance(rows, RowParts) and self.privacy_unit == "response":
+            raise ValueError(
+                "X is in parts, but privacy_unit='response' needs public matrices in memory: all "
+                "of them together decide how much weight each has. Pass an array, or "
+                "privacy_unit='record'."
+            )
+        # Among rows in parts, only sparse ones that are too long to be written out have factors.
+        if isinstance(rows, RowParts) and facts["factors"] is not None:
+            raise ValueError(
+                "X is in sparse parts of more than 64 features, which "
+                f"{type(self).__name__} does not take: pass dense parts, or one sparse matrix."
+            )
         check_rank(self.rank, facts["matrix_shape"])
         facts["unit"] = UNITS[self.privacy_unit](self.adjacency)
         facts["covariance"] = checked_covariance(self.covariance, facts)
@@ -375,10 +380,8 @@ class DPTraceRegressor(PrivateRegressor):
         self.right_components_ = in_dtype(point.right.T, dtype)
         self._shape, self._coef_shape = spec.matrix_shape, spec.coef_shape
         self.intercept_ = float(result.offset)
-        bounds = result.bounds
-        self.feature_bounds_ = None if bounds is None else in_dtype(bounds, dtype)
-        ratios = result.start_ratios
-        self.start_ratios_ = None if ratios is None else in_dtype(ratios, dtype)
+        self.feature_bounds_ = in_dtype(result.bounds, dtype)
+        self.start_ratios_ = in_dtype(result.start_ratios, dtype)
         return result.warnings
 
     def _predicted(self, rows: Any) -> np.ndarray:

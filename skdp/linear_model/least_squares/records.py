@@ -248,24 +248,38 @@ def release_agreement(
         slopes = np.zeros(scaling.n_columns)
         slopes[: len(coef)] = coef / np.where(is_seen, scaling.multiplier, 1.0)
         constant = intercept + float(coef @ center)
-    prior = Prior(slopes / scale.size, (constant - scale.center) / scale.size, view.responses)
-    total = view.map_sum(partial(_products, prior=prior), 2)
-    released, noise_std = budget.release(release, total)
+    slopes, constant = slopes / scale.size, (constant - scale.center) / scale.size
+    responses = view.responses
+
+    def _predicted(block: Block) -> np.ndarray:
+        product = block.matmul if block.mass is None else block.matmul_anywhere
+        predicted = product(slopes[:, np.newaxis])[:, 0] + constant
+        # What is no number is that of a null record, or of one that is too long.
+        predicted[~np.isfinite(predicted)] = 0.0
+        return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
+
+    def _products(rows: slice, block: Block) -> np.ndarray:
+        predicted, true = _predicted(block), responses[rows]
+        predicted[np.isnan(true)] = 0.0
+        products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
+        return np.asarray(block.added(np.clip(products, -1.0, 1.0)).sum(axis=0))
+
+    released, noise_std = budget.release(release, view.map_sum(_products, 2))
     product, square = (released / spec.n_units).tolist()
     weight = weight_of(product, square, noise_std / spec.n_units)
     left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
 
     def _unexplained(rows: slice, block: Block) -> np.ndarray:
-        unexplained = (prior.responses[rows] - weight * prior.predict(block)) / left
+        unexplained = (responses[rows] - weight * _predicted(block)) / left
         return np.clip(unexplained, -NO_CLIPPING, NO_CLIPPING)
 
-    responses = Targets.of(view.map_rows(_unexplained))
     mixed = scale.center + weight * (intercept - scale.center)
     middle, half = scale.center - intercept, _LARGEST_PREDICTION * scale.size
     ends = weight * (middle - half), weight * (middle + half)
     scale = scale._replace(center=mixed, size=scale.size * left)
     whole = weight * coef if scaling is None else None
-    return PriorPart(scale, responses, weight * coef, weight, whole, ends)
+    unexplained = Targets.of(view.map_rows(_unexplained))
+    return PriorPart(scale, unexplained, weight * coef, weight, whole, ends)
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:
@@ -278,26 +292,3 @@ def weight_of(product: float, square: float, noise_std: float) -> float:
     log_odds += math.log(_ARE_GOOD / (1 - _ARE_GOOD))
     is_good = 1 / (1 + math.exp(-float(np.clip(log_odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS))))
     return float(np.clip(is_good * (variance + slope * _GOOD**2) / good, 0.0, 1.0))
-
-
-class Prior(NamedTuple):
-    """A prior in units of the responses, beside these."""
-
-    coef: np.ndarray
-    constant: float
-    responses: Targets
-
-    def predict(self, block: Block) -> np.ndarray:
-        """Predict the responses of rows."""
-        product = block.matmul if block.mass is None else block.matmul_anywhere
-        predicted = product(self.coef[:, np.newaxis])[:, 0] + self.constant
-        # What is no number is that of a null record, or of one that is too long.
-        predicted[~np.isfinite(predicted)] = 0.0
-        return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
-
-
-def _products(rows: slice, block: Block, prior: Prior) -> np.ndarray:
-    predicted, true = prior.predict(block), prior.responses[rows]
-    predicted[np.isnan(true)] = 0.0
-    products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
-    return np.asarray(block.added(np.clip(products, -1.0, 1.0)).sum(axis=0))

@@ -3,18 +3,17 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from skdp.data.parts import Targets
 from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, not_finite_error, open_rows
 from skdp.exceptions import shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
+from skdp.linear_model._descent import clipped_fraction
 from skdp.linear_model._weighted_rows import whitened_norms
 from skdp.linear_model.logistic.plan import (
     LEAST_TO_DROP,
@@ -31,7 +30,6 @@ from skdp.linear_model.logistic.plan import (
     level_factor,
     mean_of,
     momentum_of,
-    norm_quantile,
     plan_norm,
     start_of,
     weights_beside,
@@ -300,6 +298,12 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-7, "ftol": 1e-16}  # not studied
 
 
+def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    slopes = root @ weights[:-1]
+    return np.vstack([slopes, weights[-1] - mean @ slopes])
+
+
 def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np.asarray) -> Any:
     """Minimize the penalized logistic loss; the last row of what is returned are the intercepts.
 
@@ -325,8 +329,18 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = on_rows(flat.reshape(size + 1, n_columns), root, mean)
         pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
-        kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
-        sums = of_all(view.map_sum(kernel, weights.size + n_columns))
+
+        def _sums(rows: slice, block: Block) -> np.ndarray:
+            # Products of rows with residuals, the residuals, and losses, in the first column.
+            scores, places = block.matmul(weights[:-1]) + weights[-1], view.codes[rows]
+            residuals = residuals_of(scores, places)
+            residuals[block.is_null] = 0.0
+            losses = np.zeros(residuals.shape[1])
+            losses[0] = block.added(losses_at(scores, places))[~block.is_null].sum()
+            of_rows = block.added(residuals).sum(axis=0)
+            return np.vstack([block.rmatmul(residuals), of_rows, losses])
+
+        sums = of_all(view.map_sum(_sums, weights.size + n_columns))
         of_rows = root.T @ ((sums[:-2] - np.outer(mean, sums[-2])) / n_rows + pulled)
         gradient = np.vstack([of_rows, sums[-2] / n_rows])
         return sums[-1, 0] / n_rows + np.vdot(weights[:-1], pulled) / 2, gradient.ravel()
@@ -337,28 +351,12 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
     return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_columns), root, mean)
 
 
-def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
-    slopes = root @ weights[:-1]
-    return np.vstack([slopes, weights[-1] - mean @ slopes])
-
-
-def _loss_sums(
-    rows: slice, block: Block, codes: Targets, slopes: np.ndarray, offsets: np.ndarray
-) -> np.ndarray:
-    """Sum products of rows with residuals, the residuals, and losses, in the first column."""
-    scores, places = block.matmul(slopes) + offsets, codes[rows]
-    residuals = residuals_of(scores, places)
-    residuals[block.is_null] = 0.0
-    losses = losses_at(scores, places)
-    last = np.zeros(residuals.shape[1])
-    last[0] = block.added(losses)[~block.is_null].sum()
-    return np.vstack([block.rmatmul(residuals), block.added(residuals).sum(axis=0), last])
-
-
 # ------------------------------
 # The fit: the norm of the rows, their joint moment with the classes, and the steps.
 
+# The released norm may clip this many records, divided by mu, but no more than half of all:
+# benchmarks/classification/constants.md.
+_BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
 
@@ -409,20 +407,20 @@ def solve_logistic(
         return Estimate(budget.release(plan.coefficients, budget.part_of(centered(best))).value)
     assert plan.moment is not None
     assert plan.losses is not None
-    quantile = norm_quantile(spec)
-    row_norm = release_norm(spec, plan.norm, view, budget, quantile=quantile)
+    strength = spec.n_units * spec.cost.mu
+    beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
+    row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
     # Predictions are of rows that are not clipped, and so are the losses.
     whole = clipped(view, NO_CLIPPING)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = view.joint_moment(spec.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=spec.rounding)
-    moment, n_units = noisy / spec.n_units, spec.n_units
-    n_features = spec.n_features
-    whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
+    moment, noise_std = noisy / spec.n_units, noise_std / spec.n_units
+    whitening = whitening_of(moment, noise_std, beside[0], spec.n_features)
     whitening = replace(
         whitening,
         clip_norm=level_factor(spec) * whitening.clip_norm,
-        class_noise=noise_std / n_units / beside[1] * math.sqrt(0.5),
+        class_noise=noise_std / beside[1] * math.sqrt(0.5),
     )
     start, fractions = start_of(moment, whitening, beside)
     fraction_std = whitening.class_noise / beside[0]

@@ -14,7 +14,7 @@ from skdp.data.parts import Targets
 from skdp.data.rows import Block, Rows
 from skdp.linalg.norms import row_squares
 from skdp.linalg.spectrum import noise_edge
-from skdp.linear_model._descent import clipped_fraction, level_beyond
+from skdp.linear_model._descent import clipped_fraction
 from skdp.linear_model._weighted_rows import (
     WHITENED_GRADIENT,
     joint_gram,
@@ -119,9 +119,6 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# The released norm may clip this many records, divided by mu, but no more than half of all:
-# benchmarks/classification/constants.md.
-_BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # From this strength per class on, the levels of whitened rows and gradients rise, up to fourfold:
 # benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
@@ -177,16 +174,12 @@ def n_steps(spec: LogisticSpec) -> int:
     return round(float(np.clip(factor * spec.strength**0.25, *_STEP_LIMITS)))
 
 
-def norm_quantile(spec: LogisticSpec) -> float:
-    """Return the quantile of the norms that is released: the others are clipped to it."""
-    strength = spec.n_units * spec.cost.mu
-    return 1 - clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
-
-
 def level_factor(spec: LogisticSpec) -> float:
     """Return by how much levels of whitened rows and gradients exceed those of a weak signal."""
     strength = spec.strength / (spec.n_classes - 1)
-    return level_beyond(clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS))
+    fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
+    # No more than that are longer than so many root mean squares, by Chebyshev's inequality.
+    return 1 / math.sqrt(fraction)
 
 
 def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
@@ -411,21 +404,12 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
     ).momentum
 
 
-class Known(NamedTuple):
-    """Parts of the variance of the classes that rows explain, as squared correlations.
-
-    `clearest` is that of the classes' clearest direction, `hidden` what rows explain where noise
-    hides how they vary, and `started` how far the start led there.
-    """
-
-    total: float
-    clearest: float
-    hidden: float
-    started: float
-
-
-def known_of(start: np.ndarray, white: Whitening) -> Known:
+def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
     """Estimate what rows explain of the classes from the start, a Newton step of known noise.
+
+    The first three numbers are parts of the variance of the classes, as squared correlations: what
+    rows explain in all, along the clearest direction of the classes, and where noise hides how rows
+    vary. The last one is how far the start led there.
 
     In directions that vary less than whitened ones it is shorter by that factor, which is not known
     for each of them where they are hidden.
@@ -440,7 +424,7 @@ def known_of(start: np.ndarray, white: Whitening) -> Known:
     found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(scales**2))))
     spread = _VARY_MORE * seen_spread(white, _MARGIN).min()
     hidden, started = (1 - clear) * found / (spread + found), (spread + found) / (1 - clear)
-    return Known(min(_MOST_KNOWN, clear + hidden), min(1.0, clearest), hidden, min(1.0, started))
+    return min(_MOST_KNOWN, clear + hidden), min(1.0, clearest), hidden, min(1.0, started)
 
 
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
@@ -455,7 +439,11 @@ def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
 
 
 def _excess(
-    spec: LogisticSpec, curvature: float, spread: np.ndarray, known: Known, pace: Pace
+    spec: LogisticSpec,
+    curvature: float,
+    spread: np.ndarray,
+    known: tuple[float, float, float, float],
+    pace: Pace,
 ) -> float:
     """Predict by how much a log loss exceeds the least one, to the second order.
 
@@ -463,13 +451,13 @@ def _excess(
     grow slowly; of what is hidden, whose start was too short; noise, which matters less the more
     is explained; and what weights learn of the records alone.
     """
-    n_free = spec.n_classes - 1
+    n_free, (total, clearest, hidden, started) = spec.n_classes - 1, known
     led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
-    growth = _OF_GROWTH * max(known.clearest, known.total) ** _POWER / led
-    left = (1 - known.started) * math.exp(-led * known.started)
+    growth = _OF_GROWTH * max(clearest, total) ** _POWER / led
+    left = (1 - started) * math.exp(-led * started)
     flatter = replace(pace, curvature=_FLATTER * pace.curvature)
     noise = (spread * flatter.weight_noise(spread)).sum()
-    of_scores = known.hidden * left**2 + (1 - known.total) * curvature * noise
+    of_scores = hidden * left**2 + (1 - total) * curvature * noise
     chance = led * spread.sum() / spec.n_units
     return float(growth + n_free * (of_scores / 2 + _OF_CHANCE * chance))
 

@@ -1,7 +1,6 @@
 """Descent of a trace regression: clipped gradients, the start, and the steps."""
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,7 +33,6 @@ from skdp.linear_model.low_rank.records import (
     products,
     public_curvature,
     release_curvature,
-    signal_part,
 )
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
@@ -73,8 +71,8 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
 
 
 @dataclass
-class Clipping(ABC):
-    """How the gradients of single records are bounded."""
+class RecordClipping:
+    """A record may change as a whole: its gradient is clipped in norm."""
 
     records: Records
 
@@ -82,38 +80,6 @@ class Clipping(ABC):
     def has_intercept(self) -> bool:
         """Whether the last coordinate is for an intercept."""
         return self.records.intercept > 0
-
-    @abstractmethod
-    def largest_level(self, spread: float, dimension: int) -> float:
-        """Compute a level that is large for responses of that spread, from public facts."""
-
-    @abstractmethod
-    def curvature(
-        self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
-    ) -> float | None:
-        """Return the curvature of the loss along a released gradient; None if it is not wanted."""
-
-    @abstractmethod
-    def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
-        """Sum the clipped gradients, which `vectors` gives as coordinates and residuals."""
-
-    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
-        """Sum the gradients at a released point and intercept."""
-        size = point.left.size + point.right.size + self.has_intercept
-        whitening = tangent_whitening(point, self.records.covariance)
-        gradient = self._sum(self._vectors(point, offset, whitening), level, size)
-        # Rounding moves single vectors out of the tangent space.
-        inside = project_coordinates(point, gradient.total[: size - self.has_intercept])
-        total = np.append(inside, gradient.total[len(inside) :])
-        return gradient._replace(total=total, whitening=whitening)
-
-    def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
-        at_point = partial(_coordinates, point=point, offset=offset, whitening=whitening)
-        return partial(at_point, records=self.records)
-
-
-class RecordClipping(Clipping):
-    """A record may change as a whole: its gradient is clipped in norm."""
 
     def largest_level(self, spread: float, dimension: int) -> float:
         """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
@@ -134,9 +100,34 @@ class RecordClipping(Clipping):
         total, n_unclipped = clipped_sum(self.records.design, vectors, level, size)
         return ClippedGradient(total, (level,), n_unclipped)
 
+    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
+        """Sum the gradients at a released point and intercept."""
+        size = point.left.size + point.right.size + self.has_intercept
+        whitening = tangent_whitening(point, self.records.covariance)
+        gradient = self._sum(self._vectors(point, offset, whitening), level, size)
+        # Rounding moves single vectors out of the tangent space.
+        inside = project_coordinates(point, gradient.total[: size - self.has_intercept])
+        total = np.append(inside, gradient.total[len(inside) :])
+        return gradient._replace(total=total, whitening=whitening)
+
+    def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
+        """Return a kernel that gives coordinates of matrices, and their residuals."""
+        records = self.records
+
+        def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
+            coordinates, inner = matrices.tangent(point, records.intercept)
+            if whitening is not None:
+                assert isinstance(coordinates, DenseCoordinates)
+                values = coordinates.values[:, : len(whitening)]
+                times = np.matmul if matrices.mass is None else one_by_one
+                values[:] = times(values, whitening)
+            return coordinates, inner + records.intercept * offset - records.responses[rows]
+
+        return _coordinates
+
 
 @dataclass
-class ResponseClipping(Clipping):
+class ResponseClipping(RecordClipping):
     """Only a response may change, as the matrices are public: its residual is clipped.
 
     Weights shorten coordinates longer than the median to that length. Matrices much longer than all
@@ -187,28 +178,6 @@ class ResponseClipping(Clipping):
         # For uncorrelated coordinates, the curvature with the weights relative to that without.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
         return ClippedGradient(total, facts, n_unclipped, gain)
-
-
-# Kernels.
-
-
-def _coordinates(
-    rows: slice,
-    matrices: Matrices,
-    *,
-    point: FixedRank,
-    offset: float,
-    whitening: np.ndarray | None,
-    records: Records,
-) -> tuple[Coordinates, np.ndarray]:
-    """Return coordinates of a block and its residuals."""
-    coordinates, inner = matrices.tangent(point, records.intercept)
-    if whitening is not None:
-        assert isinstance(coordinates, DenseCoordinates)
-        values = coordinates.values[:, : len(whitening)]
-        times = np.matmul if matrices.mass is None else one_by_one
-        values[:] = times(values, whitening)
-    return coordinates, inner + records.intercept * offset - records.responses[rows]
 
 
 # ------------------------------
@@ -347,7 +316,7 @@ class _Gradient(NamedTuple):
 
 def descend(
     plan: tuple[DescentStep, ...],
-    clipping: Clipping,
+    clipping: RecordClipping,
     start: Start,
     budget: PrivacyBudget,
     *,
@@ -395,7 +364,9 @@ def descend(
             noise = dimension * float(gradient.noise_std) ** 2
             clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
             moves.append(math.sqrt(clear) / curvature)
-            part = signal_part(gradient.size**2, noise, least_part)
+            # What of the squared length is not noise, as far as known.
+            of_signal = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
+            part = max(least_part, of_signal)
             length, decay = part / curvature, 1 - part * least_curvature
         else:
             if before is not None:
@@ -427,7 +398,7 @@ def descend(
 
 def _release_gradient(
     plan: DescentStep,
-    clipping: Clipping,
+    clipping: RecordClipping,
     where: tuple[FixedRank, float, float],
     budget: PrivacyBudget,
 ) -> _Gradient:

@@ -1,7 +1,7 @@
 """A fit of a trace regression: from records and a budget to a released matrix and intercept."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,7 +37,7 @@ from skdp.preprocessing.scales import (
     release_scales,
     warnings_for_hidden,
 )
-from skdp.privacy import Plan, PrivacyBudget, Release
+from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
@@ -275,20 +275,15 @@ def _fewer(spec: TraceSpec) -> str:
 
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
     """Return whether, by released variances, some rows or columns have too few observed cells."""
-    rows, columns = transform.row_map, transform.column_map
-    if rows is None or columns is None:
-        return False
-    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
-    least = _least_signal(spec)
-    return least <= spec.signal_strength < least * unevenness
-
-
-def _unevenness(roots: np.ndarray) -> float:
-    """Divide the mean variance by the harmonic mean, both from inverse roots of variances."""
-    if roots.ndim > 1:
-        return 1.0
-    inverses = np.square(roots)
-    return float(np.mean(inverses) * np.mean(1 / inverses))
+    least, unevenness = _least_signal(spec), 1.0
+    for roots in (transform.row_map, transform.column_map):
+        if roots is None:
+            return False
+        if roots.ndim == 1:
+            # The mean variance divided by the harmonic mean, by inverse roots of variances.
+            inverses = np.square(roots)
+            unevenness *= float(np.mean(inverses) * np.mean(1 / inverses))
+    return least <= spec.signal_strength < least * math.sqrt(unevenness)
 
 
 def _least_signal(spec: TraceSpec) -> float:
@@ -359,7 +354,10 @@ def solve_trace(
         farthest = bound + abs(center)
         facts = responses, budget, farthest, *of_units
         spread = release_spread(rest.response_spread, *facts)
-        if is_astray(center, spread.size, plan.response_center, spec.n_units):
+        noise_std = plan.response_center[0].noise_std if plan.response_center else None
+        is_rough = center != 0 and noise_std is not None and noise_std > _ROUGH * spec.n_units
+        if is_rough and 0.7 < spread.size / abs(center) < 1.4:
+            # Noise has found the center: most responses are as far from it as 0 is.
             center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
             responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
@@ -393,13 +391,6 @@ def solve_trace(
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
         start_ratios=estimate.start_ratios,
     )
-
-
-def is_astray(center: float, size: float, searches: Sequence[Release], n_units: int) -> bool:
-    """Return whether noise has found the center: most responses are as far from it as 0 is."""
-    noise_std = searches[0].noise_std if searches else None
-    is_rough = noise_std is not None and noise_std > _ROUGH * n_units
-    return is_rough and center != 0 and 0.7 < size / abs(center) < 1.4
 
 
 def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
@@ -507,7 +498,7 @@ def _descend(
         start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
     else:
         start = trace_descent.release_start(plan.start, records, spec.rank, spread.size, budget)
-    clipping: trace_descent.Clipping = trace_descent.RecordClipping(records)
+    clipping: trace_descent.RecordClipping = trace_descent.RecordClipping(records)
     if not spec.unit.is_whole:
         clipping = trace_descent.ResponseClipping(records, 2 * spec.response_bound)
     quantile = spec.clip_quantile

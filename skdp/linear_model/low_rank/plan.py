@@ -136,13 +136,18 @@ def _plan_fit(
     margins, *last = _plan_margins(spec)
     others = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, others, last)
-    counts = _shares_of_counts(spec)
+    # Counts of unclipped records and of curvatures, of all steps.
+    n_steps, facts = spec.n_iter, (spec.n_units, spec.cost.mu)
+    votes, curvatures = _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
+    if spec.has_curvatures:
+        precision, limits = _CURVATURE_PRECISION, (_LEAST_SHARE, _LARGEST_CURVATURE_SHARE)
+        curvatures = share_for_counts(2 * n_steps, *facts, precision=precision, limits=limits)
     if spec.init == "spectral":
-        of_start = min(_START_SHARE, (share - sum(counts)) / 2) if spec.n_iter else share
-        facts = (spec.n_entries,), _SPREAD, sensitivity.row_sum
-        start = plan_sum(spec, "start", of_start, *facts)
+        left = (share - (votes + curvatures)) / 2
+        of_start = min(_START_SHARE, left) if n_steps else share
+        start = plan_sum(spec, "start", of_start, (spec.n_entries,), _SPREAD, sensitivity.row_sum)
         share -= of_start
-    steps = _plan_steps(spec, share, *counts) if spec.n_iter else ()
+    steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
     return FittedReleases(*others, start, steps, *last)
 
 
@@ -238,20 +243,9 @@ def covariance_bound(spec: TraceSpec) -> float:
     change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
-    return descent.level_beyond(
-        descent.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
-    ) * math.sqrt(size)
-
-
-def _shares_of_counts(spec: TraceSpec) -> tuple[float, float]:
-    """Return the shares of the counts of unclipped records and of curvatures, of all steps."""
-    n_steps = spec.n_iter
-    if not spec.has_curvatures:
-        return _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
-    limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
-    facts = 2 * n_steps, spec.n_units, spec.cost.mu
-    curvatures = share_for_counts(*facts, precision=_CURVATURE_PRECISION, limits=limits)
-    return _share_of_counts(n_steps, spec, _VOTE_PRECISION), curvatures
+    fraction = descent.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
+    # No more than that are longer, by Chebyshev's inequality.
+    return 1 / math.sqrt(fraction) * math.sqrt(size)
 
 
 def _plan_steps(

@@ -458,11 +458,6 @@ _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 _LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
 
 
-def signal_part(squares: float, noise: float, least: float) -> float:
-    """Return the part of the squared length of a gradient that is not noise, as far as known."""
-    return max(least, 1 - noise / squares) if squares > 0 else least
-
-
 def release_curvature(
     plan: Release,
     design: Design,
@@ -580,7 +575,9 @@ def release_margins(
     # The projection moved the mean of all columns into the sums of rows: put it back.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
-    counts = [_counts_of(one, design.n_records) for one in maps]
+    # How many records rows and columns have, by the inverse roots of their variances.
+    variances = [1 / np.square(one) for one in maps if one is not None]
+    counts = [design.n_records * one / one.sum() for one in variances]
     offset = whole / design.n_records
     residual = spread if math.isfinite(spread) else 0.0
     rows, columns = (
@@ -592,13 +589,6 @@ def release_margins(
     return Margins(
         FixedRank(left, np.ones(2), np.column_stack([np.ones(n_columns), columns])), offset
     )
-
-
-def _counts_of(roots: np.ndarray | None, n_records: int) -> np.ndarray:
-    """Return how many records rows have, by the inverse roots of their variances."""
-    assert roots is not None
-    variances = 1 / np.square(roots)
-    return n_records * variances / variances.sum()
 
 
 def _shrunken_means(

@@ -13,7 +13,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from skdp._validation import AT_LEAST_ONE, check_numbers
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices, terms_within
-from skdp.data.parts import RowParts
 from skdp.data.people import depth_of_people
 from skdp.data.reduce import rounding_of_depth, sum_depth
 from skdp.data.sources import Source, as_source, block_starts, depth_of, holds_sparse
@@ -182,60 +181,28 @@ def facts_of(
         factors = issparse(rows.left), issparse(rows.right)
     elif is_sparse and shape[1] == 1 and not is_short:
         factors = True, False
+    dense_width, stays_sparse = n_features, is_sparse
+    if factors is not None:
+        # The width of the source, which sets the length of its blocks, counts dense columns only.
+        sides = zip(shape, factors, strict=True)
+        dense_width = sum(length for length, is_sparse in sides if not is_sparse)
+        stays_sparse = dense_width == 0
+    if of_people:
+        depth = depth_of_people(n_features, is_sparse=stays_sparse, width=dense_width)
+    elif factors is None:
+        depth = depth_of(rows, size, is_sparse=stays_sparse)
+    else:
+        starts = block_starts(n_units, dense_width, is_sparse=stays_sparse)
+        depth = sum_depth(starts, n_features)
     return {
         "n_units": n_units,
         "matrix_shape": shape,
         "coef_shape": (n_features,) if given is None or factors is not None else shape,
         "dtype": float_dtype(rows),
-        "rounding": _rounding(rows, size, shape, factors, of_people=of_people),
+        "rounding": rounding_of_depth(depth + terms_within(shape), n_units),
         "factors": factors,
         "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
     }
-
-
-def _rounding(
-    rows: Any,
-    size: tuple[int, int],
-    matrix_shape: tuple[int, int],
-    factors: tuple[bool, bool] | None,
-    *,
-    of_people: bool,
-) -> float:
-    is_sparse, width, within = holds_sparse(rows), size[1], terms_within(matrix_shape)
-    if factors is not None:
-        # The width of the source, which sets the length of its blocks, counts dense columns only.
-        sides = zip(matrix_shape, factors, strict=True)
-        width = sum(length for length, is_sparse in sides if not is_sparse)
-        is_sparse = width == 0
-    if of_people:
-        depth = depth_of_people(size[1], is_sparse=is_sparse, width=width)
-    elif factors is None:
-        depth = depth_of(rows, size, is_sparse=is_sparse)
-    else:
-        depth = sum_depth(block_starts(size[0], width, is_sparse=is_sparse), size[1])
-    return rounding_of_depth(depth + within, size[0])
-
-
-def check_parts(
-    X: Any, factors: tuple[bool, bool] | None, privacy_unit: str, estimator_name: str
-) -> None:
-    """Refuse rows in parts that the estimator cannot fit, by public facts.
-
-    Among rows in parts, only sparse ones that are too long to be written out have `factors`.
-    """
-    if not isinstance(X, RowParts):
-        return
-    if privacy_unit == "response":
-        raise ValueError(
-            "X is in parts, but privacy_unit='response' needs public matrices in memory: all of "
-            "them together decide how much weight each has. Pass an array, or "
-            "privacy_unit='record'."
-        )
-    if factors is not None:
-        raise ValueError(
-            f"X is in sparse parts of more than {_LONGEST_WRITTEN_OUT} features, which "
-            f"{estimator_name} does not take: pass dense parts, or one sparse matrix."
-        )
 
 
 def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:

@@ -17,7 +17,6 @@ from skdp.linear_model._descent import DescentStep, followed_level, n_within, re
 from skdp.linear_model.personal.plan import (
     PRIORS,
     AltminReleases,
-    HeadReleases,
     MeanReleases,
     PersonalReleases,
     PersonalSpec,
@@ -440,7 +439,13 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
             f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
             "Subtract a public guess of it, or pass more of them or a larger epsilon."
         )
-    signal = _signal(spec, plan.parts.model)
+    # The signal of users who all agree, in units of the noise.
+    model, size = plan.parts.model, spec.n_features
+    is_mean = isinstance(model, MeanReleases)
+    release = model.mean_products if is_mean else model.products
+    change = release.sensitivity_for(1.0)
+    noise_std = spec.cost.noise_std(release.mechanism, change, release.share)
+    signal = spec.n_units / (noise_std * math.sqrt(size if is_mean else 2 * size))
     if signal < _LEAST_SIGNAL:
         yield (
             f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
@@ -467,17 +472,6 @@ def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
             "regression for each user alone is as good, and needs no budget. Try more users, a "
             "larger epsilon, or more or fewer n_components."
         )
-
-
-def _signal(spec: PersonalSpec, plan: MeanReleases | HeadReleases) -> float:
-    """Compute the signal of users who all agree, in units of the noise, from public facts only."""
-    if isinstance(plan, MeanReleases):
-        release, size = plan.mean_products, spec.n_features
-    else:
-        release, size = plan.products, 2 * spec.n_features
-    change = release.sensitivity_for(1.0)
-    noise_std = spec.cost.noise_std(release.mechanism, change, release.share)
-    return spec.n_units / (noise_std * math.sqrt(size))
 
 
 # ------------------------------

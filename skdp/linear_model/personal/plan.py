@@ -79,34 +79,25 @@ def checked_spec(spec: PersonalSpec) -> PersonalSpec:
             "n_components=0 fits the mean model alone, which mean_head=False leaves out; pass "
             "mean_head=True, or a positive n_components."
         )
-    if spec.solver == "exponential":
-        _check_choice(spec)
-    else:
-        check_not_pure(f"solver={spec.solver!r}", spec.cost, "solver='exponential', or ")
     size = k * n_features
+    if spec.solver != "exponential":
+        check_not_pure(f"solver={spec.solver!r}", spec.cost, "solver='exponential', or ")
+    elif not 1 <= size <= _LARGEST_EXPONENTIAL:
+        raise ValueError(
+            f"solver='exponential' with n_components={k} and {n_features} features has {size} "
+            f"unknowns, but takes 1 to {_LARGEST_EXPONENTIAL}; pass solver='gradient'."
+        )
+    elif asked := [name for name in _NEEDS_NOISE if getattr(spec, name)]:
+        raise ValueError(
+            f"solver='exponential' releases no noisy sums, and takes no {asked[0]}=True; pass "
+            f"{', '.join(f'{name}=False' for name in asked)}."
+        )
     if spec.solver == "altmin" and size > _LARGEST_ALTMIN:
         raise ValueError(
             f"solver='altmin' with n_components={k} and {n_features} features has {size} "
             f"unknowns, but takes at most {_LARGEST_ALTMIN}; pass solver='gradient'."
         )
     return spec
-
-
-def _check_choice(spec: PersonalSpec) -> None:
-    """Refuse parameters that solver="exponential" cannot fit."""
-    size = spec.n_components * spec.n_features
-    if not 1 <= size <= _LARGEST_EXPONENTIAL:
-        raise ValueError(
-            f"solver='exponential' with n_components={spec.n_components} and "
-            f"{spec.n_features} features has {size} unknowns, but takes 1 to "
-            f"{_LARGEST_EXPONENTIAL}; pass solver='gradient'."
-        )
-    asked = [name for name in _NEEDS_NOISE if getattr(spec, name)]
-    if asked:
-        raise ValueError(
-            f"solver='exponential' releases no noisy sums, and takes no {asked[0]}=True; pass "
-            f"{', '.join(f'{name}=False' for name in asked)}."
-        )
 
 
 # ------------------------------
@@ -258,7 +249,8 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
     norm = _search(spec, "product norm", remedy=remedy)
     if not spec.is_pooled:
         return PersonalReleases(*before, model=_plan_heads(spec, before, norm))
-    mean = _mean_products(spec, left_of(before, norm), norm)
+    rest, change = left_of(before, norm), sensitivity.row_sum
+    mean = _sum(spec, "mean products", rest, norm, change, spec.n_features)
     return PersonalReleases(*before, model=MeanReleases(norm, mean))
 
 
@@ -335,7 +327,8 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
     """Plan a start and steps, which share the rest of the budget, and a vote."""
     mean, certainty = None, math.sqrt(spec.n_components) + MEAN_CERTAINTY
     if spec.mean_head and _noise_of_mean(spec, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
-        mean = _mean_products(spec, _MEAN_SHARE, norm)
+        change = sensitivity.row_sum
+        mean = _sum(spec, "mean products", _MEAN_SHARE, norm, change, spec.n_features)
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
     # Counts of users whom each prior predicts best.
     share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
@@ -385,11 +378,6 @@ def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
         of_sides = f"normal products {step}", both / 2, product_norm, sensitivity.row_sum
         steps.append((_sum(spec, *of_matrix, size, size), _sum(spec, *of_sides, size)))
     return AltminReleases(matrix_norm, product_norm, tuple(steps))
-
-
-def _mean_products(spec: PersonalSpec, share: float, norm: Search) -> Release:
-    size = spec.n_features
-    return _sum(spec, "mean products", share, norm, sensitivity.row_sum, size)
 
 
 def _noise_of_mean(spec: PersonalSpec, share: float) -> float:

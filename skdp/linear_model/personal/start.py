@@ -327,7 +327,17 @@ def release_user_whitening(
     mean_std = noise_std / np.sqrt(n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
         return np.eye(n_features), (_HIDDEN,)
-    return whitening_of(released, noise_std)[0], _warnings(released, noise_std)
+    # Features may be so small beside the others that noise hides them.
+    variances, edge = np.diagonal(released), noise_std * np.sqrt(2 * n_features)
+    is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
+    n_lost = int(np.count_nonzero(is_lost))
+    warning = (
+        f"{n_lost} of {n_features} features hardly take part in the fit: they are too small "
+        "beside the others to stand out from noise. If the units of features differ, or some lie "
+        "far from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, "
+        "or divide them by public guesses of their spreads."
+    )
+    return whitening_of(released, noise_std)[0], (warning,) if n_lost else ()
 
 
 def moment_norms(batch: UserBatch) -> np.ndarray:
@@ -338,22 +348,6 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
     rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
     products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
     return row_norms(products.reshape(len(products), -1)) / batch.counts
-
-
-def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
-    """Warn of features so small beside the others that noise hides them."""
-    variances = np.diagonal(moment)
-    edge = noise_std * np.sqrt(2 * len(variances))
-    is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
-    n_lost = int(np.count_nonzero(is_lost))
-    if n_lost == 0:
-        return ()
-    return (
-        f"{n_lost} of {len(variances)} features hardly take part in the fit: they are too small "
-        "beside the others to stand out from noise. If the units of features differ, or some lie "
-        "far from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, "
-        "or divide them by public guesses of their spreads.",
-    )
 
 
 # ------------------------------
@@ -436,9 +430,18 @@ def release_start(
         mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     spread = moment - _outer_of_mean(moment, *mean)
     prior, snr = _spectral(spread, noise_std, mean, row_count, spec)
-    start = _with_scale(plan.head_norm, Start(prior, *mean, row_count, snr), users, budget)
-    intercept = max(start.prior.intercept_variance, levels.between)
-    return replace(start, prior=replace(start.prior, intercept_variance=intercept))
+    # Clipped products show less variance than there is, and gradient steps are too long if a
+    # variance is estimated too small: the scale of heads multiplies all of them.
+    sizes = users.map_users(partial(_head_sizes, prior=prior))
+    expected = np.sqrt(prior.variances.sum())
+    factor = budget.quantile(plan.head_norm, sizes / expected, q=_HEAD_QUANTILE) ** 2
+    prior = replace(
+        prior,
+        variances=factor * prior.variances,
+        intercept_variance=max(factor * prior.intercept_variance, levels.between),
+        noise_variance=factor * prior.noise_variance,
+    )
+    return Start(prior, *mean, row_count, snr)
 
 
 def _release_size(
@@ -510,25 +513,6 @@ def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np
     along = float(direction @ moment @ direction)
     typical = float(np.median(np.linalg.eigvalsh(moment)))
     return np.outer(direction, direction) * min(square, max(along - typical, 0.0))
-
-
-def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    """Release the scale of heads, and multiply all variances of the prior by its square.
-
-    Clipped products show less variance than there is, and gradient steps are too long if a variance
-    is estimated too small.
-    """
-    prior = start.prior
-    sizes = users.map_users(partial(_head_sizes, prior=prior))
-    expected = np.sqrt(prior.variances.sum())
-    factor = budget.quantile(search, sizes / expected, q=_HEAD_QUANTILE) ** 2
-    scaled = replace(
-        prior,
-        variances=factor * prior.variances,
-        intercept_variance=factor * prior.intercept_variance,
-        noise_variance=factor * prior.noise_variance,
-    )
-    return replace(start, prior=scaled)
 
 
 def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
