@@ -250,9 +250,9 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return tags
 
 
-def _log_weights(class_weight: Any, classes: np.ndarray) -> np.ndarray:
+def _log_weights(given: dict[Any, Any], classes: np.ndarray) -> np.ndarray:
     """Return the logarithms of the weights of all classes, 0 where none is given; refuse others."""
-    labels, given = classes.tolist(), {} if class_weight is None else class_weight
+    labels = classes.tolist()
     for label, weight in given.items():
         if as_python(label) not in labels:
             raise ValueError(f"class_weight has {label!r}, which is not among classes={labels}.")
@@ -405,8 +405,9 @@ class DPLogisticRegression(PrivateClassifier):
 
     def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:
         spec: LogisticSpec = super()._spec_of(*given, **more)
-        # Called only for what it refuses.
-        _log_weights(self.class_weight, spec.classes)
+        if self.class_weight is not None:
+            # Called only for what it refuses.
+            _log_weights(self.class_weight, spec.classes)
         if self.prior is None:
             return spec
         shapes = [(spec.n_columns, spec.n_features), (spec.n_columns,)]

@@ -290,8 +290,10 @@ def checked_labels(y: Any) -> np.ndarray:
 
 
 def _kind_of(type_of_label: type) -> str:
-    kinds = (_KINDS.get(base.__name__) for base in type_of_label.__mro__)
-    return next(filter(None, kinds), "unknown")
+    for base in type_of_label.__mro__:
+        if base.__name__ in _KINDS:
+            return _KINDS[base.__name__]
+    return "unknown"
 
 
 def _refuse_labels(found: str) -> NoReturn:

@@ -64,12 +64,13 @@ class Scaling:
             _standardize(joint[:, :size], rows, *of_columns)
         else:
             # Loops over short rows are short, and one over many rows is not.
-            many = [np.tile(one, (min(_AT_ONCE, len(rows)), 1)) for one in of_columns]
+            length = min(_AT_ONCE, len(rows))
+            many = np.tile(np.stack(of_columns)[:, np.newaxis], (1, length, 1))
             scratch = np.empty_like(many[0])
             for first in range(0, len(rows), _AT_ONCE):
                 part = np.ascontiguousarray(rows[first : first + _AT_ONCE])
                 values = scratch[: len(part)]
-                _standardize(values, part, *(one[: len(part)] for one in many))
+                _standardize(values, part, *many[:, : len(part)])
                 joint[first : first + _AT_ONCE, :size] = values
         # What overflows would be NaN.
         joint[:, :size][:, self.multiplier == 0] = 0.0

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -110,7 +111,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         return WhitenedRecords(view, white, _of_rows)
     found = view.map_sum(lambda rows, block: tuple(map(PerRow, _of_rows(rows, block))), 0)
     if view.scaling is not None:
-        return WhitenedRecords(view, white, lambda rows, _: [one[rows] for one in found])
+        return WhitenedRecords(view, white, lambda rows, _: [*map(itemgetter(rows), found)])
     rows, factors = view.source.X, found[-1]
     if issparse(rows):
         rows = with_data(rows, rows.data * np.repeat(factors, np.diff(rows.indptr)))
@@ -119,7 +120,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         rows *= factors[:, np.newaxis]
         rows[factors == 0] = 0.0
     plain = Rows(Source(rows), view.n_jobs, people=view.people)
-    return WhitenedRecords(plain, white, lambda rows, _: [None, *(one[rows] for one in found[1:])])
+    return WhitenedRecords(plain, white, lambda rows, _: [None, *map(itemgetter(rows), found[1:])])
 
 
 def _predicted(block: Block, slopes: np.ndarray, factors: np.ndarray | None) -> np.ndarray:

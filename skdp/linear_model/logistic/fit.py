@@ -14,7 +14,7 @@ from skdp.data.rows import Block, not_finite_error, open_rows
 from skdp.exceptions import shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linear_model._descent import clipped_fraction
-from skdp.linear_model._weighted_rows import whitened_norms
+from skdp.linear_model._weighted_rows import joint_gram, whitened_norms
 from skdp.linear_model.logistic.plan import (
     LEAST_TO_DROP,
     NORMS,
@@ -413,7 +413,14 @@ def solve_logistic(
     # Predictions are of rows that are not clipped, and so are the losses.
     whole = clipped(view, NO_CLIPPING)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
-    total = view.joint_moment(spec.n_classes, beside)
+
+    def _joint_moment(rows: slice, block: Block) -> np.ndarray:
+        # Rows, constants and labels of a record are one vector.
+        labels = np.eye(spec.n_classes)[view.codes[rows]] - 1 / spec.n_classes
+        constants = np.full(len(labels), beside[0])
+        return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
+
+    total = view.map_sum(_joint_moment, (spec.n_features + 1 + spec.n_classes) ** 2)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=spec.rounding)
     moment, noise_std = noisy / spec.n_units, noise_std / spec.n_units
     whitening = whitening_of(moment, noise_std, beside[0], spec.n_features)

@@ -17,7 +17,6 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import clipped_fraction
 from skdp.linear_model._weighted_rows import (
     WHITENED_GRADIENT,
-    joint_gram,
     noise_in_mean,
     plan_steps,
 )
@@ -81,16 +80,6 @@ class LabeledRows(Rows):
         """Yield blocks of centered and weighted rows, without rows of no known class."""
         for rows, block in super().blocks(group):
             yield rows, block.without(self.codes[rows] < 0)
-
-    def joint_moment(self, n_classes: int, beside: tuple[float, float]) -> np.ndarray:
-        """Sum the outer products of rows, constants and labels, as one vector a record."""
-        codes, (constant, label_weight) = self.codes, beside
-
-        def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-            labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
-            return joint_gram(block, np.column_stack([np.full(len(labels), constant), labels]))
-
-        return np.asarray(self.map_sum(_joint_moment, (self.n_features + 1 + n_classes) ** 2))
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:
@@ -414,7 +403,7 @@ def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, 
     In directions that vary less than whitened ones it is shorter by that factor, which is not known
     for each of them where they are hidden.
     """
-    curvature, n_free = curvature_at(start[-1]), n_free_scores(start.shape[1])
+    curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
     parts = math.sqrt(curvature / n_free) * (white.vectors.T @ start[:-1])
     squares = np.sum(parts**2, axis=1)
@@ -493,7 +482,7 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
     is a standard deviation smaller than released. The other is the excess of the squared weights
     over the noise of an even smaller spread, in margins.
     """
-    n_hidden, n_free = len(weights), n_free_scores(weights.shape[1])
+    n_hidden, n_free = len(weights), max(1, weights.shape[1] - 1)
     seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
     spread = np.maximum(0.0, [seen - std, seen - _MARGIN * std, 0.0])
     noise, noise_most, noise_flat = pace.weight_noise(spread)
@@ -502,14 +491,12 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
     return float(np.clip(in_margins, 1 - noise / noise_flat, 1.0))
 
 
-def n_free_scores(n_columns: int) -> int:
-    """Return how many free scores a row has: what all classes have in common is none."""
-    return max(1, n_columns - 1)
-
-
 def curvature_at(offsets: np.ndarray) -> float:
-    """Return the mean curvature of the loss in scores, where all records have these offsets."""
-    return float(_curvatures_at(offsets).sum()) / n_free_scores(len(offsets))
+    """Return the mean curvature of the loss in scores, where all records have these offsets.
+
+    What the scores of all classes have in common is no direction: one fewer is free.
+    """
+    return float(_curvatures_at(offsets).sum()) / max(1, len(offsets) - 1)
 
 
 def _curvatures_at(offsets: np.ndarray) -> np.ndarray:

@@ -20,7 +20,6 @@ from skdp.linear_model.logistic.plan import (
     centered,
     curvature_at,
     loss_level,
-    n_free_scores,
     of_classes,
     seen_spread,
 )
@@ -78,7 +77,7 @@ def scores_of(
     mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening, n_units: int
 ) -> Scores:
     """Compute scores by the mean of the iterates; return also their length and its noise."""
-    spread, n_free = seen_spread(white), n_free_scores(start.shape[1])
+    spread, n_free = seen_spread(white), max(1, start.shape[1] - 1)
     noise = n_free * float((spread * pace.weight_noise(spread)).sum())
     square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))
     square, move = max(square, noise, _TINY), mean[-1] - start[-1]
