@@ -256,11 +256,11 @@ def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
     high = -low
     for _ in range(_N_STEPS):
         middle = (low + high) / 2
-        reached = np.zeros_like(middle)
+        found = np.zeros_like(middle)
         for term in reversed(terms):
-            reached = (reached + np.outer(term, term)) * middle
-        low = np.where(reached < correlation, middle, low)
-        high = np.where(reached < correlation, high, middle)
+            found = (found + np.outer(term, term)) * middle
+        low = np.where(found < correlation, middle, low)
+        high = np.where(found < correlation, high, middle)
     varies = stds > 0
     return _nearest_correlation(np.where(np.outer(varies, varies), (low + high) / 2, 0.0))
 

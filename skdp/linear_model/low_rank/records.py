@@ -88,8 +88,8 @@ def outlier_threshold(sizes: np.ndarray) -> float:
     positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
         return NO_CLIPPING
-    reached = np.quantile(positive, 1 - _LARGEST_FRACTION, method="lower")
-    return float(min(_LONGEST * reached, NO_CLIPPING))
+    quantile = np.quantile(positive, 1 - _LARGEST_FRACTION, method="lower")
+    return float(min(_LONGEST * quantile, NO_CLIPPING))
 
 
 def inlier_mask(design: Design) -> np.ndarray:
