@@ -346,7 +346,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _release(
         self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Do what follows the check of the data: plan, unless that was, warn, and spend."""
+        """Do what follows the check of the data: plan, unless a plan is given, warn, and spend."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
         # Before anything is spent: if warnings are turned into errors, the fit costs nothing.

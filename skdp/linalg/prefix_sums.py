@@ -82,7 +82,7 @@ class PrefixNoise:
         return np.asarray(move @ covariance @ move.T + np.outer(added, added))
 
     def window_std(self, first: int, last: int) -> float:
-        """Compute the noise of the sum of the epochs from `first` up to `last`, without that.
+        """Compute the noise of a sum of epochs, `first` included and `last` excluded.
 
         It is that of the difference of two prefix sums, in units of fresh noise.
         """

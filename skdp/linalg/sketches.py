@@ -135,7 +135,7 @@ class HaarSketch(Sketch):
 
     def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
         self.shape, self.unit = (n, t), 2.0**-_BITS
-        # With all dimensions kept, the sketch is the identity, and exact.
+        # If no dimension is lost, the sketch is the identity, and exact.
         basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
         self.integers = np.rint(basis / self.unit)
         self._largest = float(np.abs(self.integers).max())

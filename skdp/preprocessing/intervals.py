@@ -22,7 +22,7 @@ from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 
 
 def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
-    """Return a pair of ends for each column, if it is that what bounds are."""
+    """Return a pair of ends for each column, or None if bounds are no such pairs."""
     if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
         return bounds
     shape: tuple[int, ...] = ()

@@ -45,9 +45,9 @@ _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # The joint noise of too many bins hides where most rows are. They are at most this many times the
 # squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# With more noise in a bin, in units of the entries of a narrow column, looks show too little.
+# With more noise in a bin, in units of the entries of a narrow column, zooms show too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
-#: Looks at narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
+#: Zooms into narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
 # What a number that is not missing adds to the count beside the moments of its column. A larger
 # one makes the count more exact, but the sensitivity for zero_out larger.
@@ -295,7 +295,7 @@ class Scales(NamedTuple):
     are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
     those of the entries that are there, with the standard deviation of their noise. Of columns that
     are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
-    one that `is_unclear` is flat after looks that noise has blurred. Others that are flat and
+    one that `is_unclear` is flat after zooms that noise has blurred. Others that are flat and
     mostly 0 are constant if noise is too small to hide more, and those that are 0 as far as counts
     show. Centers have noise of `center_std`, and variances of `variance_std`; both are infinite if
     a column may lie beyond its interval.

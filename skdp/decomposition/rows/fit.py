@@ -60,18 +60,18 @@ def solve_rows(
     n_warnings = len(budget.warnings)
     search = plan.row_norm
     rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
-    way, *others = plan.branches.branches
+    branch, *others = plan.branches.branches
     if plan.center is not None:
-        if others and rows_plan.is_far(spec, way, center_std, rows.bound):
-            (way,) = others
-        if way.means:
+        if others and rows_plan.is_far(spec, branch, center_std, rows.bound):
+            (branch,) = others
+        if branch.means:
             # Norms around the first mean describe the rows badly.
             del budget.warnings[n_warnings:]
             wider = clipped(rows, rows_plan.WIDER * rows.bound)
-            left, center_std = release_mean(way.means[0], wider, budget)
+            left, center_std = release_mean(branch.means[0], wider, budget)
             mean = mean + left
             rows = raw.centered(mean)
-            search = way.row_norm
+            search = branch.row_norm
             rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
         # The mean is the center: its noise is an error of the moment, and of nothing else.
         decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
@@ -79,15 +79,15 @@ def solve_rows(
         decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
     unclipped = unclipped_fraction(search, rows.bound, spec, budget)
     of_norms: dict[str, Any] = {"row_norm": float(rows.bound), "unclipped": unclipped}
-    if plan.center is None and way.means:
+    if plan.center is None and branch.means:
         first = rows
         if spec.mean_norm is not None:
             first = clip_to_norm(raw, None, spec.mean_norm, spec, budget)
         if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
             factors = solve_guided(spec, others, rows, first, budget, generator)
             return replace(factors, **of_norms)
-        mean, noise_std = release_mean(way.means[0], first, budget)
-    factors = solve_clipped(spec, way.solver, rows, budget, generator, decomposition)
+        mean, noise_std = release_mean(branch.means[0], first, budget)
+    factors = solve_clipped(spec, branch.solver, rows, budget, generator, decomposition)
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, **of_norms)
 
 

@@ -262,7 +262,12 @@ def _joined(
     captured variance, and of the one direction outside these that `lead` has.
     """
     n_signals = int(np.count_nonzero(captured))
-    rest = _reflected(vectors[:, n_signals:], lead)
+    rest = vectors[:, n_signals:]
+    normal = rest.T @ lead
+    if normal.any():
+        # Reflects the rest, so that its first column is parallel to what `lead` has in it.
+        normal[0] += np.copysign(np.linalg.norm(normal), normal[0])
+        rest = rest - np.outer(rest @ normal, normal * (2 / (normal @ normal)))
     basis = np.column_stack([axis, vectors[:, :n_signals], rest[:, :1]])
     diagonal = np.zeros(basis.shape[1])
     diagonal[1 : n_signals + 1] = captured[:n_signals]
@@ -274,12 +279,3 @@ def _joined(
     eigenvalues = np.zeros(len(axis))
     eigenvalues[: len(values)] = np.maximum(values[::-1], 0.0)
     return eigenvalues, components
-
-
-def _reflected(vectors: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Reflect orthonormal columns so that the first is parallel to the projection of `target`."""
-    normal = vectors.T @ target
-    if not normal.any():
-        return vectors
-    normal[0] += np.copysign(np.linalg.norm(normal), normal[0])
-    return vectors - np.outer(vectors @ normal, normal * (2 / (normal @ normal)))

@@ -236,7 +236,7 @@ class PowerReleases(NamedTuple):
 SolverReleases = Release | AdaptiveReleases | PowerReleases
 
 
-class Way(NamedTuple):
+class Branch(NamedTuple):
     """What a fit releases once the bounds are known."""
 
     # At most one if not guided. The power method releases a guiding mean twice.
@@ -252,7 +252,7 @@ class RowReleases(NamedTuple):
     center: Release | None  # the mean that rows are centered by
     row_norm: Search | None
     positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    branches: AnyOf  # of `Way`: the usual one; guided, by each solver; or centered again
+    branches: AnyOf  # of `Branch`: the usual one; guided, by each solver; or centered again
 
 
 def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
@@ -321,25 +321,25 @@ def plan_rows(spec: RowsSpec) -> RowReleases:
     return RowReleases(*before, AnyOf(branches))
 
 
-def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Way, ...]:
+def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Branch, ...]:
     """Plan the solver of centered rows, or first another mean and the norm of rows around it."""
-    usual, row_norm = Way((), None, _plan_solver(spec, share)), spec.row_norm
+    usual, row_norm = Branch((), None, _plan_solver(spec, share)), spec.row_norm
     if center is None or not spec.cost.is_private:
         return (usual,)
     bound = _ROW_NORM if row_norm is None else WIDER * row_norm
     mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
     search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
-    again = Way((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
+    again = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
     # Released values decide, unless public bounds do.
     if row_norm is None or center.noise_std is None:
         return usual, again
     return (again if is_far(spec, usual, center.noise_std, row_norm) else usual,)
 
 
-def _plan_guided(spec: RowsSpec, share: float) -> tuple[Way, ...]:
+def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
     """Plan a mean and the solver, and all that the mean may guide instead."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
-    branches = [Way((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
+    branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
     # The weaker the signal, the more goes to the mean, which is the last thing that noise hides.
     signal = _signal_to_noise(spec)
     first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
@@ -347,7 +347,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Way, ...]:
     guide, share = _plan_mean(spec, "guiding mean 1", first), share - first
     for solver in spec.guided_solvers:
         if solver != "power":
-            branches.append(Way((guide,), None, _plan_solver(spec, share)))
+            branches.append(Branch((guide,), None, _plan_solver(spec, share)))
             continue
         again = _plan_mean(spec, "guiding mean 2", more)
         # With little noise more directions can be found, which takes more steps and columns.
@@ -355,7 +355,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Way, ...]:
         n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
         # Steps are orthogonal to the mean, which joins the basis in the end.
         power = _plan_power(spec, share - more, n_steps, n_columns, growth, n_guides=1)
-        branches.append(Way((guide, again), None, power))
+        branches.append(Branch((guide, again), None, power))
     return tuple(branches)
 
 
@@ -385,7 +385,7 @@ def _plan_mean(
     return plan_sum(spec, name, share, (n_features,), bound, change)
 
 
-def is_far(spec: RowsSpec, usual: Way, mean_std: float, bound: float) -> bool:
+def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool:
     r"""Return whether rows of this norm are centered too badly, by public facts and the bound.
 
     Rows that are centered by a mean with the error :math:`\delta` have the second moment

@@ -459,14 +459,14 @@ def solve_clipped(
 
 def solve_guided(
     spec: RowsSpec,
-    branches: list[rows_plan.Way],
+    branches: list[rows_plan.Branch],
     rows: Rows,
     clipped: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
     """Release the mean of rows that are mostly positive, and the components that it guides."""
-    way, guide = branches[-1], branches[0].means[0]
+    branch, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
     # The mean has little of the moment where rows have few entries and their products with a basis
     # are short; little is left to find where it has much. In both cases clipped projections have
@@ -474,12 +474,12 @@ def solve_guided(
     least, most = _SHARE_OF_MEAN[budget.adjacency]
     holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):
-        way = branches[0]
-    if isinstance(way.solver, rows_plan.PowerReleases):
-        again = way.means[1]
+        branch = branches[0]
+    if isinstance(branch.solver, rows_plan.PowerReleases):
+        again = branch.means[1]
         mean = mean.averaged(PositiveMean(*release_mean(again, clipped, budget), again.share))
-        factors = solve_guided_power(rows, way.solver, budget, mean, generator)
+        factors = solve_guided_power(rows, branch.solver, budget, mean, generator)
     else:
         guided = partial(decompose_guided, axis=mean.axis)
-        factors = solve_clipped(spec, way.solver, rows, budget, generator, guided)
+        factors = solve_clipped(spec, branch.solver, rows, budget, generator, guided)
     return replace(factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2)

@@ -155,11 +155,10 @@ class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def __copy__(self) -> "StreamShard":
+    def __copy__(self, memo: Any = None) -> "StreamShard":
         raise TypeError("A shard is not copied: it may be merged once.")
 
-    def __deepcopy__(self, memo: Any) -> "StreamShard":
-        return self.__copy__()
+    __deepcopy__ = __copy__
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
