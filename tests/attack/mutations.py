@@ -42,7 +42,7 @@ ATTACKED = {
     "records of people": (2, 3, 7, 12, 13, 15),
     "least squares": (4, 6, 10),
     "least squares of people": (2, 5, 7),
-    "entries": (2, 3, 4, 6, 7, 9, 10, 11, 12, 15, 17, 20, 22, 29, 31),
+    "entries": (0, 2, 3, 4, 6, 7, 9, 10, 11, 12, 15, 17, 20, 22, 29, 31),
     "records": (1, 5, 7, 13, 14, 18),
     "classes": (1, 4, 6),
     "factors": (0, 1, 2, 3, 6, 7, 14),
