@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.model_selection import KFold
+from sklearn.pipeline import FeatureUnion
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.privacy import gaussian_dp
@@ -73,10 +73,6 @@ def columns(*more):
 
 
 GRID = {"dppca__n_components": [1, 2], "dptraceregressor__n_iter": [1, 2, 3]}
-
-
-def search_of_both(**more):
-    return GridSearchCV(make_pipeline(pca(), regressor()), GRID, cv=FOLDS, **more)
 
 
 def statuses(report):

@@ -110,25 +110,25 @@ def test_what_is_not_finite_in_a_later_pass_is_bounded_like_any_record(
 
 
 @pytest.mark.covered(at_most=3)
-@pytest.mark.parametrize("last", [6, 9, 30])
+@pytest.mark.parametrize("last", [1, 2, 9])
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_rows_that_a_public_step_maps_otherwise_in_a_later_pass_are_clipped(
     last, most, monkeypatch
 ):
     # Small parts are kept as they have been mapped once.
     monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", most)
-    calls = []
+    rows, passes = np.random.default_rng(0).normal(size=(N_RECORDS, 4)), []
 
-    def mapped(rows):
-        calls.append(len(rows))
-        return np.asarray(rows) * (1.0 if len(calls) <= last else 1e6)
+    def mapped(part):
+        # A pass begins with the first row; public rows, which the step is tried with, have others.
+        passes.extend(part[:1, 0] == rows[0, 0])
+        return np.asarray(part) * (1.0 if sum(passes) <= last else 1e6)
 
-    rows = np.random.default_rng(0).normal(size=(N_RECORDS, 4))
     classifier = skdp.DPLogisticRegression(classes=[0, 1], row_norm=2.0)
     pipeline = skdp.make_dp_pipeline(FunctionTransformer(mapped), classifier, epsilon=200.0)
     with watched() as budgets:
         pipeline.fit(in_parts(rows, (rows[:, 0] > 0).astype(int)))
-    assert len(calls) > last or most
+    assert sum(passes) > last or most
     _, *gradients = zip(budgets[-1].values, budgets[-1].spent().releases, strict=True)
     for value, release in gradients:
         assert np.linalg.norm(value) <= N_RECORDS * release.sensitivity, release.name

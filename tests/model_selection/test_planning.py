@@ -85,19 +85,6 @@ def test_agrees_with_the_formula_for_many_features():
         assert expected_subspace_error(svd, spectrum, n_samples) == pytest.approx(formula, rel=0.03)
 
 
-@each_class
-@pytest.mark.parametrize(
-    "parameters", [{}, {"adjacency": "zero_out"}, {"epsilon": 3.0, "delta": 1e-8}]
-)
-def test_noise_is_that_of_a_fit(make, parameters):
-    X = spiked_rows((2_000, 10), 0)
-    estimator = make(2, **BOUNDS, **parameters)
-    *_, mean, moment = estimator.fit(X).privacy_spent_.releases
-    off_diagonal_std, mean_std = _noise_of(estimator, *X.shape)
-    assert off_diagonal_std == pytest.approx(moment.noise_std / np.sqrt(2), rel=1e-4)
-    assert mean_std == pytest.approx(mean.noise_std if make is DPPCA else 0.0, rel=1e-4)
-
-
 @pytest.mark.parametrize("center", [False, np.zeros(10)], ids=["False", "public"])
 def test_noise_is_that_of_a_fit_without_a_private_center(center):
     pca = DPPCA(2, center=center, row_norm=1.0)

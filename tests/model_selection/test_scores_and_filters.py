@@ -14,17 +14,6 @@ Y = X[:, 0] + X[:, 1] / 2
 IDS = np.repeat(np.arange(60), 5)
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    return skdp.PrivacyLedger.create(
-        tmp_path / "people.skdp",
-        dataset="people",
-        epsilon=90,
-        delta=1e-3,
-        unit=("record", "row", "user"),
-    )
-
-
 @pytest.mark.parametrize("is_search", [False, True])
 def test_a_filter_of_this_module_raises_before_the_charge(ledger, is_search):
     model = skdp.DPPCA(1, delta=0.5, **({} if is_search else {"ledger": ledger}))

@@ -313,18 +313,6 @@ def test_a_string_is_refused_with_the_object_in_its_place(make, old):
     assert f"skdp.units.{OLD_STRINGS[old]}" in message
 
 
-@every_estimator
-@pytest.mark.parametrize(
-    "name", ["entry_bounds", "zero_is_missing", "max_row_entries", "degree_floor", "clip"]
-)
-def test_bounds_of_units_are_no_parameters_of_estimators(make, name):
-    assert name not in make().get_params()
-    with pytest.raises(TypeError, match=name):
-        make(**{name: None})
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        make().set_params(**{name: None})
-
-
 @every_unit
 def test_a_regression_takes_no_unit_of_a_matrix(unit):
     regressor = DPTraceRegressor(privacy_unit=unit)
