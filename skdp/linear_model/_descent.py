@@ -175,6 +175,11 @@ def plan_center(
     return plan_median(spec.cost, share / count, grid, n_refinements)
 
 
+def bounded(responses: np.ndarray, bound: float, center: float = 0.0) -> np.ndarray:
+    """Clip and center responses; one that is not finite in a later pass makes a null record."""
+    return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
+
+
 def median_of_responses(
     searches: Sequence[Search],
     responses: Targets,

@@ -10,6 +10,7 @@ import numpy as np
 
 from skdp.data.rows import Block
 from skdp.exceptions import counted
+from skdp.linear_model._descent import bounded
 from skdp.linear_model._weighted_rows import bounds_of, joint_gram
 from skdp.linear_model.least_squares.moment import (
     Whitening,
@@ -21,7 +22,6 @@ from skdp.linear_model.least_squares.records import (
     PriorPart,
     Records,
     Scaling,
-    bounded,
     in_scale,
     release_agreement,
     release_response_scale,

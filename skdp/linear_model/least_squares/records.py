@@ -18,7 +18,7 @@ from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import median_of_responses
 from skdp.linear_model._weighted_rows import standardization
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
-from skdp.linear_model.low_rank.records import release_spread
+from skdp.linear_model.low_rank.records import GUESSED_SPREAD, release_spread
 from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
@@ -166,20 +166,11 @@ def release_response_scale(
     centered = view.responses.mapped(partial(in_scale, scale=ResponseScale(center, 1.0)))
     spread = release_spread(plan.spread, centered, budget, bound + abs(center), *facts)
     if spread.is_guess:
-        budget.warnings.append(
-            "The scale of the responses is a guess: too few of them differ from the median to be "
-            "distinguished from noise. Pass response_bound, a public bound of their size, a larger "
-            "epsilon, or more responses."
-        )
+        budget.warnings.append(f"{GUESSED_SPREAD} responses.")
     off_center = spread.fraction_off_center
     size = spread.size * math.sqrt(off_center)
     # A guessed size says nothing of the responses that differ.
     return ResponseScale(center, size, 1.0 if spread.is_guess else off_center)
-
-
-def bounded(responses: np.ndarray, bound: float) -> np.ndarray:
-    """Clip responses; one that is not finite in a later pass makes a null record."""
-    return np.where(np.isfinite(responses), np.clip(responses, -bound, bound), np.nan)
 
 
 def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:

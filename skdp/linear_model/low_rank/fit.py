@@ -13,11 +13,12 @@ from skdp.data.parts import Targets
 from skdp.data.reduce import on_block
 from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
-from skdp.linear_model._descent import clipped_fraction, median_of_responses
+from skdp.linear_model._descent import bounded, clipped_fraction, median_of_responses
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covariance_bound
 from skdp.linear_model.low_rank.records import (
+    GUESSED_SPREAD,
     LEAST_SPREAD,
     Records,
     Spread,
@@ -230,11 +231,7 @@ def warnings_for_fit(
     rare, least = spread.fraction_off_center, _least_signal(spec)
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
-        yield (
-            "The scale of the responses is a guess: too few of them differ from the median to be "
-            "distinguished from noise. Pass response_bound, a public bound of their size, a larger "
-            f"epsilon, or more {spec.unit.counted}."
-        )
+        yield f"{GUESSED_SPREAD} {spec.unit.counted}."
     # A signal is enough that only rare responses make too weak.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         all_are_0 = are_hidden(spec, rare)
@@ -342,10 +339,10 @@ def solve_trace(
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
     bound, center = spec.response_bound, 0.0
     of_units = spec.n_units, view.design.n_jobs, view.design.people
-    responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
+    responses = view.responses.mapped(partial(bounded, bound=bound))
     if plan.response_center:
         center = median_of_responses(plan.response_center, responses, budget, *of_units)
-        responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
+        responses = view.responses.mapped(partial(bounded, center=center, bound=bound))
     found, rest = _scales(spec, plan, view.design, responses, budget)
     transform, scaled = _transform(spec, rest, found, view.design, responses, budget)
     # Without noise nothing is clipped: the spread is infinite.
@@ -359,7 +356,7 @@ def solve_trace(
         if is_rough and 0.7 < spread.size / abs(center) < 1.4:
             # Noise has found the center: most responses are as far from it as 0 is.
             center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
-            responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
+            responses = view.responses.mapped(partial(bounded, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
     if rest.margins is not None:
         records = Records(scaled, responses, 0.0)
@@ -396,11 +393,6 @@ def solve_trace(
 def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
     """Return what released coefficients leave of responses."""
     return Targets.of(np.asarray(responses) - design.inner(point) - offset)
-
-
-def _centered(responses: np.ndarray, center: float, bound: float) -> np.ndarray:
-    """Clip and center responses; one that is not finite in a later pass makes a null record."""
-    return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
 
 
 def _transform(

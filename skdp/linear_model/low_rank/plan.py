@@ -129,26 +129,31 @@ def _plan_fit(
     has_norm: bool,
     has_center: bool = False,
 ) -> FittedReleases:
+    """Plan what follows the first mean: scales, a start and steps, which get what others leave.
+
+    What has come `before` has its share. With `has_center` matrices are around the first mean, and
+    around the next ones, whose releases are `centers`.
+    """
     norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
     is_released = spec.covariance == "private" and spec.unit.is_whole
     covariances = tuple(_plan_covariance(side, spec) for side in (0, 1)) if is_released else ()
     margins, *last = _plan_margins(spec)
-    others = centers, norm, covariances, spread, margins
-    start, share = None, left_of(before, others, last)
+    scales = centers, norm, covariances, spread, margins
+    start, share = None, left_of(before, scales, last)
     # Counts of unclipped records and of curvatures, of all steps.
-    n_steps, facts = spec.n_iter, (spec.n_units, spec.cost.mu)
+    n_steps, n_units, mu = spec.n_iter, spec.n_units, spec.cost.mu
     votes, curvatures = _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
     if spec.has_curvatures:
         precision, limits = _CURVATURE_PRECISION, (_LEAST_SHARE, _LARGEST_CURVATURE_SHARE)
-        curvatures = share_for_counts(2 * n_steps, *facts, precision=precision, limits=limits)
+        curvatures = share_for_counts(2 * n_steps, n_units, mu, precision=precision, limits=limits)
     if spec.init == "spectral":
         left = (share - (votes + curvatures)) / 2
         of_start = min(_START_SHARE, left) if n_steps else share
         start = plan_sum(spec, "start", of_start, (spec.n_entries,), _SPREAD, sensitivity.row_sum)
         share -= of_start
     steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
-    return FittedReleases(*others, start, steps, *last)
+    return FittedReleases(*scales, start, steps, *last)
 
 
 def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION) -> float:

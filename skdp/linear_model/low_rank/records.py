@@ -168,6 +168,14 @@ _MOST_BINS = 8
 _LEAST_FRACTION = 0.02
 
 
+#: Warning of a guessed spread; the noun that follows names the units.
+GUESSED_SPREAD = (
+    "The scale of the responses is a guess: too few of them differ from the median to be "
+    "distinguished from noise. Pass response_bound, a public bound of their size, a larger "
+    "epsilon, or more"
+)
+
+
 @dataclass(frozen=True)
 class Spread:
     """The root mean square of centered responses.

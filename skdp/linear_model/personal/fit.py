@@ -254,7 +254,8 @@ def release_scales(
     Eigenvalues at the start give them only roughly, which is good enough for steps. Each search
     finds a factor of the variance before. Without as many rows as it takes, a user is for 1.
     """
-    for search, (name, ratios) in zip(plan, _RATIOS.items(), strict=False):
+    of_users = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
+    for search, (name, ratios) in zip(plan, of_users, strict=False):
         prior = start.prior
         values = users.map_users(partial(ratios, prior=prior))
         variance = getattr(prior, name) * budget.quantile(search, values, q=0.5)
@@ -297,13 +298,6 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     squares = np.square(sums_beyond(responses) / weights) / _MEDIAN_SQUARE
     ratios = (squares - prior.noise_variance / weights) / prior.intercept_variance
     return np.where(freedom > 0, ratios, 1.0)
-
-
-# What is released, in this order.
-_RATIOS: dict[str, Callable[..., np.ndarray]] = {
-    "noise_variance": _noise_ratios,
-    "intercept_variance": _intercept_ratios,
-}
 
 
 # ------------------------------
