@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Short rows are mapped this many at a time, which are in cache with what they are mapped by.
+# So many short rows are mapped at a time, which are in cache with what they are mapped by.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -59,36 +59,23 @@ class Scaling:
         joint, size = out[: raw.shape[0]], len(self.multiplier)
         rows = raw.toarray() if issparse(raw) else raw
         center = np.zeros(size) if self.center is None else self.center
-        of_columns = center, self.multiplier, self.largest
-        if size > SHORT_ROW:
-            _standardize(joint[:, :size], rows, *of_columns)
-        else:
-            # Loops over short rows are short, and one over many rows is not.
-            length = min(_AT_ONCE, len(rows))
-            many = np.tile(np.stack(of_columns)[:, np.newaxis], (1, length, 1))
-            scratch = np.empty_like(many[0])
-            for first in range(0, len(rows), _AT_ONCE):
-                part = np.ascontiguousarray(rows[first : first + _AT_ONCE])
-                values = scratch[: len(part)]
-                _standardize(values, part, *many[:, : len(part)])
-                joint[first : first + _AT_ONCE, :size] = values
+        # Part by part, in cache. Loops over short rows are short, and one over many rows is not.
+        length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
+        of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
+        moves = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
+        scratch = np.empty((length, size))
+        for first in range(0, len(rows), length or 1):
+            part = np.ascontiguousarray(rows[first : first + length])
+            values, (center, multiplier, largest) = scratch[: len(part)], moves[:, : len(part)]
+            np.subtract(part, center, out=values)
+            values *= multiplier
+            np.minimum(values, largest, out=values)
+            np.maximum(values, -largest, out=values)
+            joint[first : first + length, :size] = values
         # What overflows would be NaN.
         joint[:, :size][:, self.multiplier == 0] = 0.0
         joint[:, size:] = 1.0
         return joint
-
-
-def _standardize(
-    out: np.ndarray,
-    rows: np.ndarray,
-    center: np.ndarray,
-    multiplier: np.ndarray,
-    largest: np.ndarray,
-) -> None:
-    np.subtract(rows, center, out=out)
-    out *= multiplier
-    np.minimum(out, largest, out=out)
-    np.maximum(out, -largest, out=out)
 
 
 @dataclass(eq=False)
