@@ -30,8 +30,11 @@ NUMBERS = FRAME[["age", "income", "visits"]]
 PAIR = (0, 10)
 SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
-FITTED = clone(MODEL).set_params(epsilon=np.inf).fit(NUMBERS, Y)
 OF_USERS = DPStandardScaler(privacy_unit="user")
+
+
+def fitted():
+    return clone(MODEL).set_params(epsilon=np.inf).fit(NUMBERS, Y)
 
 
 def ends(**others):
@@ -72,11 +75,11 @@ SHOWN = {
     ),
     "classes as a text": (
         lambda: DPLogisticRegression(classes="yes").fit(X, Y),
-        r"classes must be a list .* A str is no list, as \[0, 1\] is one",
+        r"classes must be a list .* Pass \[0, 1\] or the like, got str",
     ),
     "how many classes": (
         lambda: DPLogisticRegression(classes=2).fit(X, Y),
-        "classes must be a list .* A int is no list",
+        "classes must be a list .* got int",
     ),
     "no rows": (lambda: SCALER.fit(None), "Pass rows: an array, a data frame"),
     "a dict": (lambda: SCALER.fit({"age": [1.0]}), r"Pass pandas.DataFrame\(X\)"),
@@ -145,15 +148,15 @@ SHOWN = {
         "Pass a list for each column",
     ),
     "notes that are no text": (
-        lambda: model_card(FITTED, notes={"use": "none"}),
+        lambda: model_card(fitted(), notes={"use": "none"}),
         "notes must be an instance of str, not dict",
     ),
     "columns in another order": (
-        lambda: FITTED.predict(NUMBERS[["visits", "income", "age"]]),
+        lambda: fitted().predict(NUMBERS[["visits", "income", "age"]]),
         r"same order as they were in fit\. Pass X\[list\(model\.feature_names_in_\)\]",
     ),
     "a single row": (
-        lambda: FITTED.predict(NUMBERS.iloc[0]),
+        lambda: fitted().predict(NUMBERS.iloc[0]),
         r"Pass a frame, .* X\.iloc\[\[0\]\] of one row",
     ),
     "columns by numbers that there are not": (
