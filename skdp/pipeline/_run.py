@@ -231,10 +231,10 @@ def places_of(
     """Follow public facts through the steps; refuse what any of their fits would refuse.
 
     Steps of the prefix are fitted, and those that are `opened` have checked their rows. Up to the
-    first private step `like` is what X becomes. Behind it (`is_checked`) it is public rows of the
+    first private step `like` is what X becomes. Behind it (`is_behind`) it is public rows of the
     same kind; where the width is released, it is an upper limit. What predicts leaves None.
     """
-    places, like, n_rows, is_checked, released = list[Place](), prefix.rows, 0, False, ""
+    places, like, n_rows, is_behind, released = list[Place](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
         place = opened.get(number, Place(step.estimator))
         if step.is_private:
@@ -248,12 +248,12 @@ def places_of(
                     "returns: let that inherit OneToOneFeatureMixin, or have an int n_components."
                 )
             rows = place.rows if number in opened else rows_of_step(step, like)
-            if not is_checked:
+            if not is_behind:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
                 if not (run.is_planned or opened):
                     run.validate(one, rows)
                 n_rows = run.n_units or _shape_of(rows)[0]
-                is_checked = step.columns is None
+                is_behind = step.columns is None
             place = replace(place, step=one, follows=released)
             if number not in opened and (width := _shape_of(rows)[1]) is not None:
                 facts, party = (n_rows, width, rows), run.party
@@ -264,11 +264,11 @@ def places_of(
         places.append(place)
         if step.columns is not None or number < len(prefix.fitted):
             continue
-        if is_checked:
+        if is_behind:
             made = _like_behind(place.step, step, n_rows, like, released)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
             made = _first_result(step.name, in_public(step.estimator), like)
-            n_rows, is_checked = run.n_units or _shape_of(run.X)[0], True
+            n_rows, is_behind = run.n_units or _shape_of(run.X)[0], True
         else:
             like = _public_result(step.name, clone(step.estimator, safe=False), like)
             continue
