@@ -3,11 +3,12 @@
     SKDP_DATA=... OPENBLAS_NUM_THREADS=1 python -m benchmarks.least_squares.least_squares [--write]
 
 Each setting changes one or two constants. Mean R2 of rows held out, over tables and splits; one
-below -1 counts as -1.
+below -1 counts as -1. Weak signals are made: normal columns, three of which decide.
 """
 
 import warnings
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,6 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "entries up to 3 scales": {"_ENTRY": 3.0},
     "moment with half the share": {"_MOMENT_SHARE": 0.15},
     "no calibration": {"_WEAK": 0.0},
+    "calibration with a third of the share": {"_CALIBRATION_SHARE": 0.05},
     "calibration up to 300": {"_WEAK": 300.0},
     "scales with half the share": {
         "_LARGEST_OF_FEATURES": 0.15,
@@ -41,6 +43,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bias weighs 1": {"_BIAS": 1.0},
     "reach of 2": {"_CLIP_NORM": 2.0},
 }
+WEAK_SETTINGS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "a third of the share": {"_CALIBRATION_SHARE": 0.05},
+    "bounds of 3": {"CALIBRATED": (3.0, 3.0)},
+    "no margin of the factor": {"_OF_FACTOR": 0.0},
+    "no calibration": {"_WEAK": 0.0},
+}
+# Rows and columns, with either budget; parts of the variance that the columns explain.
+SIZES, WEAK_EPSILONS, EXPLAINED = ((4400, 60), (1500, 12), (1000, 5)), (0.25, 0.5), (0.0, 0.1, 0.4)
+WEAK_FITS, HELD_OUT, LOSS = 8, 3000, 0.02
 TEXT = """# Least squares
 
 Made by `SKDP_DATA=... OPENBLAS_NUM_THREADS=1 python -m benchmarks.least_squares.least_squares
@@ -58,6 +70,13 @@ One below -1 counts as -1.
 {others}
 
 {last}
+
+## Weak signals
+
+{sizes}, {n_fits} fits of each. Columns explain so much of the variance of the responses: mean R2, and
+the part of the fits that are {loss:g} worse than the mean of the responses without a warning.
+
+{weak}
 """
 
 
@@ -68,16 +87,52 @@ def score(name: str, split: int, epsilon: float) -> float:
     return max(-1.0, skdp.DPLinearRegression(epsilon=epsilon).fit(A, a).score(B, b))
 
 
+@contextmanager
+def changed(constants: dict[str, Any]) -> Iterator[None]:
+    """Change constants of a fit."""
+    with ExitStack() as stack:
+        for name, value in constants.items():
+            for module in (plan, steps):
+                if hasattr(module, name):
+                    stack.enter_context(patch.object(module, name, value))
+        yield
+
+
 def scores(names: tuple[str, ...], changes: dict[str, Any]) -> list[float]:
     """Average the scores for each budget."""
-    with ExitStack() as stack:
-        for name, value in changes.items():
-            module = plan if hasattr(plan, name) else steps
-            stack.enter_context(patch.object(module, name, value))
+    with changed(changes):
         return [
             float(np.mean([score(name, split, one) for name in names for split in range(SPLITS)]))
             for one in EPSILONS
         ]
+
+
+def weak_fit(explained: float, size: tuple[int, int], epsilon: float, seed: int) -> np.ndarray:
+    """Return the R2 of a weak signal, and whether the fit was worse than the mean in silence."""
+    generator, (n_rows, n_columns) = np.random.default_rng(seed), size
+    X = generator.normal(size=(n_rows + HELD_OUT, n_columns))
+    noise = generator.normal(size=len(X))
+    y = np.sqrt(explained / 3) * X[:, :3].sum(axis=1) + np.sqrt(1 - explained) * noise
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always", skdp.exceptions.PrivacyWarning)
+        model = skdp.DPLinearRegression(epsilon=epsilon).fit(X[:n_rows], y[:n_rows])
+    score = model.score(X[n_rows:], y[n_rows:])
+    return np.array([max(-1.0, score), score < -LOSS and not given])
+
+
+def weak_row(setting: str) -> list[str]:
+    """Average R2 and silent losses of weak signals in one setting."""
+    cells = [setting]
+    with changed(WEAK_SETTINGS[setting]):
+        for explained in EXPLAINED:
+            fits = [
+                weak_fit(explained, size, epsilon, seed)
+                for size in SIZES
+                for epsilon in WEAK_EPSILONS
+                for seed in range(WEAK_FITS)
+            ]
+            cells.append("{:.3f}, {:.0%}".format(*np.mean(fits, axis=0)))
+    return cells
 
 
 def rows_of(names: tuple[str, ...], settings: dict[str, dict[str, Any]]) -> str:
@@ -98,6 +153,11 @@ def main() -> None:
         others=", ".join(OTHERS),
         tables=rows_of(CHOSEN, SETTINGS),
         last=rows_of(OTHERS, {"as it is": {}}),
+        sizes=", ".join(f"{rows:,} x {columns}" for rows, columns in SIZES)
+        + f", epsilon {WEAK_EPSILONS[0]:g} and {WEAK_EPSILONS[1]:g}",
+        n_fits=WEAK_FITS,
+        loss=LOSS,
+        weak=table(["setting", *map("{:g}".format, EXPLAINED)], map(weak_row, WEAK_SETTINGS)),
     )
     if options.write:
         Path(__file__).with_suffix(".md").write_text(text)

@@ -187,3 +187,19 @@ def test_a_weak_fit_of_skewed_responses_is_drawn_to_their_mean():
 
 # ------------------------------
 # Levels of gradients.
+
+
+@pytest.mark.parametrize("explained", [0.0, 0.1])
+def test_a_weak_signal_is_no_silent_loss(explained):
+    """Predictions that noise makes are not published without a warning."""
+    n_silent, n_fits = 0, 15
+    for seed in range(n_fits):
+        generator = np.random.default_rng(seed)
+        X, noise = generator.normal(size=(4500, 12)), generator.normal(size=4500)
+        y = np.sqrt(explained) * X[:, 0] + np.sqrt(1 - explained) * noise
+        model = DPLinearRegression(epsilon=0.25, random_state=seed)
+        with pytest.warns(PrivacyWarning) as given:
+            model.fit(X[:1500], y[:1500])
+        is_warned = "no better than the mean" in str(given[0].message)
+        n_silent += not is_warned and model.score(X[1500:], y[1500:]) < -0.02
+    assert n_silent <= 3

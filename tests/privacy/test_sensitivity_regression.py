@@ -68,12 +68,13 @@ def test_no_record_moves_a_moment_of_rows_and_responses_further(adjacency):
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_no_record_moves_a_calibration_further(adjacency):
-    ends = np.linspace(-3.0, 3.0, 25)
-    p, t = (one.ravel() for one in np.meshgrid(ends, ends))
-    records = np.column_stack([p * t, np.sqrt(2) * p**2])
-    others = records if adjacency == "replace" else np.zeros((1, 2))
+    P, T = 1.5, 2.0
+    ends = np.linspace(-1.0, 1.0, 25)
+    p, t = (one.ravel() for one in np.meshgrid(P * ends, T * ends))
+    records = np.column_stack([p * t, np.sqrt(2) * p**2 * T / P, t * P / np.sqrt(2)])
+    others = records if adjacency == "replace" else np.zeros((1, 3))
     moved = np.linalg.norm(records[:, np.newaxis] - others, axis=2).max()
-    assert moved == pytest.approx(sensitivity.calibration(3.0, adjacency), rel=1e-9)
+    assert moved == pytest.approx(sensitivity.calibration((P, T), adjacency), rel=1e-9)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])

@@ -42,6 +42,9 @@ _LEAST_STRENGTH = 20.0
 _LEAST_RARE = 25.0
 # At this strength or more, a prior predicts from clipped rows; below it, from rows as they are.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
+# Predictions that explain less of the responses may be worse than their mean, whose place is noisy,
+# too: benchmarks/least_squares/least_squares.md.
+_LEAST_EXPLAINED = 0.02
 # More steps would explain so much of the variance; not studied.
 _LEAST_GAIN = 0.03
 
@@ -68,7 +71,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_fit(
-    spec: LeastSquaresSpec, found: Scales, descent: Descent, factor: float, off_center: float
+    spec: LeastSquaresSpec, found: Scales, descent: Descent, explained: float, off_center: float
 ) -> Iterator[str]:
     """Warn of losses that released values show."""
     yield from warnings_for_hidden(
@@ -76,10 +79,10 @@ def warnings_for_fit(
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
         "are known without looking at X; or subtract a public guess of the centers.",
     )
-    if factor == 0 and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
+    if explained < _LEAST_EXPLAINED and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
         yield (
-            "The coefficients do not stand out from the noise and are 0: each prediction is about "
-            f"the mean of the responses. Pass more {spec.unit.counted}, a larger epsilon, or "
+            "Predictions may be no better than the mean of the responses: what they explain does "
+            f"not stand out from the noise. Pass more {spec.unit.counted}, a larger epsilon, or "
             "fewer features."
         )
     elif off_center < 1 and off_center * spec.strength < _LEAST_RARE <= spec.strength:
@@ -143,16 +146,17 @@ def solve_least_squares(
     white = _release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white, spec.loosening)
     descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
-    factor = 1.0
+    factor, response, explained = 1.0, 0.0, math.inf
     if plan.calibration is not None:
-        n_units = spec.n_units
-        factor = calibrate(plan.calibration, descent, whitened_records, n_units, budget)
+        factor, response, explained = calibrate(
+            plan.calibration, descent, whitened_records, spec.n_units, budget, scale.off_center
+        )
     joint = factor * (white.root @ descent.weights)
     coef = scale.size * scaling.multiplier * joint[: spec.n_features]
     intercept = scale.center
     if spec.fit_intercept:
         # A calibration shrinks toward the mean of the responses, and not toward their median.
-        intercept += scale.size * (float(joint[-1]) + (1 - factor) * white.response)
+        intercept += scale.size * (float(joint[-1]) + (1 - factor) * response)
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
     stds = None
@@ -162,7 +166,7 @@ def solve_least_squares(
     if is_known or not spec.cost.is_private:
         variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
         stds = scale.size * scaling.multiplier * np.sqrt(variances)[: spec.n_features]
-    warnings = warnings_for_fit(spec, found, descent, factor, scale.off_center)
+    warnings = warnings_for_fit(spec, found, descent, explained, scale.off_center)
     bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
     return Estimate(part, coef, intercept, bounds, stds, tuple(warnings))
 

@@ -23,24 +23,18 @@ class Whitening(NamedTuple):
     """The map z = R'x of rows, along whose directions z varies by `spread`, at most 1.
 
     `start` are the weights of z from which steps go. Along directions that are `is_hidden`, noise
-    hides how much rows vary. `response` is the mean of the responses beside the last column, if it
-    is a 1, as far as it exceeds its noise.
+    hides how much rows vary.
     """
 
     root: np.ndarray
     spread: np.ndarray
     start: np.ndarray
     is_hidden: np.ndarray
-    response: float = 0.0
 
     @property
     def size(self) -> float:
         """Root mean square norm of whitened rows."""
         return math.sqrt(float(self.spread.sum()))
-
-
-# Usual distance of the mean of responses from their median, in root mean squares of the latter.
-_USUAL_MEAN = 0.3  # not studied
 
 
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
@@ -69,10 +63,7 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
         block = slice(*ends)
         noise = np.sum(stds[block] ** 2) + math.sqrt(2 * np.sum(stds[block] ** 4))
         start[block] *= max(0.0, 1 - noise / max(np.sum(start[block] ** 2), 1e-300))
-    shrinkage = 1 / (1 + (cross_std / _USUAL_MEAN) ** 2)
-    # A mean is within one root mean square of the median.
-    response = float(np.clip(shrinkage * cross[-1] / max(float(moment[-2, -2]), 0.5), -1.0, 1.0))
-    return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden, response)
+    return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden)
 
 
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:

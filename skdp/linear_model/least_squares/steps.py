@@ -253,6 +253,22 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 # Least mean square of predictions, in units of their expected one; and least noise of weights, in
 # units of these.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
+# Usual distance of the mean of responses from their median, in root mean squares of the latter.
+_USUAL_MEAN = 0.3  # not studied
+# Standard deviations of its noise that are subtracted from the factor, and from what predictions
+# explain: benchmarks/least_squares/least_squares.md.
+_OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
+
+
+class Calibration(NamedTuple):
+    """The factor of the weights, from 0 to 1, and the mean of the responses.
+
+    Predictions explain so much of the mean square of the responses at least, as far as noise shows.
+    """
+
+    factor: float
+    response: float
+    explained: float
 
 
 def calibrate(
@@ -261,30 +277,43 @@ def calibrate(
     records: WhitenedRecords,
     n_units: int,
     budget: PrivacyBudget,
-) -> float:
-    """Release by which factor, from 0 to 1, the weights should be multiplied.
+    off_center: float,
+) -> Calibration:
+    """Release by how much predictions and responses go together; `off_center` is of the latter.
 
-    It is averaged with 1, which may be off by the part of the weights that noise makes.
+    The factor that this shows is averaged with 1, which may be off by the part of the weights that
+    noise makes.
     """
     white, weights = records.white, descent.weights
     size = math.sqrt(float(white.spread @ weights**2))
     noise = math.sqrt(float(white.spread @ descent.variances))
     slopes, of_rows = white.root @ weights / (size or 1.0), records.of_rows
-    bound = CALIBRATED * (1 - 1e-12)
+    most_predicted, most_true = (bound * (1 - 1e-12) for bound in CALIBRATED)
+    of_square = math.sqrt(2) * most_true / most_predicted
+    of_mean = most_predicted / math.sqrt(2)
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         factors, responses, *_ = of_rows(rows, block)
-        predicted = np.clip(_predicted(block, slopes, factors), -bound, bound)
+        predicted = np.clip(_predicted(block, slopes, factors), -most_predicted, most_predicted)
         if factors is not None:
             predicted[factors == 0] = 0.0
-        true = np.clip(responses, -bound, bound)
-        products = np.column_stack([predicted * true, math.sqrt(2) * predicted**2])
-        return np.asarray(block.added(products).sum(axis=0))
+        true = np.clip(responses, -most_true, most_true)
+        products = [predicted * true, of_square * predicted**2, of_mean * true]
+        return np.asarray(block.added(np.column_stack(products)).sum(axis=0))
 
-    (product, square), noise_std = budget.release(release, records.view.map_sum(_products, 2))
+    sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
+    (product, square, mean), noise_std = sums / n_units, noise_std / n_units
+    # Where few responses differ from the others, these are longer than the bound.
+    longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
+    std = longer * noise_std / of_mean
+    response = float(np.clip(longer * mean / of_mean / (1 + (std / _USUAL_MEAN) ** 2), -1.0, 1.0))
     if size == 0:
-        return 0.0
-    square = max(square / math.sqrt(2) / n_units, _LEAST_SQUARE)
-    ratio, std = product / n_units / square / size, noise_std / n_units / square / size
+        return Calibration(0.0, response, 0.0)
+    square = size * max(square / of_square, _LEAST_SQUARE)
+    ratio, std = longer * product / square, longer * noise_std / square
     precisions = np.array([max(noise / size, _LEAST_NOISE) ** -4, std**-2])
-    return float(np.clip(np.array([1.0, ratio]) @ precisions / precisions.sum(), 0.0, 1.0))
+    total = float(precisions.sum())
+    factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
+    factor = min(max(factor, 0.0), 1.0)
+    explained = size**2 * factor * (2 * (ratio - _OF_EXPLAINED * std) - factor)
+    return Calibration(factor, response, float(explained))
