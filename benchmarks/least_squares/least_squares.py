@@ -73,8 +73,9 @@ One below -1 counts as -1.
 
 ## Weak signals
 
-{sizes}, {n_fits} fits of each. Columns explain so much of the variance of the responses: mean R2, and
-the part of the fits that are {loss:g} worse than the mean of the responses without a warning.
+{sizes}, {n_fits} fits of each. By the part of the variance
+of the responses that the columns explain: mean R2, and the part of the fits that are {loss:g} worse than
+the mean of the responses without a warning.
 
 {weak}
 """
