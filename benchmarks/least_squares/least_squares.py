@@ -74,8 +74,8 @@ One below -1 counts as -1.
 ## Weak signals
 
 {sizes}, {n_fits} fits of each. By the part of the variance
-of the responses that the columns explain: mean R2, and the part of the fits that are {loss:g} worse than
-the mean of the responses without a warning.
+of the responses that the columns explain: mean R2, and the part of the fits that are {loss:g} worse
+than the mean of the responses without a warning.
 
 {weak}
 """
