@@ -214,7 +214,7 @@ def test_units_of_the_steps_of_a_pipeline_do_not_mix():
     mixed = skdp.make_dp_pipeline(
         skdp.DPStandardScaler(), skdp.DPLogisticRegression(privacy_unit="user")
     )
-    with pytest.raises(ValueError, match="row and user"):
+    with pytest.raises(ValueError, match="row of dpstandardscaler, user of dplog"):
         mixed.fit(X, y, users=np.arange(N_PEOPLE))
     scaler = skdp.DPStandardScaler(privacy_unit="user")
     # Who knows no number of users before a fit, or alone, has no place in a plan.
