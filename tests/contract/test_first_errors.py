@@ -33,8 +33,8 @@ MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
 OF_USERS = DPStandardScaler(privacy_unit="user")
 
 
-def fitted():
-    return clone(MODEL).set_params(epsilon=np.inf).fit(NUMBERS, Y)
+def fitted(rows=NUMBERS):
+    return clone(MODEL).set_params(epsilon=np.inf).fit(rows, Y)
 
 
 def ends(**others):
@@ -156,7 +156,7 @@ SHOWN = {
         r"same order as they were in fit\. Pass X\[list\(model\.feature_names_in_\)\]",
     ),
     "a single row": (
-        lambda: fitted().predict(NUMBERS.iloc[0]),
+        lambda: fitted(X).predict(NUMBERS.iloc[0]),
         r"Pass a frame, .* X\.iloc\[\[0\]\] of one row",
     ),
     "columns by numbers that there are not": (
