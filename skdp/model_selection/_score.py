@@ -93,7 +93,7 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 
 # Bins of scores, and how much wider the outer ones are: half of the bins are within a quantile
 # _SPREAD of the distances from the median, and the others are within three times as much.
-N_BINS, _WIDENING, _SPREAD = 20, 2.0, 0.75  # not studied
+N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
 # Share of each search, for the median and for that quantile. Share of the sum that corrects the
 # area: if only scores are counted, and if outcomes are counted, too.
 _PLACE_SHARE, _ORDER_SHARES = 0.05, (0.7, 0.25)  # not studied
@@ -210,19 +210,25 @@ def release_counts(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[list[np.ndarray], float]:
-    """Release several histograms together; return also the standard deviation of their noise."""
+    """Release several histograms together; return also the standard deviation of their noise.
+
+    The counts of each add up to the public number of units, which takes the noise of the sum away.
+    """
     weights = None if people is None else people.weights
     numbered = zip(cells, sizes, strict=True)
     counts = [np.bincount(each.astype(np.intp), weights, size) for each, size in numbered]
     noisy, std = budget.release(release, np.concatenate(counts))
-    return np.split(noisy, np.cumsum(sizes)[:-1]), std
+    n_units = len(cells[0]) if people is None else people.n_people
+    released = np.split(noisy, np.cumsum(sizes)[:-1])
+    return [one + (n_units - one.sum()) / one.size for one in released], std
 
 
 def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float) -> float:
     """Return the standard deviation that noise like that of the counts gives to a score."""
     generator = np.random.default_rng(0)
-    redrawn = (counts + std * generator.standard_normal(counts.shape) for _ in range(_REDRAWS))
-    return float(np.std([score(each) for each in redrawn])) if std else 0.0
+    noise = std * generator.standard_normal((_REDRAWS, *counts.shape))
+    noise -= noise.mean(axis=(1, 2), keepdims=True)  # as the sum is known
+    return float(np.std([score(counts + one) for one in noise])) if std else 0.0
 
 
 # ------------------------------

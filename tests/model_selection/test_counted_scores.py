@@ -204,6 +204,17 @@ def test_no_null_row_moves_counts_further_than_declared(n_blocks):
     assert moved(budgets[:1], budgets[1:]) == pytest.approx([1.0])
 
 
+@pytest.mark.parametrize("whose", [None, np.arange(50) % 20], ids=["records", "users"])
+def test_released_counts_add_up_to_the_public_number_of_units(whose):
+    parts = plan_counts([7, 5], PrivacyCost(1.0, 1e-6), "replace")
+    plan = Plan(PrivacyCost(1.0, 1e-6), parts, unit="record", adjacency="replace")
+    budget = PrivacyBudget.of(plan)
+    cells = np.random.default_rng(0).integers(0, 5, (2, 50))
+    people = None if whose is None else People.of(whose, 20)
+    released, _ = release_counts(cells, [7, 5], people, parts.counts, budget)
+    assert [one.sum() for one in released] == pytest.approx([50 if whose is None else 20] * 2)
+
+
 @pytest.mark.parametrize("scoring", [*TWO, ALL], ids=str)
 def test_no_user_moves_counts_further_than_declared(scoring):
     X, y = rows_of(5, 80)

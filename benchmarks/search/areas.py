@@ -1,0 +1,86 @@
+"""Measure the error of a released area under the curve, by bins and by records of the rarer class.
+
+10,000 records, epsilon 1. No release without bias errs less than the limit that
+docs/user_guide/classification.rst derives.
+"""
+
+import argparse
+import math
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from skdp import DPLogisticRegression
+from skdp.model_selection import _score, private_score
+from skdp.privacy import gaussian_dp
+
+N, BINS = 10_000, (6, 10, 14, 20)
+NORMAL, HEAVY = "normal", "Student t(2)"
+CASES = [
+    (n, shift, kind)
+    for n in (300, 1000, 5000)
+    for shift, kind in ((1.0, NORMAL), (2.5, NORMAL), (1.0, HEAVY))
+]
+
+
+def records(n_rare, shift, kind, seed):
+    """Scores of two classes, one of which is shifted."""
+    generator = np.random.default_rng(seed)
+    scores = generator.normal(size=N) if kind == NORMAL else generator.standard_t(2, N)
+    is_rare = np.arange(N) < n_rare
+    return (scores + shift * is_rare)[:, np.newaxis], is_rare.astype(int)
+
+
+def identity():
+    """A model whose scores follow the only column."""
+    X, y = records(N // 2, 1.0, NORMAL, seed=0)
+    return DPLogisticRegression(classes=[0, 1], epsilon=np.inf, row_norm=np.inf).fit(X, y)
+
+
+def root_mean_square(model, case, n_bins, n_seeds):
+    """Root mean square of the errors of released areas."""
+    errors = []
+    for seed in range(n_seeds):
+        X, y = records(*case, seed)
+        with mock.patch.object(_score, "N_BINS", n_bins):
+            found = private_score(model, X, y, scoring="roc_auc", epsilon=1.0)
+        errors.append(found.value - roc_auc_score(y, X[:, 0]))
+    return math.sqrt(np.mean(np.square(errors)))
+
+
+def lines(n_seeds):
+    """Yield the lines of the table."""
+    model, mu = identity(), gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6)
+    yield "| rarer class | shift | scores | limit | " + " | ".join(f"{n} bins" for n in BINS) + " |"
+    yield "| --- |" + " --- |" * (3 + len(BINS))
+    for n_rare, shift, kind in CASES:
+        found = (root_mean_square(model, (n_rare, shift, kind), n, n_seeds) for n in BINS)
+        limit = 1 / (n_rare * math.sqrt(math.expm1(mu**2)))
+        row = n_rare, shift, kind, *(f"{one:.4f}" for one in (limit, *found))
+        yield "| " + " | ".join(map(str, row)) + " |"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write areas.md")
+    parser.add_argument("--seeds", type=int, default=60)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    text = "\n".join(
+        [
+            "# Error of a released area under the curve",
+            "",
+            "Written by `python -m benchmarks.search.areas --write`: root mean square of the",
+            f"errors of {given.seeds} releases about {N:,} records at epsilon 1, by bins of",
+            "scores, and the limit of any release without bias.",
+            "",
+            *lines(given.seeds),
+            "",
+        ]
+    )
+    if given.write:
+        Path(__file__).with_suffix(".md").write_text(text)
+    print(text)
