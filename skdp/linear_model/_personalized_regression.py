@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils import _safe_indexing
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
     _get_feature_names,
     _num_samples,
@@ -37,7 +39,6 @@ from skdp.linear_model.personal.fit import (
     warnings_for_users,
 )
 from skdp.linear_model.personal.plan import (
-    PERSONAL_CONSTRAINTS,
     PersonalSpec,
     checked_spec,
     plan_personal,
@@ -415,7 +416,15 @@ class DPPersonalizedRegressor(
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
-        **PERSONAL_CONSTRAINTS,
+        "n_components": [Interval(Integral, 0, None, closed="left")],
+        "user_column": [Integral, str, None],
+        "require_groups": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "mean_head": ["boolean"],
+        "decorrelate": ["boolean"],
+        "solver": [StrOptions({"gradient", "altmin", "exponential"})],
+        "n_iter": [Interval(Integral, 0, 100, closed="both")],
+        "max_rows_per_user": [checks.AT_LEAST_ONE, None],
     }
 
     _warnings = staticmethod(warnings_for_users)

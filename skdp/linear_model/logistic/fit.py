@@ -84,9 +84,21 @@ def warnings_for_fit(
     spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, gain: float
 ) -> Iterator[str]:
     """Warn of losses that released values show."""
-    if gain < _CLEAR_GAIN:
-        yield from warnings_for_moment(spec, whitening)
     units = spec.unit.counted
+    # Noise hides how the rows vary.
+    if gain < _CLEAR_GAIN and not whitening.is_clear:
+        smaller = "" if spec.row_norm is None else "a smaller row_norm, "
+        yield (
+            "Classes may be distinguished badly: noise hides the spread of the rows. Standardize "
+            f"them, as DPStandardScaler does, or pass {smaller}a larger epsilon or more "
+            f"{units}."
+        )
+    elif gain < _CLEAR_GAIN and whitening.are_unlike:
+        yield (
+            "A few columns may decide alone: they vary far more than the others, whose variation "
+            "noise hides. Put skdp.DPStandardScaler before this step, unless it is there, or the "
+            "columns are 0 and 1, or counts of words."
+        )
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
@@ -101,23 +113,6 @@ def warnings_for_fit(
         yield (
             "Probabilities may be no better than the frequencies of the classes, as far as noise "
             f"can tell. Pass more {units}, a larger epsilon, or {spec.fewer}."
-        )
-
-
-def warnings_for_moment(spec: LogisticSpec, whitening: Whitening) -> Iterator[str]:
-    """Warn where noise hides how the rows vary, from released values."""
-    if not whitening.is_clear:
-        smaller = "" if spec.row_norm is None else "a smaller row_norm, "
-        yield (
-            "Classes may be distinguished badly: noise hides the spread of the rows. Standardize "
-            f"them, as DPStandardScaler does, or pass {smaller}a larger epsilon or more "
-            f"{spec.unit.counted}."
-        )
-    elif whitening.are_unlike:
-        yield (
-            "A few columns may decide alone: they vary far more than the others, whose variation "
-            "noise hides. Put skdp.DPStandardScaler before this step, unless it is there, or the "
-            "columns are 0 and 1, or counts of words."
         )
 
 

@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skdp.data.matrices import Design, entries_of
 from skdp.data.parts import Targets
 from skdp.data.reduce import on_block
+from skdp.data.sources import Source
 from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
 from skdp.linear_model._descent import bounded, clipped_fraction, median_of_responses
@@ -29,7 +31,6 @@ from skdp.linear_model.low_rank.records import (
     release_norm,
     release_spread,
     release_whitening,
-    sample_rows,
 )
 from skdp.linear_model.low_rank.spec import TraceSpec, smaller
 from skdp.preprocessing.scales import (
@@ -65,11 +66,6 @@ class Transform:
     are_rare: bool = False
     largest: np.ndarray | None = None
     covariance: np.ndarray | None = None
-
-    def scaled(self, design: Design) -> Design:
-        r"""Return a view of :math:`(X_i - C) \circ S`, clipped: centered and scaled, not mapped."""
-        scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
-        return replace(design, **scales)
 
     def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
         """Return the coefficients and the intercept for the matrices that the user passed."""
@@ -158,7 +154,12 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 
     Outliers count as the rough center that a sample gives.
     """
-    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
+    # A copy of evenly spaced rows.
+    most = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
+    places = np.linspace(0, design.n_records - 1, min(most, design.n_records)).astype(np.int64)
+    assert isinstance(design.source, Source)
+    rows = design.source.X[places]
+    sample = np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     usual = np.median(sample, axis=0)
     middle = usual if centered else np.zeros(design.n_entries)
@@ -414,7 +415,9 @@ def _transform(
         return Transform(row_map=maps[0], column_map=maps[1]), design
     if spec.covariance == "identity":
         return Transform(), design
-    view = scales.scaled(design)
+    view = replace(
+        design, multiplier=scales.multiplier, center=scales.center, largest=scales.largest
+    )
     # Without noise two steps are usual: a copy would take more time than it saves.
     view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)

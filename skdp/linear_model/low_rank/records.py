@@ -13,7 +13,6 @@ from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
-from skdp.data.sources import Source
 from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
@@ -134,14 +133,6 @@ def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarra
     median = float(np.median(lengths[is_usable]))
     is_usable &= lengths <= _LONGEST_COORDINATES * median
     return np.where(is_usable, np.minimum(1.0, median / np.where(is_usable, lengths, 1.0)), 0.0)
-
-
-def sample_rows(design: Design, n_rows: int) -> np.ndarray:
-    """Copy at most `n_rows` evenly spaced rows of matrices that are written out."""
-    assert isinstance(design.source, Source)
-    places = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
-    rows = design.source.X[places]
-    return np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
 
 
 # ------------------------------

@@ -4,14 +4,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import check_not_pure
-from skdp._validation import AT_LEAST_ONE
 from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
 from skdp.linalg.norms import n_halvings
@@ -23,18 +20,6 @@ from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
-#: Constraints of parameters that scikit-learn checks.
-PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
-    "n_components": [Interval(Integral, 0, None, closed="left")],
-    "user_column": [Integral, str, None],
-    "require_groups": ["boolean"],
-    "fit_intercept": ["boolean"],
-    "mean_head": ["boolean"],
-    "decorrelate": ["boolean"],
-    "solver": [StrOptions({"gradient", "altmin", "exponential"})],
-    "n_iter": [Interval(Integral, 0, 100, closed="both")],
-    "max_rows_per_user": [AT_LEAST_ONE, None],
-}
 # Largest number of unknowns of "altmin", whose square is the size of a matrix: not studied.
 _LARGEST_ALTMIN = 500
 # Largest number of unknowns that random candidates can cover: not studied.
