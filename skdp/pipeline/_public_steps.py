@@ -237,11 +237,19 @@ def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np
     result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
         # The first reading, which checks, refuses this NaN.
-        return with_nan(_of_block(name, step, finite(rows), form, dtype), has_gaps)
+        return with_nan(_of_block(name, step, _without_gaps(rows), form, dtype), has_gaps)
     made = _real(f"Step {name!r}", result, rows)
     _refuse_form(f"Step {name!r}", (issparse(made), made.shape[1]) == form)
     with np.errstate(all="ignore"):
         return _finite_but_gaps(made.astype(dtype, copy=False), rows)
+
+
+def _without_gaps(rows: Any) -> Any:
+    """Make the numbers of rows finite, also of a data frame, whose texts stay as they are."""
+    if not hasattr(rows, "iloc"):
+        return finite(rows)
+    numbers = [column for column, is_number in types_of(rows) if is_number]
+    return rows.assign(**{column: finite(rows[column].to_numpy()) for column in numbers})
 
 
 @_in_arrays
