@@ -498,9 +498,9 @@ def check_rows_of_columns(
     blocks, rows = rows, twos.as_named(rows)
     for _, _, columns in step.transformers:
         named = [columns] if isinstance(columns, str) else columns
-        known = {name for name in names_of(rows) or () if isinstance(name, str)}
         n = sum(twos.shape_of(rows)[1:2])
-        known |= {*range(-n, n)}
+        names = [*(names_of(rows) or ()), *(names_of(blocks) or ())]
+        known = {*range(-n, n), *(one for one in names if isinstance(one, str))}
         lacking = [one for one in named if one not in known] if type(named) is list else []
         or_else = ", has one of them twice, or is sparse and not in CSR, which X.tocsr() makes"
         flaw = (
