@@ -499,9 +499,10 @@ def check_rows_of_columns(
     for _, _, columns in step.transformers:
         named = [columns] if isinstance(columns, str) else columns
         n = sum(twos.shape_of(rows)[1:2])
-        names = [*(names_of(rows) or ()), *(names_of(blocks) or ())]
-        known = {*range(-n, n), *(one for one in names if isinstance(one, str))}
-        lacking = [one for one in named if one not in known] if type(named) is list else []
+        texts = {one for one in names_of(rows) or () if isinstance(one, str)}
+        # Names of which one stands twice have become numbers.
+        is_known = type(named) is list and (texts or not any(isinstance(one, str) for one in named))
+        lacking = [one for one in named if one not in {*range(-n, n), *texts}] if is_known else []
         or_else = ", has one of them twice, or is sparse and not in CSR, which X.tocsr() makes"
         flaw = (
             f"Step {name!r}: X, or the like of a plan, does not have the columns "
