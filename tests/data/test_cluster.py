@@ -100,7 +100,10 @@ def wait_for_both(client):
 
 @needs_signals
 @pytest.mark.slow
-def test_a_worker_that_dies_in_a_fit_changes_no_bit_and_costs_nothing(client, tmp_path, ledger):
+def test_a_worker_that_dies_in_a_fit_changes_no_bit_and_costs_nothing(
+    client, tmp_path, ledger, monkeypatch
+):
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", 0)
     marks = tmp_path / "marks"
     fitted = seeded(ledger=ledger).fit(chunks(partial(killing, marks=marks)))
     # That of the pass in which it died was computed again.
