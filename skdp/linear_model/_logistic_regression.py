@@ -344,9 +344,9 @@ class DPLogisticRegression(PrivateClassifier):
     -----
     **Privacy.** Unit: a record, that is a row with its label. Adjacency: `adjacency`. Mechanisms:
     Gaussian, and exponential for a quantile of the norms, accounted for in Gaussian differential
-    privacy. Released: that quantile, unless `row_norm` is given or the records are few; the second
-    moment of clipped rows, a constant and the classes; with `prior` losses of its scores; in each
-    step the sum of the gradients, each
+    privacy. Released: counts of the classes, if records are very few; that quantile, unless
+    `row_norm` is given or the records are few; the second moment of clipped rows, a constant and
+    the classes; with `prior` losses of its scores; in each step the sum of the gradients, each
     clipped in norm; and losses of shorter and longer scores, clipped as one vector a record. `plan`
     lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number of
     records, the shape, dtype and container of X, and its parts, feature names, the classes, and

@@ -402,6 +402,7 @@ def solve_logistic(
         return Estimate(budget.release(plan.coefficients, budget.part_of(centered(best))).value)
     assert plan.moment is not None
     assert plan.losses is not None
+    counted = None if plan.counts is None else _counted(plan.counts, spec, view, budget)
     strength = spec.n_units * spec.cost.mu
     beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
@@ -424,8 +425,7 @@ def solve_logistic(
         clip_norm=level_factor(spec) * whitening.clip_norm,
         class_noise=noise_std / beside[1] * math.sqrt(0.5),
     )
-    start, fractions = start_of(moment, whitening, beside)
-    fraction_std = whitening.class_noise / beside[0]
+    start, fractions, fraction_std = start_of(moment, whitening, beside, counted)
     prior = PriorPart()
     if plan.agreement is not None:
         prior = release_agreement(spec, plan.agreement, whole, start[-1], whitening, budget)
@@ -440,6 +440,20 @@ def solve_logistic(
     gain += prior.gain
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain))
     return Estimate(scores.weights(factor), warnings, gain, prior.weight)
+
+
+def _counted(
+    release: Release, spec: LogisticSpec, view: LabeledRows, budget: PrivacyBudget
+) -> tuple[np.ndarray, float]:
+    """Release the fractions of the classes; return also the standard deviation of their noise."""
+
+    def _counts(rows: slice, block: Block) -> np.ndarray:
+        labels = np.eye(spec.n_classes)[view.codes[rows]]
+        labels[block.is_null] = 0.0
+        return np.asarray(block.added(labels).sum(axis=0))
+
+    counts, noise_std = budget.release(release, view.map_sum(_counts, spec.n_classes))
+    return counts / spec.n_units, noise_std / spec.n_units
 
 
 def release_norm(

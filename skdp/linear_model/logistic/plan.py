@@ -103,6 +103,10 @@ _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/swee
 # Share of the losses of a prior: their noise is to be this fraction of the number of records, but
 # the share stays within the limits: benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
+# Share of the counts of classes: the first number over that of the records times mu, squared, up to
+# the second one. Where it is below the third one, the moment shows fractions as well:
+# benchmarks/classification/weak.md.
+_OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 30.0, 0.15, 0.03
 # With less of this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
@@ -116,6 +120,7 @@ _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 class LogisticReleases(NamedTuple):
     """What a fit releases, in this order; without noise the coefficients alone."""
 
+    counts: Release | None  # of the classes, where noise would hide these in the moment
     norm: Release | None  # by which rows are clipped; None if it is given, or guessed
     moment: Release | None
     agreement: Release | None  # losses of shorter and longer scores of a prior
@@ -130,7 +135,18 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         change = partial(sensitivity.row_sum, NO_CLIPPING, spec.unit.adjacency)
         name, shape = "coefficients", (spec.n_features + 1, spec.n_columns)
         exact = spec.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
-        return LogisticReleases(None, None, None, (), None, exact)
+        return LogisticReleases(None, None, None, None, (), None, exact)
+    counts, of_counts = None, (_OF_COUNTS / (spec.n_units * spec.cost.mu)) ** 2
+    if of_counts >= _LEAST_OF_COUNTS:
+        change = partial(sensitivity.histogram, spec.unit.adjacency)
+        counts = spec.cost.release(
+            "class counts",
+            "gaussian",
+            min(of_counts, _MOST_OF_COUNTS),
+            change,
+            {},
+            shape=(spec.n_classes,),
+        )
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
@@ -141,13 +157,14 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         facts = 1, spec.n_units, spec.cost.mu
         part = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
         agreement = plan_sum(spec, AGREEMENT, part, *of_losses)
-    shape, share = (spec.n_features + 1, spec.n_columns), left_of(norm, moment, agreement, losses)
+    shape = spec.n_features + 1, spec.n_columns
+    share = left_of(counts, norm, moment, agreement, losses)
     count = n_steps(spec)
     if spec.n_classes == 2:
         # With momentum, half as many steps lead as far.
         count = max(_STEP_LIMITS[0], round(count / 2))
     gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, moment.name)
-    return LogisticReleases(norm, moment, agreement, gradients, losses, None)
+    return LogisticReleases(counts, norm, moment, agreement, gradients, losses, None)
 
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:
@@ -280,9 +297,15 @@ def whitening_of(
 
 
 def start_of(
-    moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Take a Newton step from the released class fractions; return also these fractions.
+    moment: np.ndarray,
+    whitening: Whitening,
+    beside: tuple[float, float],
+    counted: tuple[np.ndarray, float] | None = None,
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Take a Newton step from released class fractions; return also these, and their noise.
+
+    Fractions that were `counted`, with the standard deviation of their noise, are averaged with
+    those of the moment.
 
     The last row of the weights has the offsets. The step is exact for fractions of 1/K; for a rare
     class its length is capped.
@@ -293,12 +316,17 @@ def start_of(
     sums = moment[: n_features + 1, n_features + 1 :] / label_weight
     sums = sums - sums.mean(axis=1, keepdims=True)
     counts = sums[n_features] / constant
-    fractions = _likely_fractions(counts, whitening.class_noise / constant)
+    std = whitening.class_noise / constant
+    if counted is not None:
+        weight = std**2 / (std**2 + counted[1] ** 2)
+        counts = counts + weight * (counted[0] - counted[0].mean() - counts)
+        std = math.sqrt(weight) * counted[1]
+    fractions = _likely_fractions(counts, std)
     cross = sums[:n_features] - np.outer(whitening.mean, counts)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
     weights = np.vstack([slopes, np.log(fractions)])
     weights = weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
-    return weights, counts + 1 / n_classes
+    return weights, counts + 1 / n_classes, std
 
 
 def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
