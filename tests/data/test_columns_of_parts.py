@@ -167,7 +167,10 @@ def fit_of(make, ledger, *loaders):
 @pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("case", [*OTHERS, *OF_OTHER_WIDTH, "texts", "more rows"])
-def test_in_a_later_pass_the_text_is_the_same_whatever_the_part_holds(case, make, ledger):
+def test_in_a_later_pass_the_text_is_the_same_whatever_the_part_holds(
+    case, make, ledger, monkeypatch
+):
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", 0)
     texts = set()
     for values in (1.0, -3.0):
         others = {

@@ -289,7 +289,7 @@ def test_the_unit_needs_ids_and_ids_the_unit(monkeypatch):
     with pytest.raises(ValueError, match="users is for privacy_unit='user'"):
         rows.fit(X, users=USERS)
     mixed = make_pipeline(skdp.DPStandardScaler(), CLASSIFIER)
-    with pytest.raises(ValueError, match="row and user"):
+    with pytest.raises(ValueError, match="got row of dpstandardscaler, user of"):
         DPGridSearch(mixed, {"dpstandardscaler__with_mean": [True]}).fit(X, LABELS, users=USERS)
     for bad, text in ((USERS[:5], "has 5 ids"), (USERS / 7, "fractions")):
         with pytest.raises(ValueError, match=text):

@@ -402,12 +402,12 @@ def solve_logistic(
         return Estimate(budget.release(plan.coefficients, budget.part_of(centered(best))).value)
     assert plan.moment is not None
     assert plan.losses is not None
-    counted = None if plan.counts is None else _counted(plan.counts, spec, view, budget)
     strength = spec.n_units * spec.cost.mu
     beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
     # Predictions are of rows that are not clipped, and so are the losses.
     whole = clipped(view, NO_CLIPPING)
+    counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:

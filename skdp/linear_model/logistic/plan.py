@@ -120,8 +120,8 @@ _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 class LogisticReleases(NamedTuple):
     """What a fit releases, in this order; without noise the coefficients alone."""
 
-    counts: Release | None  # of the classes, where noise would hide these in the moment
     norm: Release | None  # by which rows are clipped; None if it is given, or guessed
+    counts: Release | None  # of the classes, where noise would hide these in the moment
     moment: Release | None
     agreement: Release | None  # losses of shorter and longer scores of a prior
     gradients: tuple[Release, ...]
@@ -158,13 +158,13 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         part = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
         agreement = plan_sum(spec, AGREEMENT, part, *of_losses)
     shape = spec.n_features + 1, spec.n_columns
-    share = left_of(counts, norm, moment, agreement, losses)
+    share = left_of(norm, counts, moment, agreement, losses)
     count = n_steps(spec)
     if spec.n_classes == 2:
         # With momentum, half as many steps lead as far.
         count = max(_STEP_LIMITS[0], round(count / 2))
     gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, moment.name)
-    return LogisticReleases(counts, norm, moment, agreement, gradients, losses, None)
+    return LogisticReleases(norm, counts, moment, agreement, gradients, losses, None)
 
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:
