@@ -16,7 +16,7 @@ from skdp.privacy.releases import Search
 
 #: What to do about data in units so extreme that they exceed the range of searches.
 OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
-#: The same for products of X and y.
+#: What to do about products of X and y in such units.
 OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of their sizes."
 
 
@@ -42,10 +42,10 @@ def clipped_fraction(
 # ------------------------------
 # The steps of a descent: their releases, and the clip level that follows a count.
 
-#: First words of the names of votes.
+#: Prefix of the names of votes.
 VOTE = "clip vote"
-# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
-# clipping; other rates are not studied.
+# How fast votes move the level; 0 is constant clipping: benchmarks/trace_regression/errors.md, "The
+# singular value". Other rates are not studied.
 _LEVEL_RATE = 2.0
 # Largest ratio of the shares of the last and the first step: not studied.
 _LARGEST_GROWTH = 10.0
@@ -85,7 +85,7 @@ def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) -> Any:
-    """Count sizes up to a level, for a kernel; the NaN of a null unit is counted nowhere."""
+    """Count sizes up to a level, for a kernel; the NaN of a null unit is not counted."""
     is_within = sizes <= level
     counted = np.count_nonzero(is_within) if mass is None else mass[is_within].sum()
     return np.asarray(counted, dtype=np.float64)
@@ -111,7 +111,7 @@ def followed_level(
 
 #: Name of the release of the responses' center.
 RESPONSE_CENTER = "response center"
-#: Name of the release of their sizes around it.
+#: Name of the release of the sizes of responses around their center.
 RESPONSE_SPREAD = "response spread"
 # Points less than one per cent apart. 1 is one of them, so that a column of mostly 1 has an exact
 # median.
@@ -129,7 +129,7 @@ _STEP = 0.015  # not tuned
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
-# So many tell centers apart that differ by one part in a hundred million.
+# This many refinements separate centers that differ by one part in a hundred million.
 _MOST_REFINEMENTS = 3  # not studied
 
 
@@ -199,7 +199,7 @@ def median_of_responses(
 
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
-        # All points of a grid at once: each count of its own would be another pass.
+        # One pass counts for all points of a grid; separate counts would take a pass each.
         counts = map_sum(responses, _counts, len(edges), n_jobs)
         up_to = GridCounts.of(search.grid, counts, n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)

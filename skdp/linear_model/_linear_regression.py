@@ -23,7 +23,7 @@ from skdp.linear_model.least_squares.records import Records
 from skdp.preprocessing.intervals import checked_interval
 from skdp.privacy import Plan
 
-# Sparse rows of at most so many features are written out, block by block, so that each feature can
+# Sparse rows of at most this many features are made dense, block by block, so that each feature can
 # have its own center; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
@@ -225,7 +225,7 @@ class DPLinearRegression(PrivateRegressor):
             expected = "a linear model or a tuple (coef, intercept)"
             coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
-        # The longest chain of additions, of rows as they come and as they are fitted.
+        # The longest chain of additions, of rows as passed and of rows as fitted.
         is_sparse, width = holds_sparse(rows), size[1] + 1
         if self.privacy_unit == "user":
             depth = max(
@@ -275,7 +275,7 @@ class DPLinearRegression(PrivateRegressor):
 
     def _set_attributes(self, result: Estimate, spec: LeastSquaresSpec) -> tuple[str, ...]:
         prior, dtype = result.prior, spec.dtype
-        # A prior may take rows as they are, and the rest takes clipped ones.
+        # The prior may predict from unclipped rows; the other coefficients take clipped rows.
         self._whole = in_dtype(prior.whole, dtype)
         self.prior_weight_, self._ends = prior.weight, prior.ends
         self.coef_ = in_dtype(result.coef + prior.coef, dtype)
@@ -289,5 +289,5 @@ class DPLinearRegression(PrivateRegressor):
         """Standard deviations of the coefficients by the noise of the descent, where known."""
         stds: np.ndarray | None = getattr(self, "_noise_stds", None)
         if stds is None:
-            raise AttributeError("coef_noise_std_: not fitted, or noise hides how far it reaches.")
+            raise AttributeError("coef_noise_std_ is unknown: not fitted, or with a small epsilon.")
         return stds

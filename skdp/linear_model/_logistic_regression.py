@@ -406,7 +406,7 @@ class DPLogisticRegression(PrivateClassifier):
     def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:
         spec: LogisticSpec = super()._spec_of(*given, **more)
         if self.class_weight is not None:
-            # Called only for what it refuses.
+            # Called only to refuse bad weights.
             _log_weights(self.class_weight, spec.classes)
         if self.prior is None:
             return spec

@@ -153,7 +153,7 @@ class PersonalHead:  # numpydoc ignore=PR02
 class PersonalData:
     """Checked rows and responses, and the user of each row."""
 
-    # Without a column of ids.
+    # The rows, without the column of ids.
     rows: np.ndarray
     responses: np.ndarray
     # Number of the user of each row.
@@ -175,7 +175,7 @@ class PersonalData:
 
 
 def either_of(groups: Any, users: Any) -> Any:
-    """Return the ids, which have two names."""
+    """Return the ids of users, passed as `groups` or as `users`."""
     if groups is not None and users is not None:
         raise ValueError(
             "groups and users are two names of the ids of users, and both were given: pass only "
@@ -185,7 +185,7 @@ def either_of(groups: Any, users: Any) -> Any:
 
 
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
-    """Refuse bad data, and name no value."""
+    """Refuse bad data, in errors that show no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
     checks.check_given(y, estimator_name)
     responses = checked_responses(y)
@@ -495,7 +495,7 @@ class DPPersonalizedRegressor(
         """
         return self._fit(X, y, users=either_of(groups, users))
 
-    # A shape of X tells no number of users.
+    # The shape of X does not show the number of users.
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
         """Return what a fit would release and spend, from public facts: nothing is read or spent.
 
@@ -523,7 +523,7 @@ class DPPersonalizedRegressor(
         """
         return super().plan(n_samples, n_features, like=like)
 
-    # No method that follows spends budget, or keeps the rows passed in.
+    # The methods below spend no budget, and do not store the rows that they get.
 
     def head(self, X: Any, y: Any) -> PersonalHead:
         """Fit the model of one user, who may be new; it costs nobody privacy.
@@ -750,7 +750,7 @@ class DPPersonalizedRegressor(
         return spec, (view, partial(digests, *hashed))
 
     def _expected_passes(self, X: Any) -> None:
-        """Hide the number of passes from callbacks: that of users follows from private rows."""
+        """Hide the number of passes from callbacks: it depends on private numbers of rows."""
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> PersonalSpec:
         width = n_features - (self.user_column is not None)

@@ -43,7 +43,7 @@ class SupervisedEstimator(PrivateEstimator):
     epsilon: float
     n_jobs: int | None
     coef_: np.ndarray
-    #: Returns responses or labels as a 1-D array; refuses bad ones, and names none.
+    #: Returns responses or labels as a 1-D array; its errors show no value.
     _checked: Callable[[Any], np.ndarray]
     _shape: tuple[int, ...] = ()  # of the matrices of the fit, if there are any
     _takes_matrices: ClassVar[bool] = False
@@ -180,7 +180,7 @@ def _number(response: Any) -> float:
 
 @checks.redact_errors
 def checked_responses(y: Any) -> np.ndarray:
-    """Return responses in float64; refuse others than finite numbers, and name no value."""
+    """Return responses in float64; refuse all but finite numbers, and show no value."""
     refuse_times(y)
     raveled = column_or_1d(y, warn=True)
     if raveled.dtype.kind in "OSU":
@@ -233,7 +233,7 @@ def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
 # ------------------------------
 # Labels of records, and the places of labels among the sorted classes.
 
-# Kinds of labels, all of which are of one, and what labels may be instead, by names of types.
+# Kinds of values by the names of their types, for errors. All labels are of one kind.
 _KINDS = {
     **dict.fromkeys(("bool", "bool_"), "booleans"),
     **dict.fromkeys(("int", "integer"), "integers"),
@@ -243,16 +243,16 @@ _KINDS = {
     **dict.fromkeys(("date", "datetime64", "timedelta64", "timedelta", "Period"), "dates"),
     **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
 }
-# Types of labels that are objects, and of those numbers that have no common type with all others.
+# Types that labels of dtype object become, and numbers without a common type, by kind.
 _TYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
-# Floats tell all smaller whole numbers apart.
+# Floats represent all smaller whole numbers exactly.
 _EXACT = 2.0**53  # not tuned
 # Without `classes`, more labels are refused: they may be responses, or names of people.
 _MOST_LABELS = 100  # not studied
 
 
 class PublishedLabels(list[Any]):
-    """Labels of y that are promised to be public: no text that shows a parameter shows them."""
+    """Labels of y that are promised to be public; the text of a parameter does not show them."""
 
     def __repr__(self) -> str:
         return "<labels of y>"
@@ -260,7 +260,7 @@ class PublishedLabels(list[Any]):
 
 @checks.redact_errors
 def checked_labels(y: Any) -> np.ndarray:
-    """Return labels as a 1-D array of one kind; refuse others, and name none.
+    """Return labels as a 1-D array of one kind; refuse others, and show none.
 
     Only the labels decide on the result, and not which of several equal objects comes first.
     """
@@ -275,7 +275,7 @@ def checked_labels(y: Any) -> np.ndarray:
         if len(kinds) > 1:
             _refuse_labels("missing" if kinds == {"floats", "strings"} else "mixed")
         if are_objects:
-            # Plain strings, without code of their own.
+            # Plain strings: a subclass could run code of its own.
             texts = list(map(str.__str__, labels.tolist()))
             labels = np.array(texts, dtype=None if is_list else object)
         return np.asarray(check_array(labels, ensure_2d=False, dtype=None, input_name="y"))
@@ -285,7 +285,7 @@ def checked_labels(y: Any) -> np.ndarray:
     if len(kinds) > 1:
         _refuse_labels("mixed")
     is_own = not are_objects and labels.dtype != np.uint64
-    # Zero has one sign.
+    # Turns -0.0 into 0.0.
     return np.asarray(numbers + 0.0, dtype=labels.dtype if is_own else _TYPES[kinds.pop()])
 
 
@@ -330,18 +330,18 @@ def given_classes(classes: Any) -> np.ndarray:
             return found
     except (TypeError, ValueError) as error:
         flaw = str(error)
-    # The labels are not shown: whoever passes those of y must not find them in an error.
+    # The labels are not shown: a user may have passed private labels of y.
     raise ValueError(f"classes must be a list of two or more different labels. {flaw}")
 
 
 def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
-    """Return the classes that labels are of: of strings their codes, where labels are numbers.
+    """Return the classes, or their codes if classes are strings and labels are numbers.
 
     What scikit-learn wraps around a classifier encodes labels by their places among the sorted
     ones. Of which type all labels are is public.
     """
     known = given_classes(classes)
-    # Labels do not show it, only the stack: which of the classes occur is private.
+    # Found in the call stack, not in the labels: which of the classes occur is private.
     if len(known) > 2 and is_called_by("sklearn.multiclass"):
         raise ValueError(
             f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "
@@ -359,7 +359,7 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
 
 
 def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the codes of strings, where labels are whole numbers, and else the classes."""
+    """Return the codes of classes if these are strings and labels are whole numbers, else them."""
     # Booleans and floats are no codes.
     are_codes = set(map(type, labels.tolist())) == {int}
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
@@ -382,7 +382,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
 
 
 def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
-    """Find all labels that occur, in one pass; refuse bad labels, and name none."""
+    """Find all labels that occur, in one pass; refuse bad labels, and show none."""
     if not isinstance(y, Targets):
         return np.unique(checked_labels(y))
     flaws, found, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
@@ -424,7 +424,7 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse labels that are not among the classes, and name none."""
+    """Refuse labels that are not among the classes, and show none."""
     are_alike = isinstance(labels[0], str) == isinstance(classes[0], str)
     if not are_alike or known_codes(labels, classes).min() < 0:
         codes = (

@@ -44,7 +44,7 @@ from skdp.privacy.precision import as_python
 # The spec, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
-# Clip level of gradients, as a fraction of the length of a long one.
+# Clip level of gradients, as a fraction of the norm of a long gradient.
 _CLIP = 0.35  # not studied
 
 
@@ -59,7 +59,7 @@ class TraceClassSpec(LogisticSpec):
 
     @property
     def fewer(self) -> str:  # type: ignore[override]
-        """What takes less noise."""
+        """Name the parameters that reduce the noise."""
         return smaller(self.rank)
 
 
@@ -81,7 +81,7 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, entries, bound, change)
     around = plan_norm(spec, "clip norm around the mean")
     bound = bound if around is None else around.name
-    # A label differs by 1/2 from 1/2.
+    # A label, 0 or 1, differs from 1/2 by 1/2.
     halved = bound / 2 if isinstance(bound, float) else bound
     start = plan_sum(spec, "class difference", _START_SHARE, entries, halved, change)
     count, share = n_steps(spec), left_of(norm, mean, around, start)
@@ -108,7 +108,7 @@ _LEAST_STRENGTH = 12.0
 
 # Length of a step: at p = 1/2, where the loss is steepest, its curvature is 1/4. Not studied.
 _STEP = 4.0
-# With more noise in the mean, as a part of the norms around it, that noise is most of the norms.
+# With more noise in the mean, as a fraction of the norms around it, these are mostly noise.
 _MOST_NOISE = 0.6  # not studied
 _HIDDEN = (
     "Noise hides how the matrices spread around their mean, and classes may be told by chance. "
@@ -152,7 +152,7 @@ def solve_trace_classes(
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
     point, offset = _descend(spec, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
-    # The offset belongs to centered matrices, the intercept to those that are passed.
+    # The offset belongs to centered matrices, the intercept to matrices as passed.
     weights = np.append(slopes, offset - mean @ slopes)
     mean_noise = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
     warnings = (_HIDDEN,) if mean_noise > _MOST_NOISE * norm else ()
@@ -162,7 +162,7 @@ def solve_trace_classes(
 def _release_bound(
     spec: TraceClassSpec, release: Release | None, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Return the median norm of matrices, or a given or guessed one, and to what they are clipped.
+    """Return the released, given or guessed norm of matrices, and the norm to clip them to.
 
     That is more than a median; a given or guessed norm is the bound itself.
     """

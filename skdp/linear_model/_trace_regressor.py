@@ -141,7 +141,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return tags
 
 
-# Steps for matrices, without and with noise: benchmarks/trace_regression/errors.md, of the latter.
+# Steps without and with noise; benchmarks/trace_regression/errors.md studies the second.
 _STEPS_OF_MATRICES = (40, 10)
 
 
@@ -285,7 +285,7 @@ class DPTraceRegressor(PrivateRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
         **TRACE_CONSTRAINTS,
-        # No step, with a start from data alone.
+        # With 0 steps the result is the start from data.
         "n_iter": [Interval(Integral, 0, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
@@ -352,7 +352,7 @@ class DPTraceRegressor(PrivateRegressor):
                 "of them together decide how much weight each has. Pass an array, or "
                 "privacy_unit='record'."
             )
-        # Among rows in parts, only sparse ones that are too long to be written out have factors.
+        # Among rows in parts, only sparse ones that are too long to be made dense have factors.
         if isinstance(rows, RowParts) and facts["factors"] is not None:
             raise ValueError(
                 "X is in sparse parts of more than 64 features, which "

@@ -12,23 +12,23 @@ from skdp.privacy.plan import plan_sum
 
 #: Name of the releases of steps.
 WHITENED_GRADIENT = "whitened gradient"
-# Whitened rows are computed in parts of so many numbers, 16 MB; no block has more rows than that.
+# Whitened rows are computed in parts of this many numbers, 16 MB; no block has more rows than that.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
 
 
 def standardization(
     found: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return by what features have mean 0 and variance 1, as far as released scales allow.
+    """Return how to standardize features: their centers, if any, and multipliers.
 
-    That are their centers, if any, and multipliers, which are 0 for features that are left out.
+    Released scales decide on both. The multiplier of a feature that is left out is 0.
     """
     squares = visible_variances(found, spec.dtype)
     center = found.center if is_centered else None
     if center is None:
         squares = squares + found.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    if is_centered:  # What a constant does, the intercept does; exact moments round in bounds.
+    if is_centered:  # The intercept replaces constant features; exact moments round in bounds.
         is_exact = found.is_flat & is_bounded
         multiplier[found.show_nothing() if spec.cost.is_private else is_exact] = 0.0
     return center, multiplier
@@ -107,13 +107,13 @@ def whitened_norms(
 
 
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
-    """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
-    # Later steps depend on what a step has added by the last two places.
+    """Compute the variance in the mean of the last half of steps, of noise 1 in each step."""
+    # The noise of a step spreads to later iterates through the last two.
     places = [np.zeros_like(decay), np.ones_like(decay)]
     for _ in range(n_steps - 1):
         places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
     left = np.cumsum(places[1:], axis=0)
     n_averaged = n_steps - n_steps // 2
-    # Noise of the first half has moved before the mean begins.
+    # Noise of the first half of steps has spread before the mean begins.
     left[n_averaged:] -= left[: n_steps - n_averaged].copy()
     return np.asarray(np.sum(left**2, axis=0) / n_averaged**2)

@@ -38,14 +38,14 @@ from skdp.privacy.clipping import NO_CLIPPING, clipped
 # With less strength fits are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
-# The same where only rare responses make the signal weak; not studied.
+# Least strength from the responses off the center alone, without a warning; not studied.
 _LEAST_RARE = 25.0
 # At this strength or more, a prior predicts from clipped rows; below it, from rows as they are.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
-# Predictions that explain less of the responses may be worse than their mean, whose place is noisy,
-# too: benchmarks/least_squares/least_squares.md.
+# Predictions that explain less of the responses may be worse than their mean, which is noisy, too:
+# benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
-# More steps would explain so much of the variance; not studied.
+# Warn if more steps would explain more than this part of the variance; not studied.
 _LEAST_GAIN = 0.03
 
 
@@ -102,7 +102,7 @@ def warnings_for_fit(
 # The fit.
 
 
-# Responses are clipped to this multiple of scale times root of strength, in limits; not studied.
+# Clip level of scaled responses: a factor of the root of the strength, and limits; not studied.
 _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 
 

@@ -10,12 +10,12 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model.least_squares.records import Scaling
 from skdp.preprocessing.scales import Scales
 
-# Least eigenvalue, as a fraction of the largest: with noise, and what is rounding without.
+# Least eigenvalue, as a fraction of the largest: with noise; without, less is rounding.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
 # The variance of rows along hidden directions, as fractions of that along seen ones, is at least
 # the first number on average, and the second one in units of the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
-# Rows without a moment are taken to have such a largest eigenvalue, at least.
+# Without a released moment, the largest eigenvalue is taken to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
 
 

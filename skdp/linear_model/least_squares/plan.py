@@ -17,7 +17,7 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
-# With fewer units than that, times mu, not even the center of the responses is found: it gets all.
+# With fewer units times mu, all of the budget goes to the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # Shares of the scales of features: they fall with the square of the strength, from a largest one to
 # a least one, which is the second where there is plenty: benchmarks/least_squares/least_squares.md.
@@ -25,22 +25,22 @@ _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
 # Fractions of that share: for the sizes of features, usually and where the signal is weak, and for
 # the zoom on narrow features. benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
-# The same of the center and scale of the responses, by the number of units times mu:
+# Shares of the center and scale of the responses, by the number of units times mu:
 # benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# Part of the latter for the center; noise of a count, as a fraction of the records, that is wanted
-# for one more refinement, for the center, and for the scale; least share of either. Not studied.
+# Part of that share for the center; wanted noise of a count, as a fraction of the records, for one
+# more refinement, for the center, and for the scale; least share of either. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
-# Parts of what is left: of the joint moment, of each histogram, and of the calibration:
+# Parts of the share that is left: for the joint moment, each histogram, and the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
 # Up to this strength there are few steps, and their result is calibrated; beyond, steps without
 # momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# With momentum half as many steps lead as far; so few steps have none. Not studied.
+# With momentum half as many steps suffice; fewer steps than this have none. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# Without noise the start is least squares, and steps take off what its rounding leaves.
+# Without noise the start is least squares, and steps remove its rounding error.
 _STEPS_OF_EXACT = 2  # not tuned
 # Rows of up to this many numbers have a joint moment; of longer ones it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
@@ -49,18 +49,18 @@ _LONGEST_WITH_MOMENT = 4096  # not studied
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 # Entries are clipped to this multiple of their scale: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
-# From this strength on, they and the norm of whitened rows grow with its square root: columns with
-# long tails lose no more than noise costs. benchmarks/sweep/sweep.md.
+# From this strength on, that clip level and the norm of whitened rows grow with its root: columns
+# with long tails lose no more than noise costs. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
-# So many histograms of the sizes of gradients, evenly within the first two thirds of the steps.
+# Number of histograms of the sizes of gradients, spread over the first two thirds of the steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# Share of the agreement with a prior: what makes its noise so small a part of the records, within
-# limits; and where records are too few for any coefficient: benchmarks/least_squares/prior.md.
+# Share of the agreement with a prior: its noise is this part of the records, within limits; the
+# last share is for records too few for coefficients: benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _MOMENT = "response moment"
 #: Half powers of two, by which sizes of gradients of standardized records are counted.
 SIZE_BINS = np.arange(-20, 31)  # not studied
-#: Predictions and responses are clipped to so many scales for the calibration.
+#: Predictions and responses are clipped to these many scales for the calibration.
 CALIBRATED = (1.0, 1.5)  # benchmarks/least_squares/least_squares.md
 
 
@@ -202,7 +202,7 @@ def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
 
 
 def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
-    """Return how many steps there are, and the momentum with which they lead as far as more."""
+    """Return the number of steps, and the momentum that makes up for few steps."""
     if not spec.cost.is_private and spec.has_moment:
         alone = _STEPS_OF_EXACT
     elif spec.is_weak:

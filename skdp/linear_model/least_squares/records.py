@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# So many short rows are mapped at a time, which are in cache with what they are mapped by.
+# Number of short rows that are mapped at once: they and their scales fit in the cache.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -32,7 +32,7 @@ _AT_ONCE = 800  # not studied
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """The map from rows to those that are fitted: :math:`(x - m) / s`, clipped, and perhaps a 1.
+    """The map from rows to fitted rows: :math:`(x - m) / s`, clipped, with a 1 if `has_one`.
 
     A feature whose multiplier is 0 is left out. Rows that stay sparse have no center.
     """
@@ -109,12 +109,12 @@ class Records(Rows):
         return super()._block_of(mapped, scratch)
 
     def scaled(self, scaling: Scaling, responses: Targets) -> "Records":
-        """Return mapped rows, written out once if they are in memory and that takes little."""
+        """Return mapped rows, computed once if rows are in memory and the result is small."""
         view = replace(self, scaling=scaling, responses=responses)
         X = self.source.X
         if not scaling.is_sparse:
             is_in_memory = issparse(X) or (isinstance(X, np.ndarray) and not is_mapped(X))
-            # Beside rows that may be as many.
+            # The copy may take as much memory as the rows.
             if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.CACHE_BYTES:
                 return view
             rows = np.empty((X.shape[0], scaling.n_columns))
@@ -233,7 +233,7 @@ def release_agreement(
     def _predicted(block: Block) -> np.ndarray:
         product = block.matmul if block.mass is None else block.matmul_anywhere
         predicted = product(slopes[:, np.newaxis])[:, 0] + constant
-        # What is no number is that of a null record, or of one that is too long.
+        # Predictions are not finite for null records, and for rows that are too long.
         predicted[~np.isfinite(predicted)] = 0.0
         return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
 

@@ -32,8 +32,8 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients beside that of noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
-# A count stands out if it exceeds so many standard deviations of its noise; and the visible counts
-# have to hold so much of the records, or the level stays: at first this many root mean squares.
+# A count is visible if it exceeds this many standard deviations of its noise. The level moves only
+# if visible counts hold this part of the records; the first level, in root mean squares.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 # Curvature of the clipped loss, as a fraction of the records whose gradients are not clipped, of
 # which there are at least this many.
@@ -92,8 +92,8 @@ class WhitenedRecords:
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
     """Find what gradients need of rows in memory, in the one pass that costs n d^2.
 
-    Rows from elsewhere may change from pass to pass, and each pass finds it again. Rows that the
-    fit has written out are multiplied by their factors at once.
+    Rows that are read anew may change from pass to pass, so each pass computes it again. Rows that
+    the fit has copied are multiplied by their clip weights in place.
     """
     largest = float(np.sqrt(np.square(white.root).sum(axis=0).max()))
     clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
@@ -175,7 +175,7 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# Standard deviations of its noise that are subtracted from the gain of more steps.
+# Standard deviations of noise that are subtracted from the gain of more steps.
 _GAIN_STDS = 3.0  # not studied
 
 
@@ -253,9 +253,9 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 # Least mean square of predictions, in units of their expected one; and least noise of weights, in
 # units of these.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# Usual distance of the mean of responses from their median, in root mean squares of the latter.
+# Usual distance of the mean of responses from their median, in root mean squares around it.
 _USUAL_MEAN = 0.3  # not studied
-# Standard deviations of its noise that are subtracted from the factor, and from what predictions
+# Standard deviations of noise subtracted from the factor, and from the variance that predictions
 # explain: benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
 
@@ -263,7 +263,7 @@ _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
 class Calibration(NamedTuple):
     """The factor of the weights, from 0 to 1, and the mean of the responses.
 
-    Predictions explain so much of the mean square of the responses at least, as far as noise shows.
+    `explained` is a noisy lower bound of the part of the mean square that predictions explain.
     """
 
     factor: float
@@ -279,10 +279,10 @@ def calibrate(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Calibration:
-    """Release by how much predictions and responses go together; `off_center` is of the latter.
+    """Release mean products of predictions and responses; `off_center` is of the responses.
 
-    The factor that this shows is averaged with 1, which may be off by the part of the weights that
-    noise makes.
+    The factor that these give is averaged with 1, whose error is the part of the weights that is
+    noise.
     """
     white, weights = records.white, descent.weights
     size = math.sqrt(float(white.spread @ weights**2))
@@ -303,7 +303,7 @@ def calibrate(
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
     (product, square, mean), noise_std = sums / n_units, noise_std / n_units
-    # Where few responses differ from the others, these are longer than the bound.
+    # If few responses are off the center, these few exceed the bound.
     longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
     std = longer * noise_std / of_mean
     response = float(np.clip(longer * mean / of_mean / (1 + (std / _USUAL_MEAN) ** 2), -1.0, 1.0))

@@ -65,7 +65,7 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     assert isinstance(coordinates, DenseCoordinates)
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
-    # Coordinates are more than the tangent space has dimensions.
+    # There are more coordinates than dimensions of the tangent space.
     inside = slice(-tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
@@ -183,7 +183,7 @@ class ResponseClipping(RecordClipping):
 # ------------------------------
 # The start of a descent: 0 with random directions, or a first private estimate.
 
-# A term of the start is clipped to so many times the norm that it usually has.
+# A term of the start is clipped to this multiple of its usual norm.
 _START_CLIP = 1.5  # not studied
 # The largest singular value of standard normal entries exceeds the sum of the roots of the sides by
 # that with a probability of exp(-2) at most.
@@ -231,7 +231,7 @@ def release_start(
     whole = truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
-        # Entries of variance 1, times responses that have nothing to do with them.
+        # Entries of variance 1, times responses that do not depend on them.
         by_chance = spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
@@ -254,12 +254,12 @@ _LEAST_LEVEL = 1e-9
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
-# It has not either if the last two steps are longer than this part of the coefficients. A squared
-# gradient first loses this many times its noise: where noise is most of it, more steps would cost
-# more than they bring. Not studied beyond images, sensors, independent entries and cells.
+# Nor has it if the last two steps exceed this part of the coefficients. A squared gradient first
+# loses this many times its noise: where noise is most of it, more steps would cost more than they
+# bring. Not studied beyond images, sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
-# Without noise it has not converged if the last gradient is longer than this part of the first one;
-# not studied.
+# Without noise, the descent has converged once the gradient is below this fraction of its first
+# norm; not studied.
 _LEFT = 0.05
 _NOT_CONVERGED = (
     "The descent has not converged. Pass a larger n_iter, and features whose offsets are not many "
@@ -304,7 +304,7 @@ class _Gradient(NamedTuple):
     whitening: np.ndarray | None
 
     def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
-        """Return the unit vector along it: a matrix, and a shift of all predictions."""
+        """Return the unit vector along the gradient: a matrix, and a shift of all predictions."""
         size = self.size or 1.0
         direction = self.direction.with_values(self.direction.values / size)
         return direction, intercept * self.slope / size
@@ -364,14 +364,14 @@ def descend(
             noise = dimension * float(gradient.noise_std) ** 2
             clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
             moves.append(math.sqrt(clear) / curvature)
-            # What of the squared length is not noise, as far as known.
+            # Estimates the fraction of the squared length that is signal.
             of_signal = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
             part = max(least_part, of_signal)
             length, decay = part / curvature, 1 - part * least_curvature
         else:
             if before is not None:
                 steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
-            # Shorter where the loss is steep, or hardly clipped.
+            # Steps are shorter where the loss is steep, or hardly clipped.
             length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
             decay = 1 - _STEP * least_curvature / max(1.0, steepest)
             before = gradient
@@ -423,7 +423,7 @@ def _release_gradient(
 
 
 def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
-    """Return by what a map multiplies the std of noise, in the mean of so many directions."""
+    """Return the factor by which a map changes the std of noise, averaged over directions."""
     return float(np.linalg.norm(symmetric)) / math.sqrt(dimension)
 
 

@@ -112,8 +112,8 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 # Features that differ from their usual value in a smaller fraction of the records are rare; not
 # studied.
 _RARE = 0.25
-# With fewer rare features than that in a mean record, many records have none, and their gradients
-# are short; not studied.
+# If a mean record has fewer rare features than this, many records have none, and short gradients;
+# not studied.
 _FEW_RARE = 2.0
 # Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
 # "spiked" and "linear in long tails". Where noise hides the scale of a feature, its entries are
@@ -233,7 +233,7 @@ def warnings_for_fit(
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
         yield f"{GUESSED_SPREAD} {spec.unit.counted}."
-    # A signal is enough that only rare responses make too weak.
+    # The signal would be enough, but rare responses make it too weak.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         all_are_0 = are_hidden(spec, rare)
         loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"
@@ -266,7 +266,7 @@ def are_hidden(spec: TraceSpec, off_center: float) -> bool:
 
 
 def _fewer(spec: TraceSpec) -> str:
-    """Name what leaves fewer coefficients to find."""
+    """Name the parameters that leave fewer coefficients to find."""
     # Rows of features have no rank to choose.
     return "fewer features" if min(spec.matrix_shape) == 1 else smaller(spec.rank)
 
@@ -312,17 +312,17 @@ _STRONG_SIGNAL = 300.0
 # of cells are long and few: a level above most of them costs more noise than it saves bias.
 # benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
-# A first mean that is longer than that, in units of the norm of matrices, is most of that norm, and
-# known better from around it.
+# If the first mean exceeds this fraction of the norm of matrices, a second mean around it is more
+# precise.
 _FAR = 0.5  # not tuned
-# Beside means of rows and columns singular values have to exceed the noise this many times: in rows
-# that are rarely observed it is larger. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
+# Beside means of rows and columns singular values have to exceed the noise this many times: rarely
+# observed rows have more noise. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
-# However much of a gradient is noise, so much of the length of a step is left: first where most
+# A step is at least this part of its full length, however noisy its gradient is: first where most
 # responses are the same, as long steps then are worse than none, and otherwise. Not studied beyond
 # independent entries, digits and sensors.
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
-# A center that counts with noise of more than this part of the units have found may be any number.
+# If noise of counts exceeds this part of the units, the center that they find may be any number.
 _ROUGH = 0.1  # not studied
 # The norm of the coefficients is taken to be at most the spread of the responses times this margin,
 # or times the second one where a released covariance makes the features uncorrelated. Not studied.
@@ -355,7 +355,7 @@ def solve_trace(
         noise_std = plan.response_center[0].noise_std if plan.response_center else None
         is_rough = center != 0 and noise_std is not None and noise_std > _ROUGH * spec.n_units
         if is_rough and 0.7 < spread.size / abs(center) < 1.4:
-            # Noise has found the center: most responses are as far from it as 0 is.
+            # The center is noise: most responses are as far from it as 0 is.
             center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
             responses = view.responses.mapped(partial(bounded, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
@@ -371,7 +371,7 @@ def solve_trace(
     is_alone = margins is None or margins.are_hidden
     if margins is not None and rest.last_margins is not None:
         responses = _without(design, estimate.point, estimate.offset * view.intercept, responses)
-        # The first means hold what the matrix of low rank was to find, where cells are few.
+        # Where cells are few, the first means already have what the low-rank matrix would find.
         left = math.inf
         if rest.last_spread is not None:
             facts = responses, budget, farthest, *of_units
@@ -392,7 +392,7 @@ def solve_trace(
 
 
 def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
-    """Return what released coefficients leave of responses."""
+    """Return the residuals of responses under released coefficients."""
     return Targets.of(np.asarray(responses) - design.inner(point) - offset)
 
 
@@ -466,7 +466,7 @@ def _scales(
 def _released_center(
     plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map to matrices around a released center, which more rounds improve if far."""
+    """Return the map to matrices around a released center; more rounds refine one far from 0."""
     plain, centered = plan.branches.branches
     assert plan.first_center is not None
     releasing = partial(release_center, design=design, responses=responses, budget=budget)

@@ -32,7 +32,7 @@ _USELESS = 0.2
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
-# Share of all looks at narrow features.
+# Share of all zooms on narrow features.
 _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
 # Wanted largest eigenvalue of the noise of a covariance whose own eigenvalues are about 1;
 # benchmarks/house/constants.md has the largest share.
@@ -129,7 +129,7 @@ def _plan_fit(
     has_norm: bool,
     has_center: bool = False,
 ) -> FittedReleases:
-    """Plan what follows the first mean: scales, a start and steps, which get what others leave.
+    """Plan what follows the first mean: scales, a start, and steps, which get the rest.
 
     What has come `before` has its share. With `has_center` matrices are around the first mean, and
     around the next ones, whose releases are `centers`.
@@ -189,7 +189,7 @@ def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
 
 
 def _plan_norm(spec: TraceSpec, number: int) -> Search:
-    """Plan the search for a norm around a center; the first one is 0."""
+    """Plan the search for a norm around a center; center 0 is the origin."""
     name, share = "matrix norm", _share_of_counts(n_halvings(len(SCALE_GRID)), spec)
     if number:
         name, share = f"{name} around center {number}", min(share, _LARGEST_SHARE_OF_NORM)
@@ -249,7 +249,7 @@ def covariance_bound(spec: TraceSpec) -> float:
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
     fraction = descent.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
-    # No more than that are longer, by Chebyshev's inequality.
+    # By Chebyshev's inequality, at most this fraction of matrices is longer.
     return 1 / math.sqrt(fraction) * math.sqrt(size)
 
 

@@ -148,12 +148,12 @@ _LARGEST = 1e300
 # Root mean square of numbers spread evenly in a bin, in units of its power of two, which is the
 # middle of the bin. So the size of an indicator is estimated as nearly 1.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
-#: The scale of responses that show none. Not studied.
+#: Least scale of responses, also where none is visible. Not studied.
 LEAST_SPREAD = 1e-12
 # Noise hides some bins. Their responses are taken to have this size, in units of the largest
 # visible bin, as normal responses have. Not studied.
 _HIDDEN_SIZE = 0.6
-# So many neighboring bins are added up where none is visible. Not studied.
+# At most this many neighboring bins are added up where none is visible. Not studied.
 _MOST_BINS = 8
 # Smallest estimate of the fraction of the responses off the center; not studied.
 _LEAST_FRACTION = 0.02
@@ -285,7 +285,7 @@ def release_whitening(
     budget: PrivacyBudget,
     bound: float,
 ) -> tuple[Maps, float]:
-    """Release maps that whiten rows and columns, and the smallest variance that they leave.
+    """Release maps that whiten rows and columns, and the least whitened variance.
 
     The length of gradient steps suits matrices whose entries are uncorrelated. So a fit clips the
     matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
@@ -330,14 +330,14 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
 
 
 def diagonal_limit(size: int) -> float:
-    """Bound the largest of so many normal numbers; it is rarely exceeded."""
+    """Return a bound that the largest of `size` normal numbers rarely exceeds."""
     return math.sqrt(2 * math.log(2 * size))
 
 
 def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
-    """Invert the root of a noisy covariance, or diagonal; return also the variance it may leave.
+    """Invert the root of a noisy covariance or diagonal; return also the least whitened variance.
 
-    That is the smallest variance of the whitened data, as far as the noise lets it be known.
+    That variance is estimated from noisy values, and is at most 1.
     """
     if moment.ndim == 1:
         edge = noise_std * diagonal_limit(len(moment))
@@ -406,7 +406,7 @@ def release_center(
 def public_center(design: Design) -> np.ndarray:
     """Compute the mean of public matrices, without those much longer than all but a few."""
     center = np.zeros(design.matrix_shape)
-    # The second round finds which are long around the center.
+    # The second round finds the matrices that are long around the center.
     for _ in range(2):
         view = replace(design, center=center)
         is_inlier = inlier_mask(view)
@@ -488,7 +488,7 @@ def release_curvature(
 
     counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:
-        # Along no direction, as of a constant, it is 0.
+        # The curvature is 0 along the direction 0, as for constant responses.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
     return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
@@ -536,14 +536,14 @@ _MARGIN_CLIP = 2.0  # not tuned
 
 @dataclass(frozen=True)
 class Margins:
-    """What a cell is by its row and its column alone, as a matrix, and what all cells are."""
+    """Predictions of cells by row and column alone, as a matrix, and the mean of all cells."""
 
     matrix: FixedRank
     offset: float
 
     @property
     def are_hidden(self) -> bool:
-        """Whether noise hides them. Else a fit has learned, and loses nothing that is known."""
+        """Whether noise hides all means of rows and of columns, which are then 0."""
         return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
 
     def __add__(self, other: "Margins") -> "Margins":

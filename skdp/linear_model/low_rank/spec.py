@@ -122,7 +122,7 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
 
 
 def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
-    """Refuse others than a name, a pair of covariances, or one of all entries."""
+    """Refuse all but a name, a pair of covariances, or a covariance of all entries."""
     if isinstance(given, str) and given in ("private", "identity"):
         return given
     shape, is_pair = facts["matrix_shape"], isinstance(given, tuple | list)
@@ -164,8 +164,8 @@ def _checked_matrix(name: str, covariance: Any, size: int) -> np.ndarray:
 # ------------------------------
 # Public facts about matrices.
 
-# A fit writes sparse vectors of at most so many entries out, block by block, so that each feature
-# can have its own center and scale; not studied.
+# A fit makes sparse vectors of at most this many entries dense, block by block, so that each
+# feature can have its own center and scale; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 

@@ -93,7 +93,7 @@ def descend(
 
 
 def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
-    """Repeat a step until the representation rests: without noise, steps cost nothing."""
+    """Repeat a step until the representation converges: without noise, steps cost nothing."""
     for _ in range(_MOST_EXACT_STEPS):
         before, start = start.prior.basis, exact_step(start)
         after = start.prior.basis
@@ -289,7 +289,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum what the best heads leave of the sides."""
+        """Sum the residuals of the sides under their best heads, by user."""
         heads = ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
@@ -431,7 +431,7 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
         yield (
             f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
             f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
-            "Subtract a public guess of it, or pass more of them or a larger epsilon."
+            f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
     # The signal of users who all agree, in units of the noise.
     model, size = plan.parts.model, spec.n_features

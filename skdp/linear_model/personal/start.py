@@ -124,7 +124,7 @@ def leave_one_out_errors_by_kernels(
 def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the same from features, which is faster if they are fewer than the rows."""
+    """Compute these errors from features, faster if there are fewer features than rows."""
     across = features.transpose(0, 2, 1)
     inner = features @ _inverses(across @ features, penalty)
     predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
@@ -271,7 +271,7 @@ def release_user_levels(
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
-    r"""Return the size of each user's mean response, and which part of its square is no level.
+    r"""Return the size of each user's mean response, and the part of its square within users.
 
     The mean of m responses has a variance M: that between users, and w / m of the variance w within
     users. The rest of the mean square of the m responses is :math:`(w / m) \chi^2_{m-1}`. So, over
@@ -375,7 +375,7 @@ class Start:
     mean_noise_std: float
     # Typical number of rows of a user.
     row_count: float
-    # How far the weakest component stands out from the noise.
+    # Weakest eigenvalue of a component, relative to the largest of the noise.
     snr: float
 
     def with_basis(self, basis: np.ndarray) -> "Start":
@@ -385,7 +385,7 @@ class Start:
 
 
 def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink the mean of the products to the mean model, inside and outside the basis."""
+    """Return the mean model: the mean products, shrunk inside and outside the basis."""
     inside = basis @ (basis.T @ mean_products)
     size, k = basis.shape
     outside = above_noise(mean_products - inside, noise_std, MEAN_CERTAINTY, size - k)
