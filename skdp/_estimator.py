@@ -89,7 +89,7 @@ class Progress:
     to stop a fit, they are ignored: to stop where a score says so would depend on the data.
     """
 
-    #: Names the passes by its releases, once it is open.
+    #: The open budget, whose releases name the passes.
     budget: PrivacyBudget | None = None
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
@@ -367,10 +367,10 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the spec of a fit to data of that size, of which only `like` is known."""
+        """Return the spec of a fit from the size of its data and from `like` alone."""
 
     def _spec_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return that spec; refuse a `like` with another number of features."""
+        """Return the spec of a fit; refuse a `like` with another number of features."""
         shape = getattr(like, "shape", (n_samples, n_features))
         dimensions = (2, 3) if get_tags(self).input_tags.three_d_array else (2,)
         if len(shape) not in dimensions or math.prod(shape[1:]) != n_features:
@@ -612,7 +612,7 @@ class PlannedEstimator(PrivateEstimator):
         self._part = part._replace(charge=_charge_once)
         self.fit(*data)
         if not whole:
-            # What it may have released by another budget is to be paid for, too.
+            # The fit may have released by another budget, which has to be paid for, too.
             _charge_once(PrivacyBudget.of(plan_of(spec, spec.parts)).spent())
             raise ValueError(f"fit of {name} must call self.open_budget(plan), and spend by it.")
         return spec, None, None
@@ -732,7 +732,7 @@ _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
 def carrying(model: Any, maker: Any) -> Any:
-    """Store the record of a fit in the model made of it; not of classes from elsewhere."""
+    """Store the record of a fit in the model made of it, if a class of skdp was fitted."""
     if type(maker).__module__.partition(".")[0] == "skdp":
         facts = {
             "class": type(maker).__name__,

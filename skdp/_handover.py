@@ -222,7 +222,7 @@ def _pca(model: DPPCA) -> PCA:
 def _linear_regression(model: DPLinearRegression) -> Any:
     twin = LinearRegression(fit_intercept=model.fit_intercept)
     _copied(model, twin, "coef_")
-    # As scikit-learn has it: converters reshape it.
+    # The type that scikit-learn sets: converters reshape the intercept.
     twin.intercept_ = np.float64(model.intercept_)
     steps = {}
     if model.feature_bounds_ is not None:
@@ -265,7 +265,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
 def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
     """Clip each column between its own ends: map these to 0 and 1, clip there, and map back."""
     width = high - low
-    # One that is lost in rounding is a constant.
+    # A column whose ends are equal is a constant.
     divisor = np.where(width > 0, width, 1.0)
     clip = _copied(model, MinMaxScaler(clip=True).fit([low, high]))
     clip.scale_ = (width > 0) / divisor
@@ -281,7 +281,7 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
 
 
 def _steps(steps: dict[str, Any]) -> Any:
-    """Make a pipeline of several steps. Unless frames are set, the others get no names."""
+    """Make a pipeline of several steps. Unless set_output is used, later steps get no names."""
     first, *others = steps.values()
     if getattr(first, _OUTPUT, {}).get("transform", "default") == "default":
         for step in others:
@@ -289,7 +289,7 @@ def _steps(steps: dict[str, Any]) -> Any:
     return Pipeline([*steps.items()]) if others else first
 
 
-# What columns of components are called after our classes, and not after their twins.
+# Names of components that begin with the name of a class of ours, not of its twin.
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
@@ -301,7 +301,7 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = first.feature_names_in_
             first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
-        # What made sparse rows makes dense ones: a clip takes no others.
+        # The encoder makes dense rows: the clip takes no sparse ones.
         for _, before in twins if type(first) is MinMaxScaler else ():
             if type(before) is OneHotEncoder:
                 before.sparse_output = False
@@ -676,7 +676,7 @@ def _holds_steps(value: Any) -> bool:
 
 
 def _plain(value: Any, widest: float = _WIDEST) -> Any:
-    """Keep plain values of parameters, those in grids too; of others, which may be secret, kinds.
+    """Keep plain values of parameters, in grids too; of secrets and other values keep the kind.
 
     Objects, functions with arguments and long texts may hold seeds and paths.
     """

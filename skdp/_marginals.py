@@ -67,7 +67,7 @@ def release_marginals(
     scale = np.maximum(scale, _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
-    # Those of columns that have their ends alone.
+    # Quantiles of columns that have no numbers but their ends.
     shares = np.zeros((len(low), _N_BINS + 2))
     shares[:, 0], shares[:, -1] = 1 - fraction, fraction
     found = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
@@ -109,10 +109,10 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 # ------------------------------
 # From counts to quantiles.
 
-# Single numbers, and bins, of fewer standard deviations of their noise may have no row.
+# The least part of the rows that a number, or a bin, surely has, in stds of its noise.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column has but its ends if this many standard deviations of their noise are missing, or fewer,
-# which are to be a small part of the rows.
+# A column has only its ends if the part of the rows beside them is at most this many standard
+# deviations of its noise, and these are a small part of the rows.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 

@@ -378,7 +378,7 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            # Then NaN is not what it refuses.
+            # With allow-nan, NaN is not what the check has refused.
             allow_nan = kwargs.get("ensure_all_finite") == "allow-nan"
             redacted = _redacted(error, X, allow_nan=allow_nan)
         # Outside the handler: inside, the error with the values would be attached as its context.

@@ -561,7 +561,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return frame.astype(dict(zip(frame, self.dtypes_, strict=True)))
 
     def _clipping(self, model: Any, columns: list[int]) -> Any:
-        """Put the clipping of the fit before a model: it knows nothing of rows beyond that."""
+        """Put the clipping of the fit before a model, which has not seen rows beyond it."""
         low, high = self.feature_bounds_[:, columns]
         if not np.isfinite([low, high]).all():
             return carrying(model, self)
@@ -682,7 +682,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
             found["marginals_"], found["marginals_noise_std_"] = released
             found["dtypes_"] = np.array(spec.dtypes, dtype=object)
-        # A column of which the moment shows the variance is not missed.
+        # A column whose variance the moment shows is not hidden.
         return found, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:

@@ -703,7 +703,7 @@ def score_histogram(
     names, codes = _groups_of(groups, classes, rows.shape[0])
     shape = (n_bins, n_bins) if names is None else (len(names), n_bins, n_bins)
     scores = of_people(pca._projection.apply, people, rows)
-    # The cells of a group come after those of another one.
+    # Cells are numbered group by group.
     for component, ends in zip(components, edges, strict=True):
         bins = np.searchsorted(ends, scores[:, int(component)], side="right")
         codes = codes * (len(ends) + 1) + bins

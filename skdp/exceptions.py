@@ -96,7 +96,7 @@ def callers() -> Iterator[tuple[str, str]]:
 
 
 def is_called_by(module: str) -> bool:
-    """Return whether a function of a module is running, and has come here."""
+    """Return whether a function of a module is on the call stack."""
     return any(name == module for name, _ in callers())
 
 

@@ -180,7 +180,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     values = []
     for gains, scores in _rankings(y_true, y_score, k, seen, "ndcg_at_k"):
         ranks = np.where(scores > -np.inf, rankdata(scores, "dense", axis=1), -1)
-        # Items without gain keep what is not ranked out of the first ones.
+        # Added items without gain rank before items that are not ranked.
         n_first = min(k, gains.shape[1])
         none = np.zeros((len(gains), n_first))
         mean = ndcg_score(np.hstack([gains, none]), np.hstack([ranks, none]), k=n_first)

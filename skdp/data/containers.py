@@ -293,7 +293,7 @@ CURES = {
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
 }
 CURES["texts and gaps"] = CURES["texts"]
-#: The cure of those for steps that take texts.
+#: The cure of texts and gaps for steps that take texts.
 GAPS_OF_TEXTS = (
     "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "
     "X['name'].fill_null('') with polars."
@@ -337,7 +337,7 @@ def _is_gap(entry: Any) -> bool:
 
 
 def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str, str]:
-    """Return the names, or the numbers, of columns of other than finite numbers, or than NaN."""
+    """Return the columns that hold anything but finite numbers, or NaN, and what they hold."""
     if issparse(X):
         return {}
     X = X if hasattr(X, "shape") else np.asarray(X, dtype=object)

@@ -257,7 +257,7 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
             result = workers.on_one_thread(call)
         except (Exception, SystemExit) as error:
             result = RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
-            # The texts of these types are ours, once there is a call.
+            # Once the call is unpickled, errors of these types have texts of skdp.
             if type(error) in (ValueError, MemoryError) and not missing:
                 result = type(error)(str(error))
         return pickle.dumps((_machine(), result))
@@ -494,7 +494,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     both = X if y is None else _with_target(X, y)
-    # Frames, and no arrays, in spite of `meta`: rows and targets are read together.
+    # The blocks are frames, in spite of `meta`: rows and targets are read together.
     blocks = both.map_partitions(
         lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
     )

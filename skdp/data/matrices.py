@@ -586,7 +586,7 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any
         return scaled
     if not is_alone:
         return _finite(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
-    # As each pass will need them; in pieces, since a copy of all takes time.
+    # In the order of memory that passes need; in pieces, since a copy of all takes time.
     products = np.empty(factors.shape, order=order_of(factors))
     for first in range(0, len(factors), _MAPPED_ROWS):
         piece = factors[first : first + _MAPPED_ROWS]

@@ -63,7 +63,7 @@ class People:
         return np.unique(self.codes, return_index=True)[1]
 
     def sample(self, at_most: int) -> tuple[np.ndarray, "People"]:
-        """Choose one row each of some people, by their numbers; return its places, and whose it is.
+        """Choose the first rows of every k-th person; return their places, and their people.
 
         A sample by places would change with the number of rows of a single person.
         """
@@ -105,10 +105,10 @@ def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
 
 
 def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """Count how many of the same code come before each."""
+    """Count for each code how many equal ones come before it."""
     counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)
-    # Halves of 16 bits are sorted by their digits, in a fraction of the time; codes have no more.
+    # Codes have 32 bits. numpy sorts halves of 16 bits by digits, in a fraction of the time.
     halves = codes.astype(np.uint16), (codes >> 16).astype(np.uint16)
     places[np.lexsort(halves)] = np.arange(len(codes)) - before
     return places

@@ -78,7 +78,7 @@ class _WhileRequested(type):
 
 
 class _Silenced(metaclass=_WhileRequested):
-    """What is silenced: nothing, once nobody requests it, wherever copies of the filter remain."""
+    """Category of silenced warnings: none once no thread requests it, even in copies of filters."""
 
 
 _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
@@ -123,7 +123,7 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 
 
 class _Limit:
-    """Limits libraries to one thread; `before` has the limits from before, if it does."""
+    """Limits libraries to one thread; until it stops, `before` has their earlier limits."""
 
     def __init__(self, *, shared: bool) -> None:
         self.is_shared, self.before = shared, tuple[int, ...]()

@@ -297,7 +297,7 @@ def run_fit(
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own = n_rows if agreement.is_unit_owner else 1
-    # What owners hand in alike is weighted by their rows where all sums may be scaled by these.
+    # A part that all owners hand in alike is weighted by their rows, if sums are scaled by rows.
     has_sizes = bool(shares.sizes) and not agreement.is_unit_owner
     weight = n_rows / shares.n_units if has_sizes else n_own / shares.n_owners
     opening = partial(

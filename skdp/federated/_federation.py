@@ -147,7 +147,7 @@ class _Asking:
         self._go_on("end", self._story.of(None))
 
     def _go_on(self, expected: str, story: bytes) -> dict[int, Message]:
-        """Send all owners the last sum; check that they go on alike."""
+        """Send all owners the last sum; check that they agree on the fit so far."""
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
         kind = "ready" if self._agreement.has_roll_calls else "answer"
@@ -157,7 +157,7 @@ class _Asking:
 
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
         if any(answer.fields["release"] != self._number for answer in answers.values()):
-            raise FederationError("An owner has answered for another release.")
+            raise FederationError("An owner has replied about another release: check send.")
         # Digests are sent in the clear: a fit of owners who disagree ends here, not in noise.
         if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(
@@ -166,7 +166,7 @@ class _Asking:
             )
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
-        """Leave out who is not ready, or who was left out when others handed in before."""
+        """Leave out owners who are not ready, or whom an earlier roll call of it missed."""
         before = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
         gone = {number for number in range(self._agreement.n_owners) if number not in ready}
         if len(before) > 1:
@@ -215,7 +215,7 @@ class _Asking:
         }
         for number, answer in answers.items():
             if answer.kind != (expected or kind) or answer.fields["owner"] != number:
-                raise FederationError(f"Owner {number} has answered another question.")
+                raise FederationError(f"Owner {number} must reply to this question: check send.")
         return answers
 
 

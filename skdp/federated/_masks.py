@@ -57,9 +57,9 @@ def is_signed(identity: bytes, signature: bytes, purpose: bytes, *parts: bytes) 
 
 
 @lru_cache(_MOST_CHECKED)
-def _is_signed(identity: bytes, signature: bytes, told: bytes) -> bool:
+def _is_signed(identity: bytes, signature: bytes, message: bytes) -> bool:
     try:
-        Ed25519PublicKey.from_public_bytes(identity).verify(signature, told)
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, message)
     except InvalidSignature:
         return False
     return True
@@ -142,10 +142,10 @@ def masked(
     zeros = bytes(total.nbytes)
     stream = bytearray(total.nbytes + _BLOCK - 1)
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
-    told, length = _hashed(_MASK, story), _LENGTH.pack(_NUMBERS.size)
+    story_hash, length = _hashed(_MASK, story), _LENGTH.pack(_NUMBERS.size)
     for peer, secret in secrets.items():
         # The numbers are in the key: masks of peers with one public key differ, and do not cancel.
-        info = told.copy()
+        info = story_hash.copy()
         info.update(length + _NUMBERS.pack(*sorted((number, peer))))
         key = HKDF(SHA256(), length=32, salt=None, info=info.digest()).derive(secret)
         Cipher(algorithms.AES256(key), _CTR).encryptor().update_into(zeros, stream)

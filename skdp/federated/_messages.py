@@ -235,7 +235,7 @@ TO_OWNER = {
 TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
-    # Who comes back says with whom it has handed in already.
+    # An owner who comes back names the absent of a release that it has handed in already.
     "ready": MessageKind(_ANSWERED | {"absent": _ABSENT_OR_NONE}),
     "answer": MessageKind(_ANSWERED, _WORDS, lambda fields: True),
     "end": MessageKind(_ANSWERED),

@@ -488,8 +488,8 @@ class Owner:
             return pack("end", fields | {"digest": self._story.of(None).hex()})
         if asked.kind == "answer":
             return self._counted(number, self._waiting, [])
-        told = self._story.of(self._waiting.layout).hex()
-        return pack("ready", fields | {"digest": told, "absent": None})
+        story = self._story.of(self._waiting.layout).hex()
+        return pack("ready", fields | {"digest": story, "absent": None})
 
     def _hand_in(self, asked: Message) -> bytes:
         """Hand in the part of the release that this owner is ready for, with all who are there."""
@@ -506,7 +506,7 @@ class Owner:
         return self._counted(number, self._waiting, absent)
 
     def _with_absent(self, reply: bytes) -> bytes:
-        """Say with whom this owner has handed in since it was ready: it does not with others."""
+        """Add to "ready" who was absent when this owner handed in: that must not change."""
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}

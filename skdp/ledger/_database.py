@@ -269,7 +269,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
 
 @contextmanager
 def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -> Iterator[None]:
-    """Change the head of the file after what is done inside, which may still refuse that."""
+    """Run the body of `with`, which may raise an error, and then change the head of the file."""
     # A process that is killed must leave no journal. It would be found by the name of the file, and
     # could restore the key after the file was resumed by another name. A page that is half written
     # is no harm: nothing has been returned yet.

@@ -295,7 +295,7 @@ class Regression(NamedTuple):
     inverse: np.ndarray  # of the penalized covariance of the columns
     penalty: np.ndarray
     moment: np.ndarray  # covariance of the columns, the target being the last
-    noise_std: np.ndarray  # of that
+    noise_std: np.ndarray  # of that moment
     residual: np.ndarray  # weights of the columns and the target in the residual
 
     @property

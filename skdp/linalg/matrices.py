@@ -244,7 +244,7 @@ class DenseMatrices(Massed):
         if self.mass is not None and values.shape[2] > 1:
             # A copy of the basis in another process has this layout, too.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # All at once, which takes less time; of a single column no product has a sum that rounds.
+        # In one product, which is faster. With one column no entry is a sum: none rounds otherwise.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
@@ -281,7 +281,7 @@ class Vectors(DenseMatrices):
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return coordinates, of which that beside the vectors is 0, and the inner products."""
+        """Return coordinates, with a 0 for the side of the one column, and the inner products."""
         of_rows = self.scale * _mapped(point.matrix, self.row_map)
         inner = self._times_each(of_rows)[:, 0]
         total = partial(self._total, sign=float(point.right[0, 0]))
@@ -414,7 +414,7 @@ class OuterMatrices(Massed):
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)
         else:
-            # Columns are multiplied by a number each, and added: what is in one rounds alike.
+            # einsum adds whole columns, each times a number: all entries of a column round alike.
             right = np.ascontiguousarray(basis)
             products = np.einsum("ji,jk->ki", laid_out(factors).T, right).T
         products[self._is_null] = 0.0

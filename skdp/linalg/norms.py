@@ -330,6 +330,6 @@ class GridSearch:
 
 
 def _quantiles(odds: np.ndarray, fractions: np.ndarray | float) -> np.ndarray:
-    """Return the first places up to which lie these fractions of the odds."""
+    """Return the first places at which the cumulated odds are these fractions, or more."""
     total = np.cumsum(odds)
     return np.searchsorted(total, total[-1] * (1 - _ROUNDING) * fractions)

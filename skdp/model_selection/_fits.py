@@ -448,7 +448,7 @@ def _fit_together(
         label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
         label += step.label.removeprefix(step.name)
     first, *others = (handed(run, number, own, label) for run in runs)
-    # Candidates whose fits would correct scales differently are compared without that.
+    # Candidates whose fits would correct scales differently are compared without this correction.
     corrects = is_last or search.split.n_fits[step.name] == 1
     given = Place(first), label, None if records else charge
     released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)

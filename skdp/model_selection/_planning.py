@@ -182,7 +182,7 @@ def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features:
 def _noise_of(
     estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
 ) -> tuple[float, float]:
-    """Read the noise off the plan: beside the diagonal of the second moment, and of the center."""
+    """Return stds of the noise in a plan: off the diagonal of the moment, and of the center."""
     plan = _checked_plan(estimator, n_samples, n_features).parts
     branch = plan.branches.branches[0]
     # Rows may be centered twice. Without centering the components do not depend on the mean.

@@ -129,7 +129,7 @@ COVERED = (
     "every step in it is private; what was done before is not checked; privacy_spent(search) "
     "counts all fits of a search"
 )
-#: Its note where rows and records compose.
+#: The note of a verdict on rows and records together.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
 # Classes whose records list all that was learned; a subclass may store more.
@@ -541,7 +541,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # Steps with one record have the word of its author in common.
+        # If one step with this record is as its author declares, all steps with the record are.
         words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
         records = (one for one in step.records if not any(one is word for word in words))
         return step.status != FROZEN and not all(record.enforced for record in records)
@@ -675,7 +675,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        # Private steps that were fitted before, and stand beside their clones.
+        # Private steps that were fitted before the clones of them that the model has.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():

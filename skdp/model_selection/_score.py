@@ -430,7 +430,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
             step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
         ]
     for method in score.methods:
-        # Either gives scores that order rows.
+        # Both methods give scores that order rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
         if not all(any(hasattr(one, each) for each in methods) for one in judged):
             return f"needs the method {' or '.join(methods)} of"
@@ -491,7 +491,7 @@ def _steps_of(model: Any) -> Steps:
 # Share of the search for the level that losses are clipped to, and the quantile of their sizes that
 # it looks for; `release_level` takes a lower one with few rows, but at least LEAST_QUANTILE.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
-#: Of functions that make releases of private rows.
+#: Constraints of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {
     **checks.BUDGET,
     **checks.SEED,

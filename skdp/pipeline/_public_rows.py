@@ -201,6 +201,6 @@ def _public_column(column: Any, anything: Any) -> Any:
     kind = getattr(column.dtype, "kind", "O")
     values = (0, 1) if kind in "mM" else _values(kind, anything)
     if len(categories := getattr(column.dtype, "categories", [])):
-        # They come from the data, so that no more of them is asked for.
+        # Categories come from the data, so that only the first one is used.
         values = [categories[0]] * TWICE
     return type(column)(list(values), dtype=column.dtype, index=range(TWICE), name=column.name)

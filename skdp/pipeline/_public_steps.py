@@ -150,7 +150,7 @@ def _real(what: str, result: Any, rows: Any) -> Any:
 
 
 def _finite_but_gaps(made: Any, rows: Any) -> Any:
-    """Make overflow finite, but not what is made of rows with gaps: the next step refuses that."""
+    """Make overflow finite, but leave rows with gaps as they are: the next step refuses these."""
     if made.dtype.kind != "f":
         return made
     has_gaps, all_finite = have_gaps(rows), finite(made)
@@ -236,7 +236,7 @@ def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np
     rows = rows if hasattr(rows, "iloc") else rows.astype(dtype, copy=False)
     result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
-        # The first reading, which checks, refuses this NaN.
+        # The pass that checks these rows refuses the NaN in the place of gaps.
         return with_nan(_of_block(name, step, _without_gaps(rows), form, dtype), has_gaps)
     made = _real(f"Step {name!r}", result, rows)
     _refuse_form(f"Step {name!r}", (issparse(made), made.shape[1]) == form)
@@ -336,7 +336,7 @@ _OF_ENCODERS = {
 
 
 def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
-    """Say that a function raises, and in full only what is raised for rows that are public."""
+    """Describe the error of a function; its text is shown only if public rows raise it."""
     message = error.args[0] if type(error) is ValueError and error.args else ""
     if type(message) is str and message.startswith("Found unknown categories"):
         return (
@@ -509,7 +509,7 @@ def check_rows_of_columns(
             f"{lacking or columns!r}{'' if lacking else or_else}."
         )
         with_text(flaw, partial(columns_of, rows, columns))
-    # What is refused of it without its parts follows from its settings.
+    # What the transformer refuses without its parts follows from its settings.
     alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
     if settings.rows is None and settings.error:

@@ -170,17 +170,17 @@ def learning_parameters(step: Any) -> list[str]:
     if refuses_rows(step):
         values = [value for column in given["categories"] for value in column]
         if not any(value is None or value != value for value in values):
-            # Then no number stands for what is unknown or missing.
+            # Without a missing category, no number stands for an unknown or a missing one.
             given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
 
 def calls_objects(step: Any) -> bool:
-    """Return whether a class that may learn nothing calls what may have learned or keep rows."""
+    """Return whether a class that may learn nothing calls objects that may learn or keep rows."""
     return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
 
 
-# What is called and learns nothing, beside functions.
+# Types of callables that learn nothing, beside functions.
 _PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
 
 

@@ -412,7 +412,7 @@ def fit_private(
             if data is None:
                 spec, data = run.validate(one, rows)
             is_planned = spec is place.spec
-            with suppress(ValueError):  # of arrays among facts, of which nobody knows
+            with suppress(ValueError):  # arrays among the facts have no single truth value
                 is_planned = is_planned or bool(spec == place.spec)
             plan = place.plan if is_planned else None
             spec, result, budget = one._release(spec, data, lambda *_: None, plan)
@@ -456,7 +456,7 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
     if isinstance(rows, RowBlocks):
         is_private = step.is_private or (is_columns and rules.private_parts(step.estimator))
         return composition.as_checked(rows, run.steps) if is_private else rows
-    # Their public parts have made all rows finite before, of which some may not have been.
+    # Public parts of a ColumnTransformer have made all rows finite, even rows that were not.
     if not is_columns:
         return rows
     takes_nan = not issparse(rows) and _leaves_nan(run.steps, number)
@@ -505,7 +505,7 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
         mu=min(composed.mu, whole.mu),
         enforced=composed.enforced and whole.enforced,
         delta_tail=whole.delta_tail,
-        # Who has left one step is not in the later ones.
+        # An owner who has left in one step takes no part in the later ones.
         trust=labeled[-1].trust,
     )
 

@@ -303,21 +303,21 @@ Scores = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
 def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]:
-    """Give scores that are larger on the second sample: linear ones, and of squares too."""
-    # Samples take turns, so that folds have the same of both.
-    rows, others = (np.swapaxes(one, 0, 1).reshape(-1, one.shape[2]) for one in (learned, tested))
+    """Yield scores that are larger on the second sample: linear ones, then with squares too."""
+    # Rows of both samples alternate, so that each fold has as many of one as of the other.
+    rows, new = (np.swapaxes(one, 0, 1).reshape(-1, one.shape[2]) for one in (learned, tested))
     ranks = QuantileTransformer(output_distribution="normal", n_quantiles=min(100, len(rows)))
-    X, other = ranks.fit_transform(rows), ranks.transform(others)
+    X, X_test = ranks.fit_transform(rows), ranks.transform(new)
     sides = np.tile([-1.0, 1.0], len(X) // 2)
     parts = np.array_split(np.arange(len(X)).reshape(-1, 2), _N_FOLDS)
     folds = [(np.delete(np.arange(len(X)), one), one.ravel()) for one in parts]
     for squares in (X[:, :0], X**2):
-        features = np.hstack([X, squares])
-        others = np.hstack([other, other**2])[:, : features.shape[1]]
-        for n_selected in (min(_MOST, features.shape[1]), 1):
+        inputs = np.hstack([X, squares])
+        test_inputs = np.hstack([X_test, X_test**2])[:, : inputs.shape[1]]
+        for n_selected in (min(_MOST, inputs.shape[1]), 1):
             model = make_pipeline(SelectKBest(k=n_selected), RidgeCV(_RIDGES))
-            unseen = [model.fit(features[a], sides[a]).predict(features[b]) for a, b in folds]
-            yield unseen, model.fit(features, sides).predict(features), model.predict(others)
+            unseen = [model.fit(inputs[a], sides[a]).predict(inputs[b]) for a, b in folds]
+            yield unseen, model.fit(inputs, sides).predict(inputs), model.predict(test_inputs)
 
 
 def _thresholds(scores: np.ndarray) -> np.ndarray:

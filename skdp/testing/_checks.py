@@ -86,7 +86,7 @@ def _assert_bounded(worst: dict[str, float]) -> None:
 
 
 def climbing_finds_no_worse_neighbor(case: Subject) -> None:
-    """Nor is there a worse one where random steps lead uphill."""
+    """Random steps uphill find no neighbor that moves a release further."""
 
     def _ratio(place: int, row: np.ndarray) -> float:
         first = np.array(case.data[0])
@@ -103,7 +103,7 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
 
 
 def a_null_unit_contributes_nothing(case: Subject) -> None:
-    """Where a unit is null, what it would be makes no difference."""
+    """Once a unit is null, its values make no difference."""
     groups = [group for group in case.groups() if group.make_null is not fits.Group.make_null]
     assert groups, "no unit of the neighbors can be null"
     for group in groups:
@@ -132,7 +132,7 @@ def outputs_follow_the_releases(case: Subject) -> None:
 
 
 def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
-    """Nor does anything released from them become infinite."""
+    """Finite data, however large, give no warnings about them and finite releases."""
     for data in case.strange():
         with warnings.catch_warnings(action="error"):
             warnings.simplefilter("ignore", PrivacyWarning)
@@ -160,7 +160,7 @@ def the_record_is_that_of_the_releases(case: Subject) -> None:
 
 
 def the_record_is_what_was_planned(case: Subject) -> None:
-    """Line by line, before the data are known, at any budget."""
+    """Plans, made without data, are the record of the fit, line by line, at any budget."""
     for more in ({}, {"epsilon": 1.0}, {"epsilon": math.inf}):
         # That there is a seed is a public fact, too.
         planned = case.planned(random_state=fits.current_seed(), **more)
@@ -201,7 +201,7 @@ def is_as_planned(line: Any, release: Any) -> bool:
 
 
 def noise_is_fresh_without_a_seed(case: Subject) -> None:
-    """Not even numpy's global generator, which `None` means elsewhere, repeats it."""
+    """Nothing repeats the noise, not even numpy's generator, which `None` means elsewhere."""
     noises: list[np.ndarray] = []
     for _ in range(2):
         estimator = case.make(random_state=None)
@@ -215,7 +215,7 @@ def noise_is_fresh_without_a_seed(case: Subject) -> None:
 
 
 def a_seed_repeats_a_fit(case: Subject) -> None:
-    """To the last bit, and the record says that there was one."""
+    """Two fits with one seed agree to the last bit, and the record says that there was a seed."""
     first, second = (case.make(random_state=SECRET).fit(*case.data) for _ in range(2))
     fits.assert_same_fit(second, first)
     assert first.privacy_spent_.seeded, "privacy_spent_ tells of no seed"
@@ -249,7 +249,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
-    """By classes, modules, files, the environment, other processes or sockets."""
+    """Classes, modules, files, the environment, processes and sockets store nothing of a fit."""
     # What is made once, whatever the data, is there then.
     with fits.leaving():
         case.make().fit(*case.strangers()[-1])
@@ -302,7 +302,7 @@ def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
 
 
 def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
-    """Nothing of them can be read off it; an unfitted one keeps the seed."""
+    """Fitted pickles show no seed and no data; the pickle of an unfitted estimator has its seed."""
     estimator = case.make(random_state=SECRET)
     if "random_state" in case.parameters:
         assert pickle.loads(pickle.dumps(estimator)).random_state == SECRET, "the seed is lost"
@@ -328,7 +328,7 @@ def _numbers_in(case: Subject) -> list[np.ndarray]:
 
 
 def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
-    """All that another fit has set is gone, and parameters stay as they were."""
+    """Second fits replace all that the first has set, and leave parameters as they were."""
     once, budget = _recorded(case)
     for first in (case.strangers()[-1], case.shortened()):
         estimator = case.make(random_state=SECRET)
@@ -357,7 +357,7 @@ def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
 
 
 def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
-    """And leave the estimator as it was; the error shows no value."""
+    """Refused data leave the estimator as it was, and the error shows no value."""
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
     # A text has hardly any of them by chance.
