@@ -99,7 +99,7 @@ def row_groups(
     load: Any = partial(_encoded_rows, lists=lists, is_sparse=sparse_output) if lists else _rows
     if any(texts.values()):
         if lists:
-            raise ValueError("categories must be those of all columns of texts, or of none.")
+            raise ValueError("categories must have all columns of texts, or none.")
         load = partial(_frame, texts=texts)
     return (
         [partial(load, *group, names, dtype) for group in groups],

@@ -63,7 +63,7 @@ class Counts:
         return {**vars(self), "_counts": self.total(), "_waiting": []}
 
     def plus(self, other: "Counts") -> "Counts":
-        """Take over what another one has counted, and what waits there."""
+        """Add the counts of another object, and the numbers that wait in it."""
         self._waiting += other._waiting
         self._counts = _add(self._counts, other._counts)
         self._count_many()
@@ -74,7 +74,7 @@ class Counts:
             self.total()
 
     def total(self) -> Any:
-        """Count what waits; return the counts, which may be changed."""
+        """Count the numbers that wait; return the counts, which the caller may change."""
         if self._waiting:
             places, weights = map(list, zip(*self._waiting, strict=True))
             joined = None if weights[0] is None else np.concatenate(weights)

@@ -426,7 +426,7 @@ class PrivacyLedger:
                 database.execute("BEGIN IMMEDIATE")
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
-                raise LedgerError(f"{self.path!r} is another ledger than the one it was.")
+                raise LedgerError(f"{self.path!r} is another ledger now: restore the first one.")
             yield database, head, file.Limit(head["epsilon"], head["delta"], head["mu"])
 
     def __sklearn_clone__(self) -> "PrivacyLedger":

@@ -414,8 +414,8 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # ------------------------------
 # Covariances of noisy ones.
 
-# What an eigenvalue of the scaled covariance is at least, in edges of the noise, unless the trace
-# leaves less; and what those that noise hides are on average, at least.
+# Least eigenvalue of a scaled covariance, in edges of the noise, unless the trace leaves less; and
+# the least mean of the eigenvalues that noise hides.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
@@ -453,7 +453,7 @@ def toward_prior(
     return released + taken * away, (1 - taken * is_moved) * noise, taken
 
 
-# With more noise in its location, in units of its scale, it is hidden where a column lies.
+# With more noise in its location than this part of its scale, a column may lie anywhere.
 _MOST_NOISE = 0.3  # benchmarks/sweep/sweep.md, job "regression"
 
 

@@ -729,6 +729,6 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Return what stays in a fitted estimator; other complaints are about its fit, or its cache."""
+    """Return complaints about the fitted estimator itself, not about its fit or its cache."""
     steps = fitted_steps(estimator, "", _Met([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

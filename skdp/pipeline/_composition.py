@@ -200,7 +200,7 @@ def adjacency_of(steps: Sequence[Step]) -> str:
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
-    """Refuse responses that a private step would refuse; those of classes it checks itself."""
+    """Refuse responses that a private step would refuse; a classifier checks its labels itself."""
     supervised = _supervised(steps)
     takes_numbers = not all(map(is_classifier, supervised))
     if isinstance(X, RowParts):
@@ -267,7 +267,7 @@ def _supervised(steps: Sequence[Step]) -> list[Any]:
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
-    """Make finite, or known, what is not any more: behind a release no step may refuse a row."""
+    """Make values finite and labels known: behind a release no step may refuse a row."""
     made = mapped_blocks(rows, finite)
     supervised = _supervised(steps)
     if supervised and isinstance(made, RowParts) and made.y is not None:
@@ -277,7 +277,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
         def _known(targets: np.ndarray) -> np.ndarray:
             if classes is None:
                 return np.asarray(finite(as_numbers_or_nan(targets)))
-            # The first class stands for a label that is none of them.
+            # The first class stands for a label that is not among the classes.
             own = codes_or(classes, targets)
             return np.asarray(own[np.maximum(known_codes(targets, own), 0)])
 

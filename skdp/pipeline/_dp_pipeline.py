@@ -227,7 +227,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             spent = runs.record_of(whole, records)
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
-                # The first step may be one without privacy, which sees no names.
+                # The first step may be a public one, which sets no names.
                 check_features(X, self, reset=True)
         return warnings
 

@@ -180,7 +180,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 
     public = _public(what, function, stand_ins(rows))
     form = _form_of(public.result)
-    # Encoders make nothing of other values.
+    # Encoders encode no other values than their categories.
     known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
     for number, pair in product(twos.NUMBERS, [None, *known]):
         is_first = number is pair is None
@@ -453,7 +453,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     """
     if isinstance(rows, RowBlocks):
         raise ValueError(
-            f"Step {name!r} refuses unknown categories, which takes rows in memory: pass "
+            f"Step {name!r} refuses unknown categories, which needs rows in memory: pass "
             "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
         )
     given = in_public(step) if rules.is_columns(step) else step

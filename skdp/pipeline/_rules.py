@@ -266,8 +266,8 @@ def keeps_columns(step: Any) -> bool:
 # What holds other estimators, and is known to fit each of them once.
 
 
-# What parts are called, after a fit with a "_" behind it. The threshold of the first is given, or
-# that of the method which it calls.
+# Parameters that are parts; a fit sets attributes with a "_" behind. The threshold of the first is
+# a parameter, or that of the method which it calls.
 _IN_ATTRIBUTES = {
     FixedThresholdClassifier: ("estimator",),
     TransformedTargetRegressor: ("transformer", "regressor"),
@@ -310,7 +310,7 @@ def fitted_once(estimator: Any) -> list[Any]:
         return [step for _, part in parts for step in fitted_once(part)]
     if private_steps(estimator):
         raise ValueError(
-            f"How often {type(estimator).__name__} fits its private steps is not counted. Keep a "
+            f"How often {type(estimator).__name__} fits its private steps is not counted. Pass a "
             "ledger, which counts the fits that are made."
         )
     return []
@@ -449,7 +449,7 @@ class DelegatesMixin(SeededEstimator):
     """Predicts, transforms and scores with a fitted estimator that it holds."""
 
     privacy_spent_: PrivacySpent
-    # Not every last step takes them.
+    # Not every last step takes users in `score`.
     __metadata_request__score: ClassVar[dict[str, Any]] = {"users": False}
 
     @abstractmethod

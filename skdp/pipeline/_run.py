@@ -201,7 +201,7 @@ def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     one, delta = clone(run.steps[number].estimator), shares.delta
     tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
     one._part = Part(shares.whole.share_of(shares.of[number], delta, tail), party=run.party)
-    # Not every one has it as a parameter.
+    # An attribute, as not every step has random_state as a parameter.
     one.random_state = run.seed_of(label) if label else None
     return one
 
@@ -436,7 +436,7 @@ def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = Non
     number, fitted, rows = len(prefix.fitted), prefix.fitted, prefix.rows
     is_last = number == len(run.steps) - 1
     if scales is not None:
-        # Other candidates keep theirs.
+        # Other candidates use the scaler as it was.
         scaler = copy(fitted[-1])
         scaler.scale_ = scaler.scale_ * scales
         scaler.var_ = np.square(scaler.scale_)

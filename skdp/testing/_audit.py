@@ -29,7 +29,7 @@ from sklearn.utils import check_scalar
 
 Fit = Callable[[Any, int | None], Any]
 
-# What is not pickled by what it consists of, and that: each has some of it.
+# Types whose pickles leave members out, and names of such members: each type has some.
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
@@ -39,7 +39,7 @@ _ARRAYS = (bool, int, float, complex, np.ndarray, array, memoryview)
 
 
 class Part(NamedTuple):
-    """A type, in words, and numbers: None of an object that cannot be read."""
+    """The type of an object, in words, and its numbers; None if it cannot be read."""
 
     form: str
     numbers: Any
@@ -196,7 +196,7 @@ def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
 
 
 def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
-    """Fit to both datasets with the same seeds; give what both have of each output."""
+    """Fit to both datasets with the same seeds; give, for each output, its values in all fits."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
     tasks = product((data, other), seeds_of(n_fits, seed))
     return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
@@ -222,7 +222,7 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
 
 
 def _upper_bound(wrong: np.ndarray, n_tested: int, miss: float) -> np.ndarray:
-    # If all are wrong, there is none.
+    # If all guesses are wrong, there is no bound below 1.
     return np.nan_to_num(beta.isf(miss, wrong + 1, n_tested - wrong), nan=1.0)
 
 
@@ -297,8 +297,8 @@ _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998]) 
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 
-# Scores of parts of what is learned, by models that have seen the other parts only, to choose by;
-# of all of it, by a model that has seen it; and of what is tested.
+# Scores of each fold of learned fits, by a model of the other folds, to choose by; of all learned
+# fits, by a model of all of them; and of the tested fits, by that model.
 Scores = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
@@ -339,7 +339,7 @@ def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -
     for unseen, seen, tested in candidates:
         errors = np.sum([_errors(one, _thresholds(one)) for one in unseen], axis=0)
         found = lower_bound(errors, len(seen) // 2, confidence=_CONFIDENCE)
-        # The quantile far out finds what only rare scores show; without any, the middle.
+        # Of equal bounds an outer quantile wins, which shows rare scores; of none, the middle.
         found += np.where(found > 0, outwards, -outwards)
         if found.max() > best:
             best = found.max()

@@ -34,7 +34,7 @@ def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _has_labels(values: np.ndarray) -> bool:
-    """Whether which values there are is public, as of labels and of ids."""
+    """Whether the set of values is public, as that of labels or ids is."""
     is_whole = values.ndim == 1 and bool(np.all(values == np.round(values)))
     return values.dtype.kind != "f" or is_whole
 
@@ -206,7 +206,7 @@ class Subject:
         groups = []
         for number, place in enumerate(self.places):
             found = list(self.case.neighbours(*self.data, place=place))
-            # Elsewhere than first a third of them each.
+            # The first unit is exchanged for all of them, each other unit for a third of them.
             groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
         return groups
 

@@ -61,7 +61,7 @@ def attacks(case: Subject) -> Iterator[dict[str, float]]:
         # The fits that are recorded inside get other noise; number 0 has the usual one.
         with patch.object(fits, "_attempt", attempt):
             for name, ratio in fits.farthest_of(case.make, case.groups()).items():
-                # What does not take place does not move, and need not.
+                # A release that the fit skips does not move, and need not.
                 if ratio or not is_skipped(name):
                     worst[name] = max(worst.get(name, 0.0), ratio)
         yield worst
@@ -250,7 +250,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
     """Classes, modules, files, the environment, processes and sockets store nothing of a fit."""
-    # What is made once, whatever the data, is there then.
+    # A first fit makes caches and imports that do not depend on the data.
     with fits.leaving():
         case.make().fit(*case.strangers()[-1])
     before = beside(case.make())
@@ -360,7 +360,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """Refused data leave the estimator as it was, and the error shows no value."""
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
-    # A text has hardly any of them by chance.
+    # An error hardly has any of these digits by chance.
     digits = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)

@@ -38,9 +38,9 @@ class RecordingBudget(PrivacyBudget):
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
-        """Give what the sensitivity of a release bounds: of sums of epochs, what noise is added to.
+        """Give the values that a sensitivity bounds; for sums of epochs, what noise is added to.
 
-        That is what a square root of the prefix sums makes of the epochs.
+        These are the epochs times a square root of the prefix sums.
         """
         value = self.values[number]
         if number not in self.roots:
@@ -53,7 +53,7 @@ class RecordingBudget(PrivacyBudget):
         return self.released[-1].copy()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-        """Release a value, whose place is its number, and of sums that of the epoch, too."""
+        """Release a value, whose place is its number, and for sums also the number of the epoch."""
         released = super()._publish(release, value)
         if self.is_private and release.mechanism != CHOICE:
             check_lattice(release, released)

@@ -148,7 +148,7 @@ def test_no_file_is_replaced_and_a_missing_one_is_not_made(tmp_path, ledger):
 def test_another_file_in_its_place_is_refused(tmp_path, ledger):
     other = PrivacyLedger.create(tmp_path / "other", **LIMIT)
     (tmp_path / "other").replace(ledger.path)
-    with pytest.raises(LedgerError, match="another ledger than the one it was"):
+    with pytest.raises(LedgerError, match="is another ledger now"):
         ledger.charge(a_fit(1.0))
     with pytest.raises(LedgerError, match="There is no ledger"):
         other.remaining()

@@ -149,7 +149,7 @@ def test_what_encodes_no_texts_refuses_them(kind, paths):
 
 def test_lists_are_of_all_columns_of_texts_or_of_none(paths):
     file = paths / f"{N}.parquet"
-    with pytest.raises(ValueError, match="categories must be those of all columns of texts"):
+    with pytest.raises(ValueError, match="categories must have all columns of texts"):
         RowBlocks.from_parquet(file, FEATURES, categories={"town": ["Riga"]})
     with pytest.raises(ValueError, match="or name it in columns, for a ColumnTransformer"):
         RowBlocks.from_parquet(file, y="label")
