@@ -361,7 +361,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[_spec.MatrixSpec, Data]:
         checked = self._checked(X)
-        self._resolved_unit()  # where it is refused, ids would not help
+        self._resolved_unit()  # refuse a bad unit first, as ids would not help
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         names = checks.feature_names(X)
@@ -540,8 +540,8 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
-# Rows that are cut are missed if they probably hold such a part of the sum of squares outside the
-# components, as far as these hold less of the others.
+# Warn of clipping if the part of the sum of squares that it removes, times the part that components
+# leave unexplained, is this large.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -555,7 +555,7 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
         ]
     warnings = list[str]()
     if isinstance(spec, _spec.RowsSpec):
-        # A few long rows, which are cut, may have components that the others lack.
+        # A few long rows, which are clipped, may have components that short rows lack.
         explained = _spec.ratios_of(result.eigenvalues[:wanted], result.total).sum()
         cut = (1 - result.unclipped) * (1 - min(explained, 1.0))
         if not cut < _LEAST_CUT:
@@ -590,13 +590,13 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
     return warnings
 
 
-# Components that noise hides are missed if they hold at least the first part of the sum of squares
-# for sure, or may hold the second one.
+# Warn of components that noise hides if they surely hold the first part of the sum of squares, or
+# may hold the second one.
 _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
-    """Bound the part that components which noise hides can hold, or return 0 if they hold little.
+    """Bound the part that components hidden by noise can hold; return 0 if that is little.
 
     They hold all that is left, or the noise: that hides an eigenvalue of a released matrix up to
     the largest push, see `eigenvalue_pushes`. Where none stands out, the error of a center counts.

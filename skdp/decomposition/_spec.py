@@ -1,4 +1,4 @@
-"""What a decomposition is asked for, what every solver returns, and the choice of a rank."""
+"""The spec of a decomposition, what every solver returns, and the choice of a rank."""
 
 import math
 from collections.abc import Callable
@@ -56,11 +56,11 @@ class Factors:
     )  # as released, or a public center
     mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
     row_norm: float | None = None  # bound that the rows were clipped to, if any
-    unclipped: float = 1.0  # what part of the sum of squares that leaves, as far as counts show
+    unclipped: float = 1.0  # part of the sum of squares that clipping leaves, by released counts
     left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
     # Decomposes the same released moment for another number of components, or for None.
     decompose: Callable[..., "Factors"] | None = None
-    prior_weight: float = 0.0  # how much of a prior the moment has
+    prior_weight: float = 0.0  # the weight of the prior in the moment
     scales: np.ndarray | None = None  # what columns were divided by, after their release
 
     def of_correlations(self, n_components: int | float | str | None) -> "Factors":
@@ -138,14 +138,14 @@ class Support:
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-# For rows, and people who have several: benchmarks/high_dimension/captured.md, "power, 4 steps".
+# For rows and people with several: benchmarks/high_dimension/captured.md, "power, 4 steps".
 _OF_ROWS = Support(
     {"covariance": 0, "adaptive": 0, "power": 3},
     centered=("covariance", "adaptive", "power"),
     has_bases=False,
 )
-#: What depends on the unit, for each unit.
-# "power" of edges: benchmarks/house/constants.md. Else not studied.
+#: Solvers and settings of each unit. "power" of edges: benchmarks/house/constants.md. Else not
+#: studied.
 SUPPORT: dict[type[units.ResolvedUnit], Support] = {
     units.ResolvedRow: _OF_ROWS,
     units.ResolvedUser: _OF_ROWS,

@@ -111,7 +111,7 @@ _STEP = 4.0
 # With more noise in the mean, as a fraction of the norms around it, these are mostly noise.
 _MOST_NOISE = 0.6  # not studied
 _HIDDEN = (
-    "Noise hides how the matrices spread around their mean, and classes may be told by chance. "
+    "Noise hides how the matrices spread around their mean, and classes may be guessed. "
     "Subtract a public guess of their center, or pass a larger epsilon or more data."
 )
 

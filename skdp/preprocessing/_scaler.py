@@ -96,7 +96,7 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
 
 
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
-    """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
+    """Warn of columns whose scale, or place, noise hides, or whose squares overflow."""
     if spec.cost.is_private:
         # The spread of other flat columns is known well enough to use.
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
@@ -189,7 +189,7 @@ class ColumnEstimator(PrivateEstimator):
 
     @property
     def _finite(self) -> Any:
-        """What scikit-learn calls the numbers that are taken."""
+        """Value of `ensure_all_finite` in scikit-learn's checks of X."""
         return "allow-nan" if self._takes_gaps else True
 
     def __sklearn_tags__(self) -> Any:
@@ -207,8 +207,8 @@ class ColumnEstimator(PrivateEstimator):
             )
 
 
-# "auto" clips entries to so many standard deviations, up to this number of rows times mu over that
-# of columns, and then to more, by its square root.
+# "auto" clips entries to the first number of standard deviations. Where rows times mu per column
+# exceed the second number, the clip level grows with the square root of their ratio.
 _CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
 
 

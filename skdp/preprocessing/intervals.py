@@ -49,8 +49,8 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
     if names is None:
         raise ValueError(
             "bounds names columns, but X has no names, or a step before makes other columns: pass "
-            "a data frame, as like of a plan, too, or a list of pairs (low, high) in the order of "
-            "the columns."
+            "a data frame (also as `like` of a plan), or a list of pairs (low, high) in column "
+            "order."
         )
     if len(set(names)) < len(names):
         twice = shortened([str(name) for name, n in Counter(names).items() if n > 1])
@@ -108,7 +108,7 @@ def checked_interval(
     )
 
 
-# Ends of what is no pair of numbers.
+# Stands for bounds that are no pair of numbers.
 _NO_PAIR = (np.nan, np.nan)
 
 
@@ -275,18 +275,18 @@ N_BINS = 2 * _N_POWERS + 1  # not tuned
 # Noise alone makes a bin visible in one of this many histograms of sizes, whose bins are all units
 # that there are; and of places within an interval, which such a bin can only leave too long.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# So many neighboring bins may be visible together, and as many as the most of these beside visible
-# ones, if they are this many standard deviations of their noise above 0.
+# Sums of this many neighboring bins may be visible, and up to the larger number of bins beside
+# visible ones, if each exceeds the last number of standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
-# Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
-# other such columns help. Those of one sign of a column around 0 hold less.
+# A column keeps its bounds unless its visible bins hold this part of its rows; columns without any
+# are pooled. In a column around 0, bins of one sign hold less.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
-# A column may be 0 in all rows if so many standard deviations of the noise of a count are missing,
-# or fewer, which have to be this part of the rows at most.
+# A column may be 0 in all rows if its count of zeros misses at most this many standard deviations
+# of its noise, which are at most the second number as a part of the rows.
 _MISSING, _FEW_MISSING = 2.0, 0.15  # not studied
-# Zeros are most rows if they are more than this part of them.
+# A column is mostly 0 if zeros exceed this part of the rows.
 _MOSTLY = 0.5  # not tuned
-# Columns that show nothing but 0 are taken to be so large.
+# Size that columns are taken to have whose counts show nothing but 0.
 _SIZE_OF_VOID = 1.0  # not studied
 
 
@@ -310,7 +310,7 @@ def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def is_visible(counts: np.ndarray, noise_std: float, caution: float = _CAUTION) -> np.ndarray:
-    """Return which counts of histograms noise alone hardly reaches."""
+    """Return which counts of histograms noise alone hardly exceeds."""
     return counts > noise_std * _least_visible(counts.size, caution)
 
 
@@ -344,13 +344,13 @@ def intervals_within(
     """
     least, most = outer.ends
     is_inside = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
-    # What noise shows beyond bounds is no entry.
+    # Counts beyond bounds are noise.
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
     low[is_hidden], high[is_hidden] = hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = is_hidden & (low == 0) & (high == 0)
-    # On the side of 0 on which most of the bounds is, as of counts.
+    # The interval is on the side of 0 where most of the interval of bounds is.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
@@ -409,7 +409,7 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
         in_any = sliding_window_view(starts, size, axis=2).any(axis=-1)
         shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
-        # Bins of one sign stand by size. The smallest numbers are no tail of 0.
+        # Bins of one sign are ordered by size. Bins of tiny numbers are not a tail of the bin 0.
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
     return shown
@@ -418,18 +418,18 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Narrow columns far from 0, such as years: intervals shrink to where most entries lie.
 
-# Columns with a larger ratio of their ends are as wide as they are far from 0.
+# Columns with a larger ratio of their ends are not narrow beside their distance from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
 # Fractions of the rows that the visible bins of a level have to hold: by their counts, and by the
 # counts less one standard deviation of their noise. With less, the interval could leave out another
 # cluster with a fifth of the rows, or the few rows that differ from most others.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# Levels with fewer bins would gain less than they risk.
+# Zooms into fewer bins would gain less than they risk.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
 # A single number is in one bin, or at the edge of two, with one more on either side.
 _POINT_BINS = 4.5  # not tuned
-# One bin has all rows if so many standard deviations of its noise are missing, or fewer. These have
-# to be a small fraction of the rows.
+# One bin has all rows if its count misses at most this many standard deviations of its noise, and
+# these are at most the second number as a part of the rows.
 _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 
 

@@ -177,8 +177,8 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 
 # A variance of fewer standard deviations of its noise is unclear.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
-# Within bounds has to stay unknown so many times the part of the rows that a search overlooks, or
-# the search is not worth its share.
+# A search is worth its share if moments within bounds leave more unknown than this many times the
+# part of the rows that the search overlooks.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
 # More than the rounding of weights.
 _ABOVE = 1 + 1e-12  # not tuned
@@ -270,7 +270,7 @@ _HIDDEN = 2.0  # not studied
 # A flat column is a constant if what noise leaves open is less than that, in units of the squared
 # half of an interval: on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
-# If so large a part of the columns shows nothing, noise hides it, and it may predict much together.
+# If this part of the columns shows nothing, noise hides them, and together they may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
 # others have less. Not studied.
@@ -345,7 +345,7 @@ class Scales(NamedTuple):
         return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
 
 
-#: How a warning begins that a model may miss columns.
+#: First words of the warning that a model may miss columns.
 HIDDEN_COLUMNS = "Noise hides how a third of the columns vary, or more"
 
 
@@ -399,7 +399,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
 
 
 def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:
-    """Raise variances to what numbers of this type can show so far from 0; none stay none."""
+    """Raise variances to the least that this type can represent around the center; 0 stays 0."""
     least = (_FINEST * np.finfo(dtype).eps * found.center) ** 2
     return np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
 
@@ -425,7 +425,7 @@ _DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where sums over rows come from, and where they leave."""
+    """A view of rows to sum over, and the budget that releases the sums."""
 
     view: BlockView
     n_rows: int
@@ -433,7 +433,7 @@ class _Columns:
     budget: PrivacyBudget
 
     def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> Any:
-        """Count the entries of the chosen columns by bin; `place` knows no others."""
+        """Count the entries of the chosen columns by bin; `place` has only these columns."""
         chosen = np.flatnonzero(is_chosen)
         return self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
 
@@ -495,7 +495,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     found = closer.marked(scales_of(closer.intervals, moments, n_rows))
     is_constant = found.is_constant & are_mostly_zero(counts, n_present)
     is_constant |= are_zeros(counts, noise_std, n_present)
-    # A column that shows few rows has the interval of others, and may lie beyond it.
+    # A column with few visible rows has an interval from other columns, and may lie beyond it.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
     return found._replace(

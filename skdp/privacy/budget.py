@@ -142,12 +142,12 @@ SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a record has this name for what did not take place, also in a named step."""
+    """Return whether this is the name of a skipped release, also of one in a named step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
 def _check_release(release: Any, mechanism: str | None = None) -> None:
-    """Refuse what is no release, and one with another mechanism."""
+    """Refuse what is no release, and a release with another mechanism."""
     if not isinstance(release, Release):
         raise TypeError(
             "release must be one Release, such as plan.parts, or plan.parts[0] if the plan has "
@@ -340,7 +340,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """
         _check_release(release)
         value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
-        # Fewer may be left where released values rule some out.
+        # Released values may rule out some numbers of the planned shape.
         if release.shape and value.size > math.prod(release.shape):
             raise BudgetError(
                 f"Release {release.name!r} has the planned shape {release.shape}, and the value "
@@ -490,7 +490,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return sums
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return the part of this owner in what follows from sums of all; all if it is alone.
+        """Return this owner's part of what follows from the sums of all; all if it is alone.
 
         Parameters
         ----------

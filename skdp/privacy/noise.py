@@ -81,7 +81,7 @@ CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Words below are too coarse for a fraction.
+# Smaller words have too few bits for a fraction.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
 # Most random words for one fraction: with one more, half of its last bit could underflow to 0.
 _MOST_WORDS = 16  # not tuned

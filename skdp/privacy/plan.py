@@ -278,9 +278,9 @@ class PrivacyCost:  # numpydoc ignore=PR02
         )
         if size > largest:
             raise BudgetError(
-                f"The budget is too small: release {name!r} has {size} numbers, of which a share "
-                f"of {share:.3g} protects {math.floor(largest)} at most against what rounding "
-                "tells. Pass a larger epsilon or delta, fewer components, or fewer rows or columns."
+                f"The budget is too small: release {name!r} has {size} numbers, and its share of "
+                f"{share:.3g} hides the rounding of at most {math.floor(largest)}. "
+                "Pass a larger epsilon or delta, fewer components, or fewer rows or columns."
             )
 
     def noise_std(
@@ -456,8 +456,8 @@ class Plan:  # numpydoc ignore=PR02
     def __post_init__(self) -> None:
         if largest_size("gaussian", self.cost.mu) < 1:
             raise ValueError(
-                f"No usable noise gives epsilon={self.epsilon} with delta="
-                f"{self.delta - self.delta_tail}; pass larger ones."
+                f"epsilon={self.epsilon} with delta={self.delta - self.delta_tail} is too small; "
+                "pass larger ones."
             )
         object.__setattr__(self, "branches", tuple(branches_of(self.parts)))
         share_of = attrgetter("share")
@@ -655,7 +655,7 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
-    """Compute what is left of a share after these parts of a plan."""
+    """Compute the rest of a share after these parts of a plan."""
     return total - math.fsum(map(attrgetter("share"), branches_of(parts)[0]))
 
 

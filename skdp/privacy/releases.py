@@ -24,7 +24,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
     """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search that stops at no point ends at the last: after `GridCounts.zeros_last`, the smallest.
+    # A search that finds no point ends at the last: with `GridCounts.zeros_last`, the smallest.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
@@ -261,7 +261,7 @@ def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
 
 # Most releases that are printed, and least width of a printed name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
-# From where on an epsilon is called weak.
+# An epsilon from this number on is called weak.
 _WEAK = 10.0  # not studied
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Fields of a release in a record; the others belong to plans.
@@ -430,8 +430,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         if len(set(fingerprints)) < len(fingerprints):
             raise ValueError(
                 "Records of one seed do not compose: two fits with the same random_state agree "
-                "exactly if, and only if, data and parameters do, which tells more than both "
-                "records say. Fit with random_state=None, or with a secret seed of its own each."
+                "exactly if, and only if, data and parameters do, which reveals more than both "
+                "records do. Fit with random_state=None, or with a secret seed of its own each."
             )
         mu = gaussian_dp.compose(record.mu for record in records)
         delta, delta_tail = _composed_deltas(records)
@@ -475,8 +475,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     @classmethod
     def _from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
-        """Make the record that `as_dict` has made a dict of."""
-        # Records of earlier versions have no trust.
+        """Restore a record from its `as_dict`."""
+        # Records of earlier versions lack the field `trust`.
         given = {one.name: record[one.name] for one in fields(cls) if one.name in record}
         releases = tuple(Release(**one) for one in record["releases"])
         fingerprints = tuple(record["seed_fingerprints"])

@@ -208,7 +208,7 @@ def column_moments(
 # ------------------------------
 # Records with a class: the second moment of a row, a constant and the class together.
 
-# What the few operations below may lose.
+# Bounds the rounding error of the few operations below.
 _MARGIN = 16 * UNIT_ROUNDOFF  # not tuned
 
 

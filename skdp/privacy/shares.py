@@ -105,8 +105,8 @@ class Shares:
         if cost.is_private and not size <= root * root:
             raise BudgetError(
                 f"The budget is too small: release {release.name!r} has {size} numbers of all "
-                f"owners, of which a share of {release.share:.3g} protects {root * root:.0f} at "
-                "most against what rounding tells. Pass a larger epsilon or delta, or fewer owners."
+                f"owners, and its share of {release.share:.3g} hides the rounding of at most "
+                f"{root * root:.0f}. Pass a larger epsilon or delta, or fewer owners."
             )
 
 
@@ -307,10 +307,10 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
 
 class Party(NamedTuple):
-    """One of several owners who fit a pipeline together, and what its steps take from it."""
+    """One of several owners who fit a pipeline together; its fields serve the steps."""
 
     n_units: int  # of all owners
-    unit: str | None  # another one than that of the steps
+    unit: str | None  # protected instead of the unit of the steps
     spec_of: Callable[[Any, Any], Any]  # of a step, and rows like those that it gets
     validate: Callable[[Any, Any, Any], Any]  # a step, X and y
     # The budget of a plan, and the random stream of its algorithm.

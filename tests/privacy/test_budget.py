@@ -213,7 +213,7 @@ def test_infinite_epsilon_adds_no_noise():
     ("epsilon", "delta"), [(1e-60, 0.0), (1e-60, 1e-100), (1e-9, 0.0), (1e-9, 1e-9)]
 )
 def test_a_budget_without_a_usable_scale_is_refused(epsilon, delta):
-    with pytest.raises(ValueError, match="No usable noise"):
+    with pytest.raises(ValueError, match="is too small; pass larger"):
         open_budget(epsilon, delta)
 
 

@@ -27,8 +27,8 @@ _VALUE_SHARE = 0.05  # not studied
 # Clipping mixes in other directions, and one more column keeps them apart from the components.
 # Laplace noise grows with the number of columns, so this column does not pay there.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# With more budget more columns pay, and more steps for second moments: one for each so much of the
-# public strength, up to the second number. Second moments of interactions have this part of the
+# With more budget more columns pay, and more steps for second moments: one for each first number of
+# the public strength, up to the second number. Second moments of interactions have this part of the
 # strength. benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # From this length of the shorter side on, an iteration does better than noise on every entry:
@@ -50,8 +50,8 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     strong = int(min(_strength(spec) / _STRENGTH_PER_MORE, _MOST_MORE))
     if spec.n_oversamples == "auto":
         extra = max(extra, strong)
-    # Second moments have many directions of about the same length, which steps separate slowly,
-    # and more slowly on average with products before: where noise is little, the last one is best.
+    # Second moments have many directions of about the same length, which steps separate slowly.
+    # Averages with earlier products are slower: with little noise, the last product is best.
     is_moment = spec.unit.is_second_moment
     n_iter = spec.support.steps[solver] + strong * is_moment
     if spec.coherence_bound is not None:

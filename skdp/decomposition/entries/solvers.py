@@ -88,8 +88,8 @@ def count_above(
 # ------------------------------
 # The private matrix, which solvers see only through noisy products.
 
-# Cuts of a basis that compete grow by this factor; a product counts as so many that are averaged;
-# and what is cut away costs so much, beside noise. Not studied.
+# Each candidate cut of a basis is larger by this factor; averaging divides squared noise by the
+# second; the third is the price of what is cut, relative to noise. Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
 # Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
 # products are not shrunk and a basis has no columns to spare: benchmarks/entries/choices.md.
@@ -266,9 +266,9 @@ class NoisyMatrix:
         change_of: Callable[[np.ndarray], float],
         signal: np.ndarray | None,
     ) -> np.ndarray:
-        """Cut long rows of a basis, by released values and public facts: as usual, or less.
+        """Cut long rows of a basis, to the usual norm or a larger one that released values choose.
 
-        The noise of a product relative to the signal is weighed against what is cut away.
+        The larger norm balances the noise of a product, relative to the signal, with what is cut.
         """
         if self._cut is None:
             return basis
@@ -285,7 +285,7 @@ class NoisyMatrix:
             loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
             if best is None or loss < least:
                 least, best = loss, found
-            # No row of an orthonormal basis is longer than 1, but for rounding.
+            # No row of an orthonormal basis is longer than 1, except by rounding.
             if self._norm_at(cut, basis) == 1 or lost == 0:
                 return best
             cut *= _CUT_GROWTH

@@ -65,7 +65,7 @@ def solve_rows(
         if others and rows_plan.is_far(spec, branch, center_std, rows.bound):
             (branch,) = others
         if branch.means:
-            # Norms around the first mean describe the rows badly.
+            # Warnings about norms around the first mean do not hold around the second.
             del budget.warnings[n_warnings:]
             wider = clipped(rows, rows_plan.WIDER * rows.bound)
             left, center_std = release_mean(branch.means[0], wider, budget)

@@ -20,7 +20,7 @@ _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
 
 def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
-    r"""Compute what to subtract from the diagonal, so that features that hold little count less.
+    r"""Compute what to subtract from the diagonal, so that features with little signal count less.
 
     An entry i of a component v with second moment :math:`\lambda` has a prior variance :math:`p_i`.
     Of :math:`y = \lambda v + \tau z`, with standard normal noise z, the posterior mean of
@@ -54,7 +54,7 @@ _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 def decompose_scaled(
     noisy: np.ndarray, noise_std: float, n_components: int | None = None, center_error: float = 0.0
 ) -> Factors:
-    """Decompose a released second moment of columns whose scales are noisy, in better ones.
+    """Decompose a released second moment after dividing columns by their released scales.
 
     The diagonal of the moment has these scales, unless noise hides it: in wide tables it hides
     most. So eigenvalues that are hidden are raised to a part of the edge of the noise first.
@@ -75,7 +75,7 @@ def decompose_scaled(
     return replace(factors, scales=scales, angles=angles)
 
 
-# So many standard deviations above its mean is the length that the error of a center rarely has.
+# The error of a center rarely exceeds its mean length by this many standard deviations.
 _RARELY = 3.5  # not tuned
 
 
@@ -110,7 +110,7 @@ def decompose(
     if smoothed is not None:
         second_moments = np.einsum("ij,ij->j", vectors, noisy @ vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
-    # Only those of the components that were asked for descend.
+    # Only the moments of the requested components descend.
     in_order = np.sort(second_moments)[::-1]
     cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
     edge = noise_edge(off_diagonal_std, len(noisy))

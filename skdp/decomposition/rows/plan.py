@@ -30,11 +30,11 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
 # Without noise only the memory counts: of the matrix, or of a basis of all rows, in numbers.
 _LARGEST_EXACT = 1 << 26  # not studied
-# The largest part of the shorter side of sparse rows that has so few components for ARPACK.
+# ARPACK serves for at most this many components, as a part of the shorter side of sparse rows.
 _LARGEST_RANK = 0.125  # not tuned
-# If the mean guides the fit, "auto" iterates from so many features on, where n mu / d is below the
-# second number, benchmarks/diagonal_prior/solvers.md, or, for one component, below the last one:
-# benchmarks/guided/guided.md
+# If the mean guides the fit, "auto" iterates from this many features on, where n mu / d is below
+# the second number, benchmarks/diagonal_prior/solvers.md, or, for one component, below the last
+# one: benchmarks/guided/guided.md
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
 # Largest ratio of the norm of the center to that of sparse rows. Beyond it the square of the center
 # leaves no digit for the squares of the rows.
@@ -180,12 +180,12 @@ _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not
 # Share of the budget for the private estimate of a norm.
 _NORM_SHARE = 0.03  # not studied
 # Share of the mean that rows are centered by: a factor over the signal, within limits. Its noise
-# adds a direction to the rows, of which there is the more the weaker the signal is.
+# adds a direction to the rows, which is larger for a weaker signal.
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
 # Rows are centered again if the error of their mean, as a second moment, probably exceeds the edge
 # of the noise by this factor; and the share of the mean that they are then centered by.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
-#: For this mean rows are clipped to so many times their norm, as they lie to one side of the first.
+#: For this mean rows are clipped to this multiple of their norm: they lie to one side of the first.
 WIDER = 2.0  # not studied
 # Share of the mean for variances; the solver takes the rest.
 _MEAN_SHARE = 0.02  # not studied
@@ -198,25 +198,25 @@ N_LEVELS = 24  # not studied
 #: Fractions of the share of the adaptive solver: for the first matrix, the probe, two steps, and
 #: the spectrum. The second step has the better basis, and so gets four times as much as the first.
 ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
-#: Clip levels of the adaptive solver, in units of the bound of the rows. Lower ones would count
-#: rows rather than variance; the last clips nothing.
+#: Clip levels of the adaptive solver, in units of the bound of the rows. Lower levels would count
+#: rows, not variance; the last level clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals the quantile of the norms is the median at this signal, and grows by so much
-# for each factor of e.
+# For strong signals the quantile of the norms is the median at this signal, and grows by the second
+# number for each factor of e.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
 # From the signal where the quantile is .95, the fraction that is clipped falls with this power.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
 # Up to the first of these signals the quantile is the lowest one; from the second on, it is that of
 # strong signals; in between it rises: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
-# Noise hides few components less, and clipping turns them more: for k of `DPPCA` the signal counts
+# Few components suffer less from noise and more from clipping: for k of `DPPCA` the signal counts
 # up to this number over k - 1 as much, with the square of its ratio to a weak one.
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
 class AdaptiveReleases(NamedTuple):
-    """A second moment, a probe, and the two ways that the probe decides between."""
+    """A second moment, a probe, and the two branches that the probe decides between."""
 
     second_moment: Release
     clipped_squares: Release
@@ -303,7 +303,7 @@ def _signal_to_noise(spec: RowsSpec) -> float:
 
 
 def plan_rows(spec: RowsSpec) -> RowReleases:
-    """Plan all releases in their order, with all ways that a fit may take."""
+    """Plan all releases in their order, with all branches of a fit."""
     is_centered, positivity = isinstance(spec.center, str), None
     estimates_mean_norm = is_centered and spec.mean_norm is None
     if spec.guided_solvers:
@@ -340,7 +340,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
     """Plan a mean and the solver, and all that the mean may guide instead."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
-    # The weaker the signal, the more goes to the mean, which is the last thing that noise hides.
+    # The weaker the signal, the more of the share goes to the mean, which noise hides last.
     signal = _signal_to_noise(spec)
     first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
     more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first
@@ -430,10 +430,10 @@ def _plan_moment(
 
 
 def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
-    """Plan a second moment, a probe, and the two ways that the probe decides between."""
+    """Plan a second moment, a probe, and the two branches that the probe decides between."""
     first, probe, *steps, spectrum = (share * fraction for fraction in ADAPTIVE_SHARES)
-    # One more matrix for each release of the refinement, with the same share: both ways spend
-    # alike.
+    # One more matrix for each release of the refinement, so that both branches spend the same
+    # share.
     numbered = enumerate((first, *steps, spectrum), start=1)
     moment, *more = (_plan_moment(spec, part, f"{MOMENT} {n}") for n, part in numbered)
     n_levels, size = len(PROBE_LEVELS), spec.basis_size

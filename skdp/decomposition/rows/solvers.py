@@ -49,7 +49,7 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Squared length less what noise exceeds with a risk of about .001, over the noise."""
+        """Squared length above what noise reaches with a risk of about .001, relative to noise."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
         # Three standard deviations of the chi-squared law that noise alone has.
@@ -100,7 +100,7 @@ _LEAST_LOSS = 5e-3  # not studied
 _SMALLEST_SIGNAL = 0.05  # not studied
 # Few iterations are enough, as the basis is close already.
 _N_TURNS = 4  # not studied
-# A choice between few levels needs no more rows than this.
+# This many rows are enough to choose between few levels.
 _PROBE_ROWS = 1 << 15  # not studied
 
 
@@ -248,7 +248,7 @@ def _release_variances(
     """
     along = np.einsum("ij,ij->j", basis, exact @ basis)
     values = np.append(along, np.trace(exact) - along.sum())
-    # Errors of the matrix add up in the sum over the basis, and in what that leaves of the trace.
+    # Errors of the matrix add up in the sum over the basis, and in the rest of the trace.
     rounding *= 2 + np.sqrt(basis.shape[1])
     # Products with the basis round, too.
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
@@ -268,7 +268,7 @@ def _release_variances(
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
-# So many rows are counted to choose a clip level: enough for any noise that leaves a step usable.
+# This many rows are counted to choose a clip level: enough for any noise that leaves a step usable.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -356,7 +356,7 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 # ------------------------------
 # Power iteration orthogonal to the released mean, which joins the basis in the end.
 
-# Features of the first group; each of the next has twice as many.
+# Features of the first group; each later group has twice as many as the one before.
 _FIRST_GROUP = 16  # not studied
 # Least factor that a column is multiplied by in a group.
 _LEAST_SHRINKAGE = 0.05  # not studied
@@ -385,7 +385,7 @@ def solve_guided_power(
         basis = spectrum.orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
-        # Their signs do not matter: the basis that is made of these columns has its own.
+        # The signs of the columns do not matter: the basis made of them has its own.
         columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
         for group in groups:
             energy = np.mean(np.square(columns[group] / noise_std), axis=0)
@@ -439,7 +439,7 @@ def solve_clipped(
     generator: np.random.Generator,
     decomposition: Decomposition = decompose,
 ) -> Factors:
-    """Run the solver whose releases the plan has on clipped rows.
+    """Run the solver that the plan has releases for, on clipped rows.
 
     A single release is the second moment, decomposed in time O(n d^2 + d^3) and memory O(d^2). This
     is Analyze Gauss (C. Dwork, K. Talwar, A. Thakurta, L. Zhang, 2014,

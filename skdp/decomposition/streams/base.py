@@ -250,13 +250,13 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     n_sketch: int | None
     n_core: int | None
     random_state: Any
-    #: "worst_case" where sketches are not secret; else their users choose.
+    #: "worst_case" if sketches are not secret; classes with secret ones make it a parameter.
     sketch_sensitivity: str = "worst_case"
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     _n_rows_seen: int
-    # Released sums that have not been factorized: an interruption must not lose what is paid for.
+    # Released sums, until they are factorized: an interruption must not lose a paid release.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent
@@ -438,7 +438,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return f"{cls.__name__}, version {_FORMAT}"
 
     def _let_go(self) -> None:
-        """End the stream here; it has not ended, and its secret sketches are not pickled."""
+        """Close the stream in this process, and drop its state, which the file now has."""
         self._check_process()
         self._close("checkpoint has written it to a file, with which resume goes on")
         self._noisy_sums, self._released_sums, self._factors = (), None, None

@@ -194,7 +194,7 @@ class LocalReports(BudgetMixin):
         if noise_std and (n_visible := int((lengths > 0).sum())) < n_components:
             warn_of_privacy(
                 f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
-                "noise. Ask for fewer components, or collect more reports or a larger epsilon."
+                "noise. Ask for fewer components, collect more reports, or use a larger epsilon."
             )
         # The record of one report is that of any.
         budget = PrivacyBudget.of(plan)

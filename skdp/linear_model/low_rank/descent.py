@@ -435,8 +435,8 @@ def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, .
     return (
         f"The descent has not converged, and the coefficients are probably useless: in one of its "
         f"last steps only {unclipped:.0%} of the gradients were not clipped, where {quantile:.0%} "
-        "are wanted. If you passed a covariance, entries of X may be much larger than it says, or "
-        "far from 0: without it a fit finds scales. Else pass a larger n_iter, or more data.",
+        "are wanted. If you passed a covariance, entries of X may be much larger than it "
+        "implies, or far from 0: pass 'private'. Else pass a larger n_iter, or more data.",
     )
 
 
