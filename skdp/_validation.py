@@ -203,7 +203,8 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
             # Outside the handler, as the text of scikit-learn has the value.
-            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.")
+            mend = " Counts of labels are private." * (shown(value) == "'balanced'")
+            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
 
 
 def check_sizes(**sizes: Any) -> None:
@@ -340,7 +341,9 @@ _HINTS = {
         " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
     ),
     "Complex data": " Make columns of real numbers, as numpy.hstack([X.real, X.imag]) does.",
-    "inhomogeneous": " All rows must have one length, and their entries must be numbers.",
+    "inhomogeneous": " All rows must have one length, of numbers; an InteractionTable has its X.",
+    "inconsistent numbers": " Fill gaps in X, and drop no rows; where y is missing, drop both.",
+    "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers.",
     "not 'dict'": " Pass pandas.DataFrame(X).",
     "not 'generator'": " Pass list(X).",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
@@ -406,7 +409,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         flaw = " X is a text: pass rows, as pandas.read_csv(path) makes them of a file."
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
-            flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
+            flaw = " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer."
+            if not message.startswith("could not convert") or np.ndim(X) != 1:
+                flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
     return kind(message + flaw)
 
 

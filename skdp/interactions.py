@@ -220,23 +220,17 @@ def top_items(
     {'ann': ['jam']}
     """
     validate_plain({"n": [AT_LEAST_ONE]}, {"n": n}, "top_items")
+    if not isinstance(history, InteractionTable):
+        raise TypeError(f"history must be an InteractionTable, got {type(history).__name__}.")
     if not hasattr(model, "inverse_transform"):
-        raise TypeError(
-            "model must have transform and inverse_transform, such as a DPTruncatedSVD or DPPCA, "
-            f"got {type(model).__name__}."
-        )
+        raise TypeError(f"model must have inverse_transform, as DPPCA, got {type(model).__name__}.")
     X, users, items = history
     n_items = getattr(model, "n_features_in_", len(items))
-    if n_items != len(items):
-        raise ValueError(
-            f"history has {len(items)} items, but the model was fitted to {n_items}: pass the same "
-            "items to interaction_table."
-        )
     names = getattr(model, "feature_names_in_", items)
-    if names.tolist() != items.tolist():
+    if n_items != len(items) or names.tolist() != items.tolist():
         raise ValueError(
-            "history has other items than the model was fitted to, or in another order: pass "
-            "items=model.feature_names_in_ to interaction_table."
+            f"history has {len(items)} items, but the model was fitted to {n_items}, to others, or "
+            "in another order: make it with items=model.feature_names_in_, or the same."
         )
     is_candidate = np.ones(len(items), dtype=bool)
     if candidates is not None:

@@ -341,13 +341,13 @@ class RowBlocks(SkdpContainer):
     def __init__(
         self,
         make_blocks: Callable[[], Iterable[Any]],
-        shape: tuple[int, int],
+        shape: tuple[int, int] = (0, 0),
         dtype: Any = np.float64,
     ) -> None:
         if not callable(make_blocks):
             raise ValueError(
                 "make_blocks must be a function that starts a new pass over the blocks, got "
-                f"{type(make_blocks).__name__}; an array or a memory map needs no RowBlocks."
+                f"{type(make_blocks).__name__}; an array, or numpy.concatenate of some, needs none."
             )
         self.make_blocks = make_blocks
         self._describe(shape, dtype)
@@ -363,8 +363,8 @@ class RowBlocks(SkdpContainer):
     def from_partitions(
         cls,
         loaders: Sequence[Callable[[], Any]],
-        lengths: Sequence[int],
-        n_features: int,
+        lengths: Sequence[int] = (),
+        n_features: int = 0,
         dtype: Any = np.float64,
         y: Sequence[Any] | None = None,
     ) -> "RowBlocks":

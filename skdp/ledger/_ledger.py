@@ -56,8 +56,8 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
         raise BudgetError(
             f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
             f"fit protects {spent.unit} with adjacency {spent.adjacency!r}. It needs a ledger of "
-            "its own or, if a record is a row with its response, one that was made with "
-            "unit=('row', 'record')."
+            f"its own, made with unit={spent.unit!r}, or, if a record is a row with its response, "
+            "with unit=('row', 'record')."
         )
 
 

@@ -189,7 +189,7 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
     checks.check_given(y, estimator_name)
     responses = checked_responses(y)
-    check_consistent_length(rows, responses)
+    checks.redact_errors(check_consistent_length)(rows, responses)
     if ids is None:
         return PersonalData(rows, responses, np.arange(len(rows)), None)
     names, codes = check_users(ids)

@@ -122,7 +122,7 @@ class SupervisedEstimator(PrivateEstimator):
         else:
             checked = cached(checks.check_rows_or_blocks(rows, name))
         targets = self._targets(checked, y)
-        check_consistent_length(checked, targets)
+        checks.redact_errors(check_consistent_length)(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
         # The checked X has lost the names of its features.
         size = checked.shape[0] if people is None else people.n_people, checked.shape[1]

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_n_features, check_consistent_length,
 from skdp import _validation as checks
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
+from skdp.data.parts import RowParts
 from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -568,7 +569,7 @@ def private_score(
     X : array-like of shape (n_samples, n_features)
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None
-        Their responses.
+        Their responses. Rows in parts bring theirs.
     users : array-like of shape (n_samples,) or None, default=None
         Whose each row is. All rows of a user together are protected then: each user counts once,
         with the mean of the losses of its rows.
@@ -660,6 +661,7 @@ def private_score(
             f"A list as scoring takes some of {', '.join(map(repr, COUNTED))}, which follow from "
             f"counts, got {names}. Score by the others one at a time."
         )
+    y = X.y if y is None and isinstance(X, RowParts) and _takes_responses(names[0]) else y
     X, y = checked_container(X), checked_container(y)
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
         _check_n_features(estimator, X, reset=False)

@@ -325,6 +325,10 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     # NaN is not to blame for what is refused without it, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
     text = _message(what, error) if of_public or not have_gaps(rows).any() else text
+    # Types of columns are public: no later reading may tell which of them has gaps.
+    texts = [one for one, is_number in types_of(rows) if not is_number]
+    if texts and text.endswith("it refuses."):
+        text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 

@@ -104,12 +104,16 @@ _TWINS = {
         "as the last step; or it around the whole pipeline or search, with check_inverse=False": (
             "TransformedTargetRegressor",
         ),
+        "class_weight of the classifier, which a DPGridSearch may choose": (
+            "FixedThresholdClassifier",
+            "TunedThresholdClassifierCV",
+        ),
         "plain functions": ("FunctionTransformer", "HashingVectorizer"),
         "HashingVectorizer, or CountVectorizer(vocabulary=[...]) of texts and without functions": (
             "CountVectorizer",
             "TfidfVectorizer",
         ),
-        "OneHotEncoder(categories=[...])": ("OneHotEncoder",),
+        "OneHotEncoder(categories=[...])": ("OneHotEncoder", "TargetEncoder"),
         "OrdinalEncoder(categories=[...]), with finite unknown_value and encoded_missing_value if "
         "there are any": ("OrdinalEncoder",),
         "knots that are an array, and no extrapolation='error'": ("SplineTransformer",),

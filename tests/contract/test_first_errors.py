@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import FixedThresholdClassifier, cross_val_score
 from sklearn.preprocessing import Normalizer, OneHotEncoder
 
 from skdp import (
@@ -15,10 +15,14 @@ from skdp import (
     DPLogisticRegression,
     DPStandardScaler,
     DPTraceClassifier,
+    DPTruncatedSVD,
+    RowBlocks,
     make_dp_pipeline,
     model_card,
 )
+from skdp.interactions import interaction_table, top_items
 from skdp.model_selection import DPGridSearch, epsilon_curve
+from skdp.privacy import PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -28,6 +32,7 @@ Y = np.where(X[:, 0] > 5, "yes", "no")
 FRAME = pd.DataFrame(X, columns=["age", "income", "visits"]).assign(town=["A", "B"] * (N // 2))
 NUMBERS = FRAME[["age", "income", "visits"]]
 PAIR = (0, 10)
+TABLE = interaction_table([(user, "tea") for user in range(N)], items=["jam", "tea"])
 SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
 OF_USERS = DPStandardScaler(privacy_unit="user")
@@ -162,6 +167,49 @@ SHOWN = {
     "columns by numbers that there are not": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, [0, 7])]), CLASSIFIER).fit(X, Y),
         r"does not have the columns \[7\]\.",
+    ),
+    "labels before rows": (
+        lambda: CLASSIFIER.fit(Y, X),
+        r"X has one dimension: pass fit\(X, y\), and texts through a HashingVectorizer",
+    ),
+    "rows that were dropped": (
+        lambda: CLASSIFIER.fit(NUMBERS[1:], Y),
+        r"numbers of samples: \[39, 40\]\. Fill gaps in X, and drop no rows",
+    ),
+    "balanced weights": (
+        lambda: clone(CLASSIFIER).set_params(class_weight="balanced").fit(X, Y),
+        "'class_weight' .* Got 'balanced' instead. Counts of labels are private",
+    ),
+    "gaps of pandas among objects": (
+        lambda: DPStandardScaler(missing="mean").fit(pd.DataFrame({"age": [1, pd.NA] * 20})),
+        r"'NAType'\. Pass X\.convert_dtypes\(\)",
+    ),
+    "a table of interactions": (
+        lambda: DPTruncatedSVD(1).fit(TABLE),
+        "of numbers; an InteractionTable has its X",
+    ),
+    "items of a user by name": (
+        lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), "ann", 1),
+        "history must be an InteractionTable, got str",
+    ),
+    "arrays as blocks": (
+        lambda: RowBlocks([X, X]),
+        "make_blocks must be a function .* got list; an array, or numpy.concatenate of some",
+    ),
+    "no shape": (lambda: RowBlocks(lambda: [X]), "shape must be two positive integers"),
+    "no lengths": (
+        lambda: RowBlocks.from_partitions([lambda: X]),
+        "lengths has 0 numbers for 1 loaders",
+    ),
+    "a threshold to search": (
+        lambda: DPGridSearch(
+            FixedThresholdClassifier(CLASSIFIER, pos_label="yes"), {"threshold": [0.2, 0.5]}
+        ).fit(X, Y),
+        "Use class_weight of the classifier, which a DPGridSearch may choose",
+    ),
+    "a sensitivity that is no function": (
+        lambda: PrivacyCost(1.0, 1e-6).release("count", "gaussian", 1.0, 1.0, {}),
+        "count: sensitivity_of must be a function, as lambda: 1.0",
     ),
 }
 

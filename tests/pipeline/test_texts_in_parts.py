@@ -19,6 +19,7 @@ from skdp import (
     RowBlocks,
     privacy_spent,
 )
+from skdp.model_selection import private_score
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -127,9 +128,17 @@ def test_a_missing_text_that_no_step_takes_is_refused_first(kind, tmp_path, ledg
     table = TABLE.copy()
     table.loc[500, "note"] = None
     table.to_parquet(tmp_path / "200.parquet", row_group_size=200, index=False)
-    with pytest.raises(ValueError, match="Step 'columns' raises an error, whose text may tell"):
+    with pytest.raises(ValueError, match=r"Step .columns. raises .* Fill gaps in town, note by"):
         pipeline("words", ledger=ledger).fit(*data_of(kind, 200, tmp_path, table))
     assert ledger.entries() == []
+
+
+def test_a_private_score_takes_the_labels_of_rows_in_parts(paths):
+    (rows,) = data_of("parquet", 200, paths)
+    model = pipeline("encoded", epsilon=math.inf).fit(rows)
+    scores = [private_score(model, *one, epsilon=math.inf) for one in [(rows,), (rows, rows.y)]]
+    assert scores[0].value == scores[1].value == pytest.approx(model.score(rows))
+    assert scores[0].privacy_spent.unit == "record"
 
 
 @pytest.mark.parametrize("kind", ["parquet", "dask"])
