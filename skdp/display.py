@@ -690,7 +690,7 @@ def score_histogram(
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
         raise ValueError(
             "pca must be a DPPCA or DPTruncatedSVD, or a DPPipeline that ends with one, got a "
-            f"{type(pca).__name__}. Of a Pipeline pass the last step, and rows as "
+            f"{type(pca).__name__}. From a Pipeline pass the last step, and rows as "
             "model[:-1].transform(X) makes them."
         )
     refuse_blocks(X := checked_container(X), "score_histogram")

@@ -540,8 +540,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.
 
-        A stream stays whole, since each pass has to read all of it anyway. Of people it takes one
-        row each of every k-th.
+        A stream stays whole, since each pass has to read all of it anyway. Of every k-th person
+        it takes one row.
         """
         if self.people is not None:
             return self._sample_of_people(self.people, at_most)

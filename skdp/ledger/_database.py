@@ -201,7 +201,7 @@ _PART_SIZE = 1 << 26  # not tuned
 _NONCE_SIZE = 12  # not tuned
 
 
-# Of AES-256.
+# Bytes of a key of AES-256.
 _KEY_SIZE = 32  # not tuned
 
 

@@ -132,7 +132,7 @@ def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iter
     """Make two public rows, in several ways, with the container and the types of private rows.
 
     Where the type admits fractions, one row has some, because whole numbers may give another type;
-    or it has an `number` number. Of two `known` values each row has one.
+    or it has `number`. If two values are `known`, each row has one of them.
     """
     if getattr(rows, "like", None) is not None and isinstance(rows, RowBlocks):
         rows = rows.like

@@ -339,7 +339,7 @@ def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -
     for unseen, seen, tested in candidates:
         errors = np.sum([_errors(one, _thresholds(one)) for one in unseen], axis=0)
         found = lower_bound(errors, len(seen) // 2, confidence=_CONFIDENCE)
-        # Of equal bounds an outer quantile wins, which shows rare scores; of none, the middle.
+        # Among equal bounds the outer quantile wins, for rare scores; without bounds, the middle.
         found += np.where(found > 0, outwards, -outwards)
         if found.max() > best:
             best = found.max()
