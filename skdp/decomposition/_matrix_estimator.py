@@ -132,7 +132,7 @@ class ReconstructionMixin:
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
         sources = as_source(checked, self._shifted), as_source(scores)
         (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
-        # Rows in blocks have been read by now: those that are not finite became NaN.
+        # Rows in blocks have been read by now: rows that are not finite became NaN.
         if np.isnan(inside):
             raise ValueError(NOT_FINITE)
         return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])

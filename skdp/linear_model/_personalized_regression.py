@@ -381,7 +381,7 @@ class DPPersonalizedRegressor(
     The model, the start from an outer product, "altmin" and the joint guarantee are those of Jain,
     Rush, Smith, Song and Guha Thakurta (NeurIPS 2021), with other releases and other clipping.
     :doc:`/personalization` has proofs, what differs and why, and references;
-    :doc:`/user_guide/personal_models` tells how to use it, and how searches lose `groups`.
+    :doc:`/user_guide/personal_models` shows how to use it, and how searches lose `groups`.
 
     Memory is a dense copy in float64, padded by at most a quarter. A fit with all releases reads it
     ``n_iter + 12`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times; with

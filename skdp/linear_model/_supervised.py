@@ -151,7 +151,7 @@ class SupervisedEstimator(PrivateEstimator):
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the spec of a fit to so many rows and features, or to matrices of a shape."""
+        """Return the spec of a fit to rows of features, or to matrices, of these sizes."""
 
 
 # ------------------------------

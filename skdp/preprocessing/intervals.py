@@ -1,4 +1,4 @@
-"""Intervals of columns: public ones, and those that released counts of their entries show."""
+"""Intervals of columns: public ones, and ones that released counts of entries show."""
 
 import math
 from collections import Counter

@@ -135,7 +135,7 @@ def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
 
 
 def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
-    """Plan the search for intervals, of all columns or of those that released values select."""
+    """Plan the search for intervals, of all columns or of columns that released values select."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     shape = (spec.n_features, N_BINS)
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
@@ -154,7 +154,7 @@ def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Releas
 
 
 def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
-    """Plan histograms of equal bins, for all columns or for those that are zoomed."""
+    """Plan histograms of equal bins, for all columns or for the zoomed ones."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
     most = min(_ALL_PLACES / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
@@ -350,7 +350,7 @@ HIDDEN_COLUMNS = "Noise hides how a third of the columns vary, or more"
 
 
 def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
-    """Warn of columns that noise hides if they are so many that a model misses them."""
+    """Warn of columns that noise hides, if they are a large part of all columns."""
     if np.mean(which) >= _MANY:
         yield (
             f"{HIDDEN_COLUMNS}: what they predict may be lost, and large values in them are "

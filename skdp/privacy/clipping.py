@@ -39,7 +39,7 @@ def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) 
 
 
 def weighting_to(bound: float, n_features: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the weighting that clips rows of so many features to a norm."""
+    """Return the weighting that clips rows of `n_features` features to a norm."""
     # An infinite bound clips nothing, but products of huge rows must not overflow.
     return partial(clip_weights, bound=min(bound, NO_CLIPPING), n_features=n_features)
 

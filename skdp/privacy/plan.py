@@ -594,7 +594,7 @@ def _lines(release: Release) -> tuple[Release, ...]:
 
 
 def branches_of(part: Any) -> list[tuple[Release, ...]]:
-    """Return the default branch of a part, and those that differ from it by one choice."""
+    """Return the default branch of a part, and all branches that differ by one choice."""
     if isinstance(part, AnyOf):
         return list(chain.from_iterable(map(branches_of, part.branches)))
     if isinstance(part, Release):

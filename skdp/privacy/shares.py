@@ -207,7 +207,7 @@ def _floats_of(counts: np.ndarray) -> np.ndarray:
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Return the entries that are no copies of others, in one dimension."""
+    """Return the distinct entries of a value, in one dimension."""
     values = np.asarray(values, dtype=np.float64)
     assert values.shape == layout.shape
     is_symmetric = layout.mechanism == _UPPER
@@ -311,8 +311,8 @@ class Party(NamedTuple):
 
     n_units: int  # of all owners
     unit: str | None  # protected instead of the unit of the steps
-    spec_of: Callable[[Any, Any], Any]  # of a step, and rows like those that it gets
-    validate: Callable[[Any, Any, Any], Any]  # a step, X and y
+    spec_of: Callable[[Any, Any], Any]  # takes a step, and rows like the rows of the step
+    validate: Callable[[Any, Any, Any], Any]  # takes a step, X and y
     # The budget of a plan, and the random stream of its algorithm.
     open: Callable[..., tuple[PrivacyBudget, np.random.Generator]]
     charge: Callable[[PrivacySpent], None] | None

@@ -13,9 +13,9 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # ------------------------------
 # A noisy second moment.
 
-# Strength of a prior of the entries, in units of the push at the edge of the noise; the least that
-# a feature is taken to hold, in units of the noise; and how many pushes an average component must
-# have before the prior fades. benchmarks/diagonal_prior/components.md, "Given bounds"
+# Strength of a prior of the entries, in units of the push at the edge of the noise; the least
+# signal of a feature, in units of the noise; and how many pushes an average component must have
+# before the prior fades. benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
 

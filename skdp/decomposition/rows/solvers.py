@@ -114,7 +114,7 @@ def solve_adaptive(
     r"""Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2).
 
     A first release of the d x d matrix, as in `solve_clipped`, finds rough directions V. The
-    rest of the budget, in shares that are fixed beforehand, goes to one of two ways:
+    rest of the budget, in shares that are fixed beforehand, goes to one of two branches:
 
     - Further releases of the matrix, whose average with the first is as good as a single release.
     - Two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method (M. Hardt, E. Price, 2014,

@@ -161,7 +161,7 @@ class LocalReports(BudgetMixin):
         ----------
         reports : array-like of shape (n_reports, n_features)
             What `report` has returned to persons, with these parameters. Forged ones can move the
-            factors as far as so many rows of norm `row_norm` and their noise can.
+            factors as far as that many rows of norm `row_norm` and their noise can.
         n_components : int, default=2
             How many, at most the smaller side of the reports.
 

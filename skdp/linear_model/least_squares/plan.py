@@ -19,8 +19,8 @@ from skdp.privacy.releases import Search
 
 # With fewer units times mu, all of the budget goes to the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
-# Shares of the scales of features: they fall with the square of the strength, from a largest one to
-# a least one, which is the second where there is plenty: benchmarks/least_squares/least_squares.md.
+# Shares of the scales of features: they fall with the square of the strength, within limits; the
+# second lower limit is from `_PLENTY` on: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
 # Fractions of that share: for the sizes of features, usually and where the signal is weak, and for
 # the zoom on narrow features. benchmarks/sweep/sweep.md; the others are not studied.
@@ -83,7 +83,7 @@ class LeastSquaresSpec(ScaleSpec):
     strength: float = field(init=False)
     shares_of_scales: tuple[float, float] = field(init=False)
     left_strength: float = field(init=False)
-    # Whether so few records show nothing but the center of the responses; and whether the signal is
+    # Whether records are too few for all but the center of the responses; and whether the signal is
     # so weak that few steps are taken, and calibrated.
     is_hopeless: bool = field(init=False)
     is_weak: bool = field(init=False)

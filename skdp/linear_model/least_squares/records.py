@@ -59,7 +59,7 @@ class Scaling:
         joint, size = out[: raw.shape[0]], len(self.multiplier)
         rows = raw.toarray() if issparse(raw) else raw
         center = np.zeros(size) if self.center is None else self.center
-        # Part by part, in cache. Loops over short rows are short, and one over many rows is not.
+        # In parts that fit in the cache; short rows are joined, for longer inner loops.
         length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
         of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
         moves = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
@@ -131,7 +131,7 @@ class Records(Rows):
 
 
 class ResponseScale(NamedTuple):
-    """Released center and scale of responses; if most are at the center, the fraction of others."""
+    """Released center and scale of responses, and the fraction off the center, if it is small."""
 
     center: float
     size: float
@@ -177,10 +177,9 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 # ------------------------------
 # A prior: what responses leave of it.
 
-# Slopes of responses on the predictions of a prior: those of good ones are about 1, and of others
+# Slopes of responses on the predictions of a prior: slopes of good priors are about 1, of bad ones
 # about 0, with these deviations; how many are good; and the least mean square of predictions, and
-# of what they leave.
-# benchmarks/least_squares/prior.md
+# of what they leave. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md

@@ -44,7 +44,7 @@ from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
-# Public maps between the matrices that a user passes and those that are fitted.
+# Public maps between the matrices that a user passes and the fitted matrices.
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def warnings_for_fit(
 
 
 def are_hidden(spec: TraceSpec, off_center: float) -> bool:
-    """Return whether so few responses differ from the others that no fit is better than 0."""
+    """Return whether too few responses are off the center for any fit to be better than 0."""
     rare = off_center * spec.signal_strength * math.sqrt(spec.rank)
     return spec.cost.is_private and off_center < 1 and rare < _LEAST_OF_RARE
 

@@ -42,7 +42,7 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm,
 # as long as the noise of an eigenvalue is no larger than wanted: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
-# Share of the budget that a start from data takes before steps, unless it is more than theirs.
+# Largest share of the budget for a start from data; the share of the steps is no smaller.
 _START_SHARE = 0.25  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
@@ -88,7 +88,7 @@ class FittedReleases(NamedTuple):
 
 
 class TraceReleases(NamedTuple):
-    """All releases of a fit: first those that map the data, then those of the descent."""
+    """All releases of a fit: first the releases that map the data, then the descent."""
 
     # Empty without an intercept, or if noise would hide the center.
     response_center: tuple[Search, ...]

@@ -83,7 +83,7 @@ _LONGEST_COORDINATES = 1e3
 
 
 def outlier_threshold(sizes: np.ndarray) -> float:
-    """Compute the size above which values are outliers among those that are not 0."""
+    """Compute the size above which values are outliers among the nonzero values."""
     positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
         return NO_CLIPPING
@@ -122,7 +122,7 @@ def _inverse_sizes(part: csr_array) -> np.ndarray:
 
 
 def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
-    """Return weights that shorten long vectors to the median length of those that are not 0.
+    """Return weights that shorten long vectors to the median length of nonzero vectors.
 
     Vectors that could overflow, or are very much longer than the median, have the weight 0. Without
     `downweights` only the former do, and all others have the weight 1.
@@ -203,7 +203,7 @@ def release_spread(
 
     counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # The margin is wide: a bin of noise alone, many powers too high, would rule the mean square.
+    # The margin is wide: a bin of noise alone, many powers too high, would set the mean square.
     edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / n_units
     fractions = _visible_bins(noisy, edge)
@@ -420,7 +420,7 @@ def public_center(design: Design) -> np.ndarray:
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
     """Return what is visible of a noisy matrix: its mean, those of rows and columns, and the rest.
 
-    Each is shrunk by the noise that it has in so many directions, and is 0 if that may be all.
+    Each part is shrunk by its noise in all its directions, and is 0 if it may be noise alone.
     """
     rows = np.broadcast_to(noisy.mean(axis=1, keepdims=True), noisy.shape)
     columns = np.broadcast_to(noisy.mean(axis=0, keepdims=True), noisy.shape)

@@ -136,7 +136,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
-    # Hardly any penalty, as the loss is that of the best head.
+    # With hardly any penalty: the loss is that of the best head.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

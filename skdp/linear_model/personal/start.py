@@ -159,7 +159,7 @@ def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.ndarray:
-    """Add a penalty to Gram matrices, in place; mark those that overflow, which become 0 first."""
+    """Add a penalty to Gram matrices, in place; set overflowing matrices to 0, and mark them."""
     diagonal = np.arange(matrices.shape[1])
     traces = np.trace(matrices, axis1=1, axis2=2)
     is_bad = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
@@ -490,7 +490,7 @@ def _spectral(
     values, vectors = np.linalg.eigh(moment)
     # Contiguous, as a copy of it would be: products with both then have the same bits.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
-    # With all directions in the basis, none shows the noise: half of the smallest value stands in.
+    # With all directions in the basis, none shows the noise: half of the smallest value is used.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
