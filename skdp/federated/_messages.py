@@ -221,8 +221,8 @@ _NEXT = MessageKind(
 )
 _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 
-# An owner is asked for an answer with the sum of the release before, if there is one. Where owners
-# may leave, that calls the roll, and who has come hands in after it is known who has not.
+# The coordinator asks owners for an answer, and sends the sum of the release before, if any. Where
+# owners may leave, this calls the roll; then those who are there hand in, knowing who is absent.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(

@@ -497,10 +497,10 @@ class Owner:
         state = self._state
         # The release must be next: the sum of the one before has come, and it has no answer.
         if self._waiting is None or not number == len(state.sums) == len(state.absent):
-            raise FederationError("A release is asked for that is not next, or was answered.")
+            raise FederationError("The question is not about the next release, or was answered.")
         gone = set(state.absent[-1] if state.absent else ())
         if not gone <= set(absent) or self.number in absent:
-            raise FederationError("Whoever has left stays away, and this owner has not left.")
+            raise FederationError("Owners who have left stay absent, and this owner is present.")
         if len(absent) > self._agreement.dropouts:
             raise FederationError("More owners have left than may leave.")
         return self._counted(number, self._waiting, absent)
@@ -518,7 +518,7 @@ class Owner:
             raise FederationError("The fit has ended.")
         is_next = number == len(self._state.sums) + self._state.is_charged
         if not is_next or number != len(self._state.absent):
-            raise FederationError("A release is asked for that is not next, or was answered.")
+            raise FederationError("The question is not about the next release, or was answered.")
 
     def _begin(self) -> None:
         """Charge the ledger for the whole plan, and run up to the first release."""

@@ -147,7 +147,7 @@ def private_steps(estimator: Any) -> dict[str, Any]:
     if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
         return {}
     parameters = estimator.get_params(deep=True)
-    # What these hold is not fitted, or has no budget of its own.
+    # Estimators within these are not fitted, or have no budget of their own.
     whole = tuple(
         f"{name}__"
         for name, value in parameters.items()

@@ -40,7 +40,7 @@ def _has_labels(values: np.ndarray) -> bool:
 
 
 def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """Give units of one row: of each array a row, a label that there is, or a number far out."""
+    """Give units of one row: from each array an extreme row, a known label, or a far number."""
     extremes = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
     targets = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
     matrices = [one[0] for one in arrays if one.ndim > 1]

@@ -122,7 +122,7 @@ def _several(fit: Fit, data: Any) -> list[np.ndarray]:
     return [fits.numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
-# What a fork finds there, as it is not sent.
+# The task of a fork, which inherits it.
 _TASK: list[Any] = []
 
 

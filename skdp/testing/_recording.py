@@ -263,7 +263,7 @@ def noise_of(estimator: Any, *data: Any) -> np.ndarray:
 # ------------------------------
 # All that an estimator holds.
 
-#: What a stream is known by, and keeps apart from its threads and processes.
+#: Attributes of a stream that identify it, or its threads and processes.
 OF_ONE_OBJECT = {"_id", "_lock", "_process"}
 #: Where the order of attributes stands among contents.
 ORDER = "the order of attributes"
