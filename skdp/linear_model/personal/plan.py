@@ -206,7 +206,7 @@ class HeadReleases(NamedTuple):
     mean_products: Release | None  # None if noise would hide it
     head_norm: Search
     steps: tuple[descent.DescentStep, ...] | AltminReleases
-    scales: tuple[Search, ...]  # variances of noise and of intercepts: none if counts cost too much
+    scales: tuple[Search, ...]  # variances of noise and intercepts; () if counts are dear, or rows few
     prior_vote: Release
 
 
@@ -215,7 +215,7 @@ class PersonalReleases(NamedTuple):
 
     response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
     row_count: Search | None
-    user_levels: tuple[Search, ...]  # of mean responses, and responses; () without intercepts
+    user_levels: tuple[Search, ...]  # of mean responses, and responses; () for one row a user, or no intercept
     row_center: tuple[ClippedSum, ...]  # each corrects the one before; () if noise hides it
     user_moment: ClippedSum | None
     model: MeanReleases | HeadReleases
