@@ -206,7 +206,7 @@ class HeadReleases(NamedTuple):
     mean_products: Release | None  # None if noise would hide it
     head_norm: Search
     steps: tuple[descent.DescentStep, ...] | AltminReleases
-    scales: tuple[Search, ...]  # variances of noise and intercepts; () if counts are dear, or rows few
+    scales: tuple[Search, ...]  # variances of noise and intercepts; () if too few users or rows
     prior_vote: Release
 
 
@@ -215,7 +215,7 @@ class PersonalReleases(NamedTuple):
 
     response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
     row_count: Search | None
-    user_levels: tuple[Search, ...]  # of mean responses, and responses; () for one row a user, or no intercept
+    user_levels: tuple[Search, ...]  # of mean responses, and responses; () if not planned
     row_center: tuple[ClippedSum, ...]  # each corrects the one before; () if noise hides it
     user_moment: ClippedSum | None
     model: MeanReleases | HeadReleases
