@@ -142,7 +142,7 @@ def test_columns_and_functions_that_blocks_do_not_have_are_refused():
         model.fit(in_parts(TABLE))
     strict = clone(REGION).set_params(handle_unknown="error")
     model.set_params(columns=ColumnTransformer([("a", strict, ["region"])]))
-    with pytest.raises(ValueError, match="takes rows in memory: pass handle_unknown='ignore'"):
+    with pytest.raises(ValueError, match="needs rows in memory: pass handle_unknown='ignore'"):
         model.fit(in_parts(TABLE))
     of_names = FunctionTransformer(lambda frame: frame[["z"]].to_numpy())
     model.set_params(columns=ColumnTransformer([("a", of_names, ["z"])]))

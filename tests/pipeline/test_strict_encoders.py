@@ -116,7 +116,7 @@ def test_numbers_are_categories_and_behind_a_private_step_they_are_not(encoder):
     with pytest.raises(ValueError, match="put it before the first private step"):
         behind.fit(grades)
     blocks = RowBlocks.from_partitions([lambda: grades], [N], 1)
-    with pytest.raises(ValueError, match="takes rows in memory: pass handle_unknown='ignore'"):
+    with pytest.raises(ValueError, match="needs rows in memory: pass handle_unknown='ignore'"):
         make_dp_pipeline(step, last).fit(blocks)
 
 

@@ -511,7 +511,7 @@ def test_a_planned_release_cannot_lower_its_sensitivity():
 def test_sums_of_all_owners_are_without_noise_only_where_nothing_is_private():
     def budget_of(epsilon):
         cost = PrivacyCost(epsilon, 1e-6)
-        release = cost.release("sum", "gaussian", 1.0, 1.0, shape=(2,))
+        release = cost.release("sum", "gaussian", 1.0, lambda: 1.0, shape=(2,))
         return PrivacyBudget.of(Plan(cost, release, unit="row", adjacency="replace"))
 
     sums = np.ones(2)
