@@ -117,8 +117,9 @@ def _cells():
         yield Cell(adjacency, prior=1.0)
         yield Cell(adjacency, 3, "csr", prior=-1.0)
         yield Cell(adjacency, 3, "parts", row_norm=3.0, prior=1.0)
-        # Too few records for the norm of the rows.
+        # Too few records for the norm of the rows, so that classes are counted by themselves.
         yield Cell(adjacency, epsilon=5.0)
+        yield Cell(adjacency, 3, "csr parts", row_norm=3.0, lacks_class=True, epsilon=5.0)
         yield Cell(adjacency, 2, "matrices")
         yield Cell(adjacency, 2, "matrices", row_norm=3.0)
         yield Cell(adjacency, 2, "flat", lacks_class=True)
