@@ -409,9 +409,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         flaw = " X is a text: pass rows, as pandas.read_csv(path) makes them of a file."
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
+            flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
+        if not flaw and message.startswith("could not convert") and getattr(X, "ndim", 1) == 1:
             flaw = " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer."
-            if not message.startswith("could not convert") or np.ndim(X) != 1:
-                flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
     return kind(message + flaw)
 
 

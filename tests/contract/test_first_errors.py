@@ -186,7 +186,7 @@ SHOWN = {
     ),
     "a table of interactions": (
         lambda: DPTruncatedSVD(1).fit(TABLE),
-        "of numbers; an InteractionTable has its X",
+        r"of numbers; an InteractionTable has its X\.$",
     ),
     "items of a user by name": (
         lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), "ann", 1),
