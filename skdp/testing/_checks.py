@@ -417,7 +417,7 @@ def privacy_checks() -> dict[str, str]:
     --------
     >>> from skdp.testing import privacy_checks
     >>> privacy_checks()["a_null_unit_contributes_nothing"]
-    'Where a unit is null, what it would be makes no difference.'
+    'Once a unit is null, its values make no difference.'
     """
     return {check.__name__: str(check.__doc__).partition("\n")[0] for check in CHECKS}
 
