@@ -191,7 +191,7 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
 
 
 def opened_within(*, hides_groups: bool) -> AbstractContextManager[None]:
-    """Report passes for a step before its fit, as one task of the whole."""
+    """Report the passes before a pipeline's first private fit, as one task of the pipeline."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
@@ -374,7 +374,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         shape = getattr(like, "shape", (n_samples, n_features))
         dimensions = (2, 3) if get_tags(self).input_tags.three_d_array else (2,)
         if len(shape) not in dimensions or math.prod(shape[1:]) != n_features:
-            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
+            raise ValueError(f"n_features={n_features} does not fit the shape {shape} of like=.")
         return self._spec_like(n_samples, n_features, like)
 
     @abstractmethod

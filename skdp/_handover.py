@@ -495,8 +495,8 @@ class ModelCard:  # numpydoc ignore=PR02
         """Return a draft for the registry of deployments of differential privacy, by its schema.
 
         The schema is that of https://github.com/opendp/deployments-registry-data, as of 2026. Edit
-        what a card cannot know and assumes: one release of static data, to which nobody else
-        sends queries. As text for a pull request take ``json.dumps``, which is YAML, too.
+        what a card cannot know but assumes: one release of static data, which nobody else
+        queries. As text for a pull request take ``json.dumps``, which is YAML, too.
 
         Parameters
         ----------
@@ -517,7 +517,7 @@ class ModelCard:  # numpydoc ignore=PR02
         Raises
         ------
         ValueError
-            If a field lacks, or the model is not private.
+            If a field is missing, or the model is not private.
         """
         if missing := [name for name in _OF_PUBLISHER if name not in product]:
             raise ValueError(f"registry_entry needs {', '.join(missing)}, which no card can know.")

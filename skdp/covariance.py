@@ -578,7 +578,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         at = self._place("target", target)
         columns = self._columns(on, without=at)
         if at in columns:
-            raise ValueError(f"on has the target {target!r}, which would predict itself.")
+            raise ValueError(f"on=[...] has the target {target!r}, which would predict itself.")
         if not self.is_located_[at]:
             raise ValueError(
                 f"Noise hides where the target {shown(target)} lies, and predictions could be "

@@ -119,7 +119,7 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
 def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     """Add a tree of additions to a graph, and return its top.
 
-    Whole powers of two are added at a time: so all together are the tree of `skdp.data.reduce`.
+    A task adds a power of two of them: the tree has the additions of `skdp.data.reduce`.
     """
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]

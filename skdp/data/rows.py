@@ -183,7 +183,7 @@ class DenseBlock(_BaseBlock):
         return self._weighted_products(np.einsum("ij,jk->ik", rows, np.ascontiguousarray(right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
-        """Multiply the transposed rows by `left`."""
+        """Compute X' times `left`, where X is the matrix of the rows."""
         # Transposed, it takes half the time.
         return (self.added(self._times_weights(left)).T @ self._summed_rows).T
 
@@ -267,7 +267,7 @@ class SparseBlock(_BaseBlock):
         return self.matmul(right)
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
-        """Multiply the transposed rows by `left`."""
+        """Compute X' times `left`, where X is the matrix of the rows."""
         left = self.added(self._times_weights(left))
         product = transposed(self._rows) @ left
         if self._center is not None:
@@ -496,7 +496,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_rows(on_block(methodcaller("matmul", right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
-        """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
+        """Compute X' times `left` for the matrix X of the rows: (n_features, n_columns) numbers."""
         size = self.n_features * left.shape[1]
         return self.map_sum(lambda rows, block: block.rmatmul(left[rows]), size)
 

@@ -139,7 +139,7 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
         raise ValueError("sparse=True is for fits without like, which is sparse itself.")
     _, size, like = planned_size(1, None, public_like(like))
     if n_features not in (None, size):
-        raise ValueError(f"n_features={n_features} does not fit like, of {size} features.")
+        raise ValueError(f"n_features={n_features} does not fit the {size} features of like=.")
     dtype, names = float_dtype(like), as_feature_names(feature_names(like))
     if isinstance(like, RankOneMatrices):
         parts = (one[:1] * 0 for one in (like.left, like.right))

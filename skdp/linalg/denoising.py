@@ -282,7 +282,7 @@ def _scaled(
 # ------------------------------
 # Regressions of one column on others, from noisy covariances, and their errors.
 
-# Penalty of a regression, in edges of the noise.
+# Penalty of a regression, over the noise's largest eigenvalue, the edge.
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
 # A direction of the columns is hidden if it has less variance than this many edges of the noise.
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
@@ -376,9 +376,9 @@ def check_visible(found: Regression) -> None:
     least = np.linalg.eigvalsh(found.moment[:-1, :-1] / np.outer(edges, edges))[0]
     if least < _VISIBLE:
         raise ValueError(
-            "on has columns that depend on each other so much that noise hides how: the direction "
-            f"of least variance has {least:.2g} times what noise alone may have, and errors need "
-            f"{_VISIBLE:g}. Pass fewer columns, or fit with a larger epsilon."
+            "The columns that predict depend on each other so much that noise hides how: the "
+            f"direction of least variance has {least:.2g} times what noise alone may have, errors "
+            f"need {_VISIBLE:g}. Pass fewer columns in on=[...], or fit with a larger epsilon."
         )
 
 
@@ -412,10 +412,10 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 
 
 # ------------------------------
-# Covariances of noisy ones.
+# Repairs of noisy covariances.
 
-# Least eigenvalue of a scaled covariance, in edges of the noise, unless the trace leaves less; and
-# the least mean of the eigenvalues that noise hides.
+# Least eigenvalue of a scaled covariance, over the noise's largest one, if the trace allows it;
+# and the least mean of the eigenvalues below the noise's largest one.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 

@@ -436,7 +436,7 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
 
 
 def laid_out(factors: Any) -> Any:
-    """Lay out factors of several matrices so that none depends on its place."""
+    """Lay factors out so that a product with one does not depend on its place among them."""
     # Columns of doubles are left where they are, even as parts of longer ones.
     if issparse(factors) or (
         order_of(factors) == "F"

@@ -33,15 +33,15 @@ def coherence(basis: np.ndarray) -> float:
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
 
-# The tolerance of singular values, relative to their size, and the largest of the values beside a
-# matrix, relative to its length; squares of both are far above rounding.
+# Relative tolerance of singular values, and the root of the largest number added to the diagonal
+# of a scaled Gram matrix; squares of both are far above rounding.
 _TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
 
 
 def leading_right_vectors(
     X: Any, center: np.ndarray | None, length: float, size: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Compute the leading right singular vectors of a sparse matrix of that length by ARPACK.
+    """Compute the leading right singular vectors of a sparse X, divided by `length`, by ARPACK.
 
     If `center` is given, it is subtracted from the rows.
     """
@@ -56,7 +56,7 @@ def leading_right_vectors(
 
     first, second = (_product, _adjoint) if is_tall else (_adjoint, _product)
     # Where a start vector spans few directions, as of few distinct singular values, ARPACK draws
-    # others, which no seed of ours repeats. Unlike small values beside the matrix prevent that.
+    # others, which no seed of ours repeats. Small unequal numbers on the diagonal prevent that.
     start = generator.normal(size=min(X.shape))
     beside = np.square(_BESIDE * generator.uniform(size=min(X.shape)))
     moment = LinearOperator(

@@ -199,7 +199,7 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
 def check_rows_and_ids(
     X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Split the ids off X, check the rows, and return both; None if there are no ids."""
+    """Split the ids off X and check the rows; return the rows, and the ids or None."""
     checks.refuse_blocks(X, estimator_name)
     ids = None
     if issparse(X) and user_column is None:

@@ -471,7 +471,7 @@ def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None)
 
 
 def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
-    """Compute the loss of every row, or what is counted, finite, under a public fitted model."""
+    """Compute finite losses, or counted outcomes, of all rows under a public fitted model."""
     with np.errstate(all="ignore"):
         # In float64: smaller types cannot represent these limits.
         losses = score.losses(_steps_of(model), X, y).astype(np.float64)

@@ -264,7 +264,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)
         if shape[1:] and math.prod(shape[1:]) != n_features:
-            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
+            raise ValueError(f"n_features={n_features} does not fit the shape {shape} of like=.")
         # The layout of rows in parts, of which no value is read, is public.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))

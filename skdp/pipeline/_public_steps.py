@@ -362,7 +362,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows instead of the private ones."""
     what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
     public = _public(what, step.fit, stand_ins(rows))
-    # A step that refuses all public rows may be one for texts that it knows.
+    # A step that refuses all public rows may accept only texts that its parameters list.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):
         raise ValueError(_refusal(what, fitted, rows, public.error))

@@ -343,7 +343,7 @@ def refuses_rows(step: Any) -> bool:
 
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
-    """Yield what holders hold, holders within holders too."""
+    """Yield the innermost estimators of an estimator: itself if it has no parts."""
     parts = parts_of(estimator, is_fitted=is_fitted)
     if parts is None:
         yield estimator

@@ -175,7 +175,7 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 # ------------------------------
 # Moments of columns, and which columns noise hides within their bounds.
 
-# A variance of fewer standard deviations of its noise is unclear.
+# A variance below this many standard deviations of its noise is unclear.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
 # A search is worth its share if moments within bounds leave more unknown than this many times the
 # part of the rows that the search overlooks.
@@ -270,7 +270,7 @@ _HIDDEN = 2.0  # not studied
 # A flat column is a constant if what noise leaves open is less than that, in units of the squared
 # half of an interval: on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
-# If this part of the columns shows nothing, noise hides them, and together they may predict much.
+# If this fraction of the columns seems constant, noise hides them: together they may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
 # others have less. Not studied.

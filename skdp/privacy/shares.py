@@ -55,7 +55,7 @@ class Shares:
 
     @property
     def excess(self) -> float:
-        """Std of the noise of a sum of all owners, in units of what the guarantee needs."""
+        """Std of the noise of a sum of all owners, over the std that the guarantee needs."""
         return math.sqrt(self.n_owners / self.n_honest)
 
     def scale(self, absent: Sequence[int]) -> float:
@@ -64,7 +64,7 @@ class Shares:
         return self.n_units / n_left
 
     def excess_without(self, absent: Sequence[int]) -> float:
-        """Return the std of the noise of a scaled sum, in units of what the guarantee needs."""
+        """Return the std of the noise of a scaled sum, over the std that the guarantee needs."""
         n_left = self.n_owners - len(absent)
         return math.sqrt(n_left / self.n_honest) * self.scale(absent)
 

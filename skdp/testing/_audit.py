@@ -333,7 +333,7 @@ def _errors(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -> tuple[int, int]:
-    """Choose scores and a threshold that prove most on what is learned; count errors in tests."""
+    """Choose scores and a threshold by the learned fits; count their errors on tested fits."""
     best, wrong = -1.0, (0, 0)
     outwards = 1e-9 * np.abs(np.tile(_QUANTILES, 2) - 0.5)
     for unseen, seen, tested in candidates:

@@ -134,7 +134,7 @@ def current_seed() -> int:
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
-    """Let all budgets that are opened inside be of another kind, by number; give their list."""
+    """Within the context, make budget number i a `kind_of(i)`; yield the list of the budgets."""
     begin = PrivacyBudget._begin
     made: list[Any] = []
 

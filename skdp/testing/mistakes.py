@@ -67,7 +67,7 @@ class NoisyMean:
         return self
 
     def _before_release(self, X: np.ndarray) -> None:
-        """Do nothing; some mistakes do."""
+        """Do nothing; some subclasses override it."""
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
         return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)

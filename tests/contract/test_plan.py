@@ -241,9 +241,9 @@ def test_a_shape_of_rows_is_their_numbers(estimator):
 def test_a_shape_of_matrices_tells_that_they_are_matrices(estimator):
     matrices = np.zeros((300, 4, 5))
     assert estimator.plan(matrices.shape) == estimator.plan(300, 20, like=matrices)
-    with pytest.raises(ValueError, match="does not fit like"):
+    with pytest.raises(ValueError, match="does not fit the shape"):
         skdp.DPPCA(2).plan(matrices.shape)
-    with pytest.raises(ValueError, match="does not fit like"):
+    with pytest.raises(ValueError, match="does not fit the shape"):
         skdp.make_dp_pipeline(skdp.DPPCA(2), CLASSIFIER).plan(matrices.shape)
 
 

@@ -331,7 +331,7 @@ class Subclass(DPPCA):
         (DPTraceRegressor(privacy_unit="response"), {}, ValueError, "pass 'record', which"),
         (DPLinearRegression(privacy_unit="user"), {}, ValueError, "unit='owner' protects all rows"),
         (PCA, {"like": np.zeros((1, 6)), "sparse": True}, ValueError, "sparse=True is for fits"),
-        (PCA, {"like": np.zeros((1, 7))}, ValueError, "n_features=6 does not fit like, of 7"),
+        (PCA, {"like": np.zeros((1, 7))}, ValueError, "does not fit the 7 features of like"),
         (PCA, {"n_features": None}, TypeError, "n_features must be the number of features, or"),
         (Subclass(2, **FINITE), {}, TypeError, "got Subclass"),
         (DPPCA, {}, TypeError, "got type|got ABCMeta"),

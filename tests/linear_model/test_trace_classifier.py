@@ -110,7 +110,7 @@ def test_another_shape_is_refused():
     model = private().fit(X, y)
     with pytest.raises(ValueError, match=r"shape \(5, 6\), but DPTraceClassifier was fitted"):
         model.predict(X.reshape(-1, 5, 6))
-    with pytest.raises(ValueError, match="n_features=12 does not fit like"):
+    with pytest.raises(ValueError, match="n_features=12 does not fit the shape"):
         private().plan(1000, 12, like=X)
 
 

@@ -165,7 +165,7 @@ def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
 
 
 class IterationReleases(NamedTuple):
-    """Products with released bases, and the core that turns the bases."""
+    """Products with released bases, and the core: the small matrix that rotates the bases."""
 
     # For each step one release if the matrix is symmetric, else one from each side.
     products: tuple[Any, ...]
@@ -173,7 +173,7 @@ class IterationReleases(NamedTuple):
 
 
 class DeflationReleases(NamedTuple):
-    """An iteration for each component, with its value as the core; and the core of all vectors."""
+    """An iteration for each component, whose core is its value; then a core of all vectors."""
 
     components: tuple[IterationReleases, ...]
     core: Release

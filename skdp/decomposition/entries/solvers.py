@@ -462,7 +462,7 @@ def solve_iteration(
 def find_basis(
     matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis, which serves both sides; end early at the coherence bound."""
+    """Iterate from a random basis of a symmetric matrix; stop where coherence exceeds its bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None

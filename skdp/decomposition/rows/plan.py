@@ -170,8 +170,8 @@ def _check_components(spec: RowsSpec) -> None:
 
 # Share of the count that decides whether the mean may guide the fit.
 _POSITIVITY_SHARE = 0.005  # not studied
-# The share of the guiding mean is a factor divided by the square root of its signal, within limits.
-# If the guided fit iterates, the share of both means together follows the same rule.
+# Share of the mean that guides a fit: a factor over the square root of the signal, within limits.
+# If the guided fit iterates, the same rule gives the share of its two means together.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # The guided power method: number of steps, columns beyond the components asked for, and growth of

@@ -325,7 +325,7 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release the rows times their projections, clipped at a level that is chosen by `sample`."""
+    """Release X' P, with projections P of the rows clipped to a level that `sample` chooses."""
     level_counts, planned_product = step
     level = np.inf
     if level_counts is not None:
@@ -338,7 +338,7 @@ def release_step(
 def release_product(
     release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float
 ) -> tuple[Released, Rows]:
-    """Release the rows times their projections, clipped to `level`.
+    """Release X' P, with projections P of the rows clipped to `level`.
 
     The rows are returned with their norms, which the next step need not compute.
     """

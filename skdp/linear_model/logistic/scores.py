@@ -192,7 +192,7 @@ def release_agreement(
 
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
-    """Sum losses less those of the fractions, by unit of length, clipped as one vector a record."""
+    """Sum losses, minus those of class fractions, over score lengths; clip by record."""
     # Rows of a person may stand at other places in another pass.
     product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):

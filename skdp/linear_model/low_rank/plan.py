@@ -176,7 +176,7 @@ def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
-    """Plan the sums of rows and columns; at the end, a spread of residuals and their sums."""
+    """Plan sums of rows and columns; then the spread and the sums of their residuals."""
     if not spec.has_margins:
         return None, None, None
     name, (first, last), shape = "row and column sums", _MARGINS_SHARES, (sum(spec.matrix_shape),)

@@ -301,7 +301,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 # ------------------------------
-# Heads, fitted to users' own rows beyond the mean model, and the vote on their prior.
+# A head: a user's own coefficients, beyond those of the mean model. Users vote on its prior.
 
 Choices = tuple[tuple[float, float], ...]
 
