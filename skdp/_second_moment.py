@@ -72,7 +72,7 @@ def strength_of(spec: ScaleSpec) -> float:
 
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
-    """Choose the clipping norm of rows, in units of scales with a 1 at the end, and of entries."""
+    """Choose clipping norms: of scaled rows with a 1 appended, and of single entries."""
     entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
         return NO_CLIPPING, entry

@@ -190,7 +190,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
 
 
 def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
-    """Compute the fraction of items that are among the first ones, averaged over users.
+    """Compute the fraction of each user's items with gains among the first `k`, on average.
 
     Parameters
     ----------

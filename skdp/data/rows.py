@@ -387,7 +387,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             self.agreed.check(self._own_depth)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache out: other processes are sent rows that come in parts, and read these."""
+        """Leave the cache out: other processes get rows in parts, and read these rows again."""
         return {**vars(self), "cache": RowCache()}
 
     n_rows = BlockView.n_units

@@ -192,7 +192,7 @@ _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
     f"CREATE TABLE {_PARTS} (number INTEGER PRIMARY KEY, part BLOB NOT NULL)",
 )
-# Why nobody may take the data; empty while somebody may.
+# Why nobody may take the data out of the file; empty while one process may.
 _UNFINISHED = "it was not written to its end"
 _TAKEN = "it was resumed before, which happens once"
 _MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"

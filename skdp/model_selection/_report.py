@@ -405,7 +405,7 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
 
 
 def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
-    """Refuse folds of fits that protect users in which one user's rows move those of others.
+    """Refuse folds in which one user's rows move other users to other folds, if fits protect users.
 
     Such are all folds by the places or the numbers of rows, as of KFold and of plain GroupKFold:
     neighboring fits would differ in many users.

@@ -563,7 +563,7 @@ class _Closer(NamedTuple):
     is_point: Any = False
 
     def marked(self, found: Scales) -> Scales:
-        """Mark points. Another narrow column that is flat has too long an interval."""
+        """Mark points and unclear columns. No narrow column is constant: intervals are too long."""
         return found._replace(
             is_point=self.is_point,
             is_unclear=found.is_flat & self.is_blurred,

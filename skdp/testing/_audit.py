@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 def _digest(data: Any) -> np.ndarray:
-    """Hash bytes into something that compares, and is no number."""
+    """Hash bytes into a value that can be compared for equality, but is no number."""
     return np.array(np.void(sha256(data).digest()[:8]))
 
 

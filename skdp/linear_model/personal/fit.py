@@ -354,7 +354,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return a map of heads to coefficients and intercepts for original rows, and their mean.
+    """Return the map from heads to models of the original rows, and the mean model.
 
     The length is even, so that the numbers of every user start at a multiple of 16 bytes.
     """
