@@ -392,7 +392,7 @@ def make_strict(estimator: Any) -> Any:
 
 
 def is_columns(step: Any) -> bool:
-    """Return whether a step transforms columns apart."""
+    """Return whether a step is a ColumnTransformer, not of a subclass."""
     return type(step) is ColumnTransformer
 
 
