@@ -117,14 +117,15 @@ class DPLinearRegression(PrivateRegressor):
     Mechanism: Gaussian, accounted for exactly in Gaussian differential privacy. Released: counts
     for the median of the responses and for their sizes; with `prior` how far responses follow its
     predictions; without `bounds` counts of the entries of each feature by sign and power of two
-    and, of features that may be narrow beside their distance from 0, by place; the mean of each feature and of its square; a second moment of rows and
-    responses together; in each step the sum of the gradients, each clipped in norm, and in some of
-    them counts of the gradients by size; and with a weak signal what predictions explain, and the
-    mean of the responses. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X,
-    its dtype, whether it is dense or sparse, how it is divided into parts, feature names, and
-    parameters. NaN and infinity are refused, which reveals that there are none. Not covered: what
-    `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
-    No assumption about the data is made.
+    and, of features that may be narrow beside their distance from 0, by place; the mean of each
+    feature and of its square; a second moment of rows and responses together; in each step the sum
+    of the gradients, each clipped in norm, and in some of them counts of the gradients by size; and
+    with a weak signal what predictions explain, and the mean of the responses. `plan` lists every
+    release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype,
+    whether it is dense or sparse, how it is divided into parts, feature names, and parameters. NaN
+    and infinity are refused, which reveals that there are none. Not covered: what `predict` and
+    `score` return, noise-free functions of the rows passed in; and the running time. No assumption
+    about the data is made.
 
     Sparse rows of more than 64 features are not centered: `bounds` is refused with them. Rows of
     more than 4,096 features are not whitened. Readings of X: two for scales, or with `bounds` two
