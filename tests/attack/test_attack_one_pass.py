@@ -31,7 +31,7 @@ def in_calls(kind, cuts):
         return self.finalize()
 
     # By its name, a pickle finds it here.
-    name = "_".join(map(str, (kind.__name__, *cuts)))
+    name = "_".join(map(str, (kind.__name__, "in", *cuts)))
     globals()[name] = type(name, (kind,), {"fit": fit, "__module__": __name__})
     return globals()[name]
 
