@@ -323,7 +323,7 @@ def given_classes(classes: Any) -> np.ndarray:
         )
     flaw = "It has less than two, or one twice."
     try:
-        if not np.ndim(classes):
+        if not checks.redact_errors(np.ndim)(classes):
             raise ValueError(f"Pass [0, 1] or the like, got {type(classes).__name__}.")
         found = np.unique(checked_labels(classes))
         if 2 <= len(found) == len(classes):
