@@ -328,3 +328,10 @@ def test_a_parameter_that_may_hold_data_is_named_by_its_type():
         skdp.DPPCA(2, row_norm=-1).fit(X)
     with pytest.raises(ValueError, match=r"bounds=\(2, 1\) must be"):
         skdp.DPStandardScaler(bounds=(2, 1)).fit(X)
+
+
+def test_classes_that_run_code_are_refused_without_its_text():
+    for holder in ("list", "objects"):
+        outcome, told = told_by("code of a string", holder, "those of y", "plan")
+        assert outcome == "refused"
+        assert not [one for one in told for secret in _SECRETS if secret in one]
