@@ -166,6 +166,13 @@ def need_two_seeds(parser: argparse.ArgumentParser, n_seeds: int) -> None:
         parser.error("a standard error needs at least 2 seeds")
 
 
+def publish(text: str, script: str, *, write: bool) -> None:
+    """Print the page of a study, and, to `write`, put it beside its script."""
+    print(text)
+    if write:
+        Path(script).with_suffix(".md").write_text(text.rstrip("\n") + "\n")
+
+
 def printed(tables: Callable[[], None], script: str, *, write: bool) -> None:
     """Print the tables of a study, and, to `write`, put the same text beside its script."""
     output = io.StringIO()

@@ -6,13 +6,12 @@ Columns are normal, and three of them explain 0 or .4 of the variance of what th
 """
 
 import warnings
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 from sklearn.metrics import log_loss
 
-from benchmarks.report import parser_for, table
+from benchmarks.report import parser_for, publish, table
 from skdp import DPLogisticRegression
 from skdp.linear_model.logistic import plan
 
@@ -83,10 +82,7 @@ def main() -> None:
         n_fits=N_FITS,
         table=table(["setting", *CLASSES], map(row_of, SETTINGS)),
     )
-    if options.write:
-        Path(__file__).with_suffix(".md").write_text(text)
-    else:
-        print(text)
+    publish(text, __file__, write=options.write)
 
 
 if __name__ == "__main__":

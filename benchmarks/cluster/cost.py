@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -20,7 +19,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
 
-from benchmarks.report import table
+from benchmarks.report import publish, table
 from skdp import RowBlocks
 from skdp.data.dask_rows import rows_in_parts
 from skdp.data.rows import Rows
@@ -184,9 +183,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write cost.md")
     asked = parser.parse_args()
     text = report()
-    print(text)
-    if asked.write:
-        Path(__file__).with_suffix(".md").write_text(text + "\n")
+    publish(text, __file__, write=asked.write)
 
 
 if __name__ == "__main__":

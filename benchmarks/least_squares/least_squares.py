@@ -9,14 +9,13 @@ below -1 counts as -1. Weak signals are made: normal columns, three of which dec
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 import skdp
-from benchmarks.report import parser_for, table
+from benchmarks.report import parser_for, publish, table
 from benchmarks.sweep.tables import REGRESSION, held_out, load
 from skdp.linear_model.least_squares import plan, steps
 
@@ -160,10 +159,7 @@ def main() -> None:
         loss=LOSS,
         weak=table(["setting", *map("{:g}".format, EXPLAINED)], map(weak_row, WEAK_SETTINGS)),
     )
-    if options.write:
-        Path(__file__).with_suffix(".md").write_text(text)
-    else:
-        print(text)
+    publish(text, __file__, write=options.write)
 
 
 if __name__ == "__main__":

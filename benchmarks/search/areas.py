@@ -7,12 +7,12 @@ docs/user_guide/classification.rst derives.
 import argparse
 import math
 import warnings
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.report import publish
 from skdp import DPLogisticRegression
 from skdp.model_selection import _score, private_score
 from skdp.privacy import gaussian_dp
@@ -81,6 +81,4 @@ if __name__ == "__main__":
             "",
         ]
     )
-    if given.write:
-        Path(__file__).with_suffix(".md").write_text(text)
-    print(text)
+    publish(text, __file__, write=given.write)

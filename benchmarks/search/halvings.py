@@ -6,12 +6,12 @@ halving took one.
 
 import argparse
 import math
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 from scipy.special import ndtri
 
+from benchmarks.report import publish
 from skdp.linalg import norms
 from skdp.linear_model._descent import ANY_SIZE
 from skdp.privacy import PrivacyBudget
@@ -101,9 +101,7 @@ def main():
             "",
         ]
     )
-    if arguments.write:
-        Path(__file__).with_suffix(".md").write_text(text)
-    print(text)
+    publish(text, __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

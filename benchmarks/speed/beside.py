@@ -27,7 +27,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.report import parser_for, table
+from benchmarks.report import parser_for, publish, table
 from skdp import (
     DPPCA,
     DPLinearRegression,
@@ -180,9 +180,7 @@ def main() -> None:
     text = TEXT.format(
         cores=os.cpu_count(), idle=is_idle, fits=table_of_fits(), imports=table_of_imports()
     )
-    print(text)
-    if asked.write:
-        Path(__file__).with_suffix(".md").write_text(text + "\n")
+    publish(text, __file__, write=asked.write)
 
 
 if __name__ == "__main__":

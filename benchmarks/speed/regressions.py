@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -21,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.report import parser_for, table
+from benchmarks.report import parser_for, publish, table
 from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
@@ -163,9 +162,7 @@ def main() -> None:
     text = TEXT.format(
         rounds=ROUNDS, others=OTHER_READINGS, fits=fits, classifiers=classifiers, **busy
     )
-    print(text)
-    if asked.write:
-        Path(__file__).with_suffix(".md").write_text(text)
+    publish(text, __file__, write=asked.write)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Mechanisms are right unless it is said what is wrong with them.
 import resource
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 from sklearn.datasets import load_digits
 
-from benchmarks.report import parser_for, table
+from benchmarks.report import parser_for, publish, table
 from skdp import DPPCA
 from skdp.privacy.gaussian_dp import epsilon_at
 from skdp.testing import (
@@ -248,9 +247,7 @@ def main() -> None:
     """Print the tables, or write them."""
     asked = parser_for(__doc__, write="write audit.md").parse_args()
     text = report()
-    print(text)
-    if asked.write:
-        Path(__file__).with_suffix(".md").write_text(text + "\n")
+    publish(text, __file__, write=asked.write)
 
 
 if __name__ == "__main__":
