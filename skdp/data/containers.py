@@ -458,23 +458,17 @@ def finite(rows: Any) -> Any:
 
     Parameters
     ----------
-    rows : ndarray or sparse matrix of floating-point numbers, or data frame
+    rows : ndarray or sparse matrix of floating-point numbers
         Rows.
 
     Returns
     -------
-    ndarray, CSR matrix or data frame
-        The rows in float32 or float64. Other columns of a data frame are left as they are.
+    ndarray or CSR matrix
+        The rows in float32 or float64.
     """
     if issparse(rows):
         rows = canonical_csr(rows)
         return with_data(rows, finite(rows.data))
-    if hasattr(rows, "select_dtypes"):
-        columns = rows.select_dtypes("floating").columns
-        if len(columns):
-            rows = rows.copy()
-            rows[columns] = finite(rows[columns].to_numpy(dtype=np.float64))
-        return rows
     with np.errstate(all="ignore"):
         array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
     if np.isfinite(array).all():

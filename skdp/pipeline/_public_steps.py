@@ -248,8 +248,10 @@ def _without_gaps(rows: Any) -> Any:
     """Make the numbers of rows finite, also of a data frame, whose texts stay as they are."""
     if not hasattr(rows, "iloc"):
         return finite(rows)
-    numbers = [column for column, is_number in types_of(rows) if is_number]
-    return rows.assign(**{column: finite(rows[column].to_numpy()) for column in numbers})
+    rows = rows.copy()
+    for column in [name for name, is_number in types_of(rows) if is_number]:
+        rows[column] = finite(rows[column].to_numpy())
+    return rows
 
 
 @_in_arrays
