@@ -103,8 +103,8 @@ _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/swee
 # Share of the losses of a prior: their noise is to be this fraction of the number of records, but
 # the share stays within the limits: benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
-# Share of the counts of classes: the first number over that of the records times mu, squared, up to
-# the second one. Where it is below the third one, the moment shows fractions as well:
+# Counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. Below
+# `_LEAST_OF_COUNTS` they are left out, as the moment shows how frequent classes are:
 # benchmarks/classification/weak.md.
 _OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 30.0, 0.15, 0.03
 # With less of this, noise hides the norms of the rows.
