@@ -244,9 +244,10 @@ def test_labels_that_cannot_be_compared_are_refused_unnamed(odd, classes):
     assert refused.value.__cause__ is refused.value.__context__ is None
 
 
+@pytest.mark.filterwarnings("ignore:random_state")
 def test_it_warns_of_what_noise_hides():
     X, codes = drawn(2000, 2)
-    model = DPLogisticRegression(classes=[0, 1], epsilon=2.0)
+    model = private(epsilon=2.0)
     assert warned_by(lambda: model.fit(X, codes)) == ""
     few = warned_by(lambda: model.fit(X[:30], codes[:30]))
     assert "Probabilities may be no better" in few
