@@ -32,9 +32,9 @@ from skdp.privacy.shares import Party
 from skdp.units import Unit
 
 # ------------------------------
-# Progress of fits, for the callbacks of scikit-learn 1.9; below that, estimators have none.
+# Progress of fits, for the callbacks of scikit-learn 1.9; older versions have no callbacks.
 
-# Their interface is experimental: no other module knows it.
+# The interface of callbacks is experimental: no other module knows it.
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:
@@ -48,7 +48,7 @@ _OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 if CallbackSupportMixin is None:
 
     class Watched:
-        """Has no callbacks."""
+        """Accepts no callbacks: scikit-learn is older than 1.9."""
 
 else:
 
@@ -72,7 +72,7 @@ else:
             Raises
             ------
             TypeError
-                If one is no callback, or asks for data or a fitted estimator.
+                If an object is no callback, or asks for data or a fitted estimator.
             """
             for callback in callbacks:
                 check_asks_for_no_data(callback)
@@ -86,7 +86,7 @@ class Progress:
     The tasks of an estimator are its passes over the data, each named after what is released next.
     The tasks of a pass are its groups of blocks, each of which one thread computes. The tasks of a
     pipeline or a search, the *whole*, are the fits of its steps. Callbacks see no data. If they ask
-    to stop a fit, they are ignored: to stop where a score says so would depend on the data.
+    to stop a fit, they are ignored: a stop that follows from a score would depend on the data.
     """
 
     #: The open budget, whose releases name the passes.
@@ -94,12 +94,12 @@ class Progress:
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
-        # Whether all groups of a pass are shown as one: their number depends on that of the rows.
+        # Whether all groups of a pass are shown as one: their number depends on the number of rows.
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
         """Yield the sums of the groups of a pass; the pass is a task, and each group a subtask."""
-        # Named after the releases that may come next.
+        # Each pass is named after the releases that may come next.
         nodes = self.budget._nodes or () if self.budget else ()
         names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
         name = " or ".join(names) or ("closing" if self.budget else "opening")
@@ -118,12 +118,12 @@ class Progress:
                 self.end(group)
                 group = None
             if number == n_groups:
-                # Before the last yield: nobody may ask for more.
+                # The task ends before the last yield, as the caller may ask for nothing after it.
                 self.end(task)
             yield value
 
     def subtask(self, name: str, n_tasks: int | None) -> Any:
-        """Return the next task of the fit; None for `n_tasks` if nobody knows its subtasks."""
+        """Return the next task of the fit; `n_tasks` is None if its subtasks cannot be counted."""
         context = self.context
         if context.max_subtasks == len(context._children_map):
             # A fit may have more tasks than were announced.
@@ -147,10 +147,10 @@ _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 def report(
     estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
 ) -> Iterator[None]:
-    """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
+    """Report the passes of a fit to callbacks or, without `n_passes`, the fits of its steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
-        # The number of blocks of users is hidden, as it follows from their rows.
+        # The number of blocks of users follows from private rows: callbacks must not see it.
         task.max_subtasks = None if hides_groups else n_passes()
         progress.begin(task)
     variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
@@ -173,7 +173,7 @@ def announce_fits(n_fits: int) -> None:
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
     """Make the fit of a step a task of the fit of the whole."""
-    # Nobody would tear down callbacks of the step itself.
+    # Callbacks set on the step itself would never be torn down.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -232,7 +232,7 @@ Data = tuple[Any, Callable[[], Any]]
 
 # The ledger and the threads do not change the result of a fit; the seed is the key itself.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-# Parameters of later versions: a fit that does not set them has the same noise as before them.
+# Later versions added these parameters: a fit that leaves their defaults keeps its old noise.
 _LATER = ("class_weight", "prior", "scales")
 
 #: Called with the record of a plan, before its first release.
@@ -240,7 +240,7 @@ Charge = Callable[[PrivacySpent], None]
 
 
 class Part(NamedTuple):
-    """What a pipeline or search hands to a step, in place of what its parameters say."""
+    """Cost, ledger and owner of a step, which its pipeline or search hands to it."""
 
     cost: PrivacyCost
     charge: Charge | None = None
@@ -248,7 +248,7 @@ class Part(NamedTuple):
 
 
 class BudgetMixin(checks.PlainParametersMixin):
-    """Parameters of a budget, and the one way to open it, for fits and streams."""
+    """Parameters of a budget, and the one way to open a budget, for fits and streams."""
 
     ledger: Any
     # Set on the clone that a pipeline or search fits as a step, until the fit has ended.
@@ -274,7 +274,7 @@ class BudgetMixin(checks.PlainParametersMixin):
 
 
 class RequestsUsersMixin:
-    """Requests the ids of users where whole users are protected; needs no `set_fit_request`."""
+    """Requests the ids of users where whole users are protected, without `set_fit_request`."""
 
     def get_metadata_routing(self) -> Any:
         """Request `users` for `fit` if the unit is a user, with metadata routing of scikit-learn.
@@ -294,7 +294,7 @@ class RequestsUsersMixin:
 class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
-    # For the card of the last fit: texts of all its warnings, and its public number of units.
+    # For the report of the last fit: the texts of all its warnings, and its public number of units.
     _warnings_given: list[str]
     _n_units: int
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -339,17 +339,17 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             with restored_on_error(self, n_passes, hides_groups=hides_groups):
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))
-            # Last: if warnings are turned into errors, the model that was paid for remains.
+            # The warnings come last: if they are turned into errors, the paid model remains.
             warn_of_privacy(*warnings)
         return self
 
     def _release(
         self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Do what follows the check of the data: plan, unless a plan is given, warn, and spend."""
+        """Plan, unless a plan is given; then warn, spend, and set the fitted attributes."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
-        # Before anything is spent: if warnings are turned into errors, the fit costs nothing.
+        # Before any spending: if these warnings are turned into errors, the fit costs nothing.
         warn(*self._public_warnings(spec, plan))
         return spec, self._solve(spec, plan.parts, view, budget, generator), budget
 
@@ -363,7 +363,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _validate(self, X: Any, y: Any) -> tuple[Any, Data]:
-        """Refuse bad data and parameters, remember the features; return the spec and data."""
+        """Refuse bad data and parameters; remember the features; return the spec and the data."""
 
     @abstractmethod
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
@@ -402,7 +402,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _open(
         self, data: Data, spec: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
-        """Open the budget and the algorithm's random stream."""
+        """Open the budget, and the random stream of the algorithm."""
         view, digest = data
         if self._part is not None and self._part.party is not None:
             return view, *self._part.party.open(plan, self._part.charge)
@@ -416,8 +416,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     def _n_passes(self, plan: Plan) -> int | None:
         """Return about how many passes over the data a fit takes; None if that is unknown."""
-        # Without noise some fits go on until they have converged. With noise there is a pass for
-        # each release, two more, and two that hash the data.
+        # Without noise, some fits go on until they converge. With noise, a fit has a pass for each
+        # release, two more, and two that hash the data if there is a seed.
         return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
 
     def _expected_passes(self, X: Any) -> int | None:
@@ -428,7 +428,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             return None
 
     def _reserved_part(self) -> float:
-        """Return which fraction of delta a fit reserves, whatever the data."""
+        """Return which fraction of delta a fit reserves for a tail event, whatever the data."""
         return 0.0
 
     def _cost(self) -> PrivacyCost:
@@ -440,7 +440,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Fill a dataclass with the parameters as plain values; `facts` take precedence."""
+        """Make a dataclass from the parameters as plain values; `facts` take precedence."""
         facts, given = {"cost": self._cost(), **facts}, {}
         for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             if name in facts:
@@ -458,26 +458,27 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Key the noise by the seed, the data, the class and the parameters.
 
         Fits that differ in any of these must not share noise: the difference of their releases
-        would be free of it. `digest` hashes all data of the fit, which takes a pass over them.
+        would have none. `digest` hashes all data of the fit, in a pass over them.
         """
         part = () if self._part is None else (self._part.cost.mu, self._part.cost.delta_tail)
         return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest(), *part))
 
 
 class PlannedEstimator(PrivateEstimator):
-    """Base of an estimator of your own that spends by a plan, and takes part as those of skdp do.
+    """Base class for an estimator of your own that spends by a plan, as those of skdp do.
 
     Its author promises that `fit` releases what `plan` lists, and nothing else of its rows. Then
     it may be a step of a :class:`skdp.DPPipeline` or a search, a ledger counts it, and
     :func:`skdp.privacy_spent` calls it *private on its author's word*. Its record has
-    ``enforced=False``, because a word is no proof: :func:`skdp.testing.check_privacy` attacks it.
+    ``enforced=False``, since a promise is no proof: :func:`skdp.testing.check_privacy` attacks it.
 
     A subclass has the parameters `epsilon` and `delta`; a method ``plan(n_samples, n_features)``
     that declares all releases of the `cost`, a :class:`skdp.privacy.PrivacyCost`, with
     ``enforced=False``; and a method ``fit(X, y=None)`` that refuses bad data first, then opens its
-    one budget by `open_budget`, and sets ``privacy_spent_``. `cost` is made of the parameters, or
-    it is the part of a whole that a pipeline or a search hands to its step, and not to clones of
-    that. Behind other private steps `fit` and `transform` take any finite rows. Units other than
+    one budget by `open_budget`, and sets ``privacy_spent_``. The `cost` follows from the
+    parameters; in a pipeline or search it is the part that the step gets. Clones of the step do not
+    get that part. Behind other private steps `fit` and `transform` take any finite rows. Units
+    other than
     rows, and another adjacency, are class attributes `privacy_unit` and `adjacency`.
 
     See Also
@@ -544,7 +545,7 @@ class PlannedEstimator(PrivateEstimator):
         return self._cost()
 
     def open_budget(self, plan: Plan) -> PrivacyBudget:
-        """Open the budget of a plan; a ledger is charged with its first release.
+        """Open the budget of a plan; the first release charges the ledger.
 
         Parameters
         ----------
@@ -559,9 +560,9 @@ class PlannedEstimator(PrivateEstimator):
         Raises
         ------
         TypeError
-            If it is no plan.
+            If `plan` is no plan.
         ValueError
-            If the plan is not that of the parameters; nothing has been spent then.
+            If `plan` differs from the plan of the parameters; nothing has been spent then.
         """
         what = f"{type(self).__name__}.fit"
         return self._open_budget(self._checked(plan), what)
@@ -612,7 +613,7 @@ class PlannedEstimator(PrivateEstimator):
         self._part = part._replace(charge=_charge_once)
         self.fit(*data)
         if not whole:
-            # The fit may have released by another budget, which has to be paid for, too.
+            # The fit may have made releases by a budget of its own; the ledger pays for these, too.
             _charge_once(PrivacyBudget.of(plan_of(spec, spec.parts)).spent())
             raise ValueError(f"fit of {name} must call self.open_budget(plan), and spend by it.")
         return spec, None, None
@@ -628,7 +629,7 @@ class PlannedEstimator(PrivateEstimator):
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
-    """Return the names and plain values of the parameters that decide on noise and result."""
+    """Return the parameters that affect noise and result: their names and plain values."""
     values = sorted(estimator.get_params(deep=False).items())
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
@@ -649,13 +650,13 @@ def restored_on_error(
     Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. They
     see the groups of a pass, unless their number must be hidden.
     """
-    # Refuses a bad n_jobs before anything else happens.
+    # Before anything else, refuse a bad n_jobs.
     effective_n_jobs(getattr(estimator, "n_jobs", None))
-    # One thread for the whole fit, not only in passes over the data: sums round in the same way
-    # however many fits run at once, so that a seed repeats every bit.
+    # The whole fit uses one thread, not only its passes over the data: sums then round alike
+    # however many fits run at once, and a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # Before the state is copied, so that what this sets on the estimator outlives an error:
-    # `_fit_context` of scikit-learn tears it down.
+    # Checked before the state is copied: what scikit-learn sets on the estimator here must outlive
+    # an error, because its `_fit_context` tears it down.
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)
@@ -670,7 +671,7 @@ def restored_on_error(
 
 
 def plan_of(spec: Any, parts: Any) -> Plan:
-    """Plan releases with the cost and the unit of a spec, which has `n_units`, too."""
+    """Make a plan from releases, with the cost, unit and `n_units` of a spec."""
     unit = spec.unit
     return Plan(
         spec.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
@@ -678,7 +679,7 @@ def plan_of(spec: Any, parts: Any) -> Plan:
 
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
-    """Check the size of X, which `n_samples` may be as a shape, and its kind; return them."""
+    """Check the size of X, given as two numbers or one shape, and its kind; return all three."""
     refuse_masked(like)
     if getattr(n_samples, "shape", ()):
         raise TypeError("n_samples must be an int or a shape: pass X.shape, as no plan reads X.")
@@ -697,10 +698,10 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
 
 
 def in_dtype(values: Any, dtype: np.dtype) -> Any:
-    """Convert released numbers, if any, to the type of the data, without overflow to infinity."""
+    """Convert released numbers to the dtype of the data, without overflow; None stays None."""
     if values is None:
         return None
-    # Half of the largest number: products that users form of factors may round up.
+    # Half of the largest number: a product of two factors may round up.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)
 
@@ -724,10 +725,10 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
 
 
 # ------------------------------
-# Models of scikit-learn that are made of a release carry its record, as a text that needs no skdp.
+# A scikit-learn model made of a release carries its record, as a text that needs no skdp.
 
 _RECORD = "privacy_record_"
-# Names of features follow from where a model stands.
+# The place of a model in a pipeline decides on the names of its features.
 _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
@@ -746,9 +747,9 @@ def carrying(model: Any, maker: Any) -> Any:
 
 
 def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
-    """Return the record that a model carries, whose it is, warnings and units; None without one.
+    """Return a model's record, the class that made it, warnings and units; None without a record.
 
-    The record is None if the model was changed or fitted again, as that was not released.
+    The record is None if the model was changed or fitted again after the release.
     """
     text = getattr(model, "__dict__", {}).get(_RECORD)
     if text is None:
@@ -764,7 +765,7 @@ def _fingerprint(model: Any) -> str:
 
 
 def _state_of(value: Any) -> Any:
-    """Return what a model holds as plain values, equal after a pickle; of other objects, kinds."""
+    """Return a model's contents as plain values that survive a pickle; other objects by class."""
     if isinstance(value, np.ndarray | np.generic):
         is_plain = value.dtype != object
         numbers = hashlib.sha256(value.tobytes()).hexdigest() if is_plain else value.tolist()

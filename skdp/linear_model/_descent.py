@@ -1,4 +1,4 @@
-"""Descents whose clip level follows a released count; medians of responses in unknown units."""
+"""Descents that adapt their clip level by a released count; medians of responses in any units."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,38 +21,38 @@ OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of the
 
 
 # ------------------------------
-# How much to clip: the one rule that all levels follow, from public facts.
+# The fraction of vectors to clip: one rule for all levels, from public facts.
 
 
 def clipped_fraction(
     strength: float, wanted: float, limits: tuple[float, float], power: float = 1.0
 ) -> float:
-    r"""Return the fraction of vectors that may be clipped: less, the stronger the signal is.
+    r"""Return the fraction of vectors that may be clipped: the stronger the signal, the fewer.
 
-    A sum of n vectors clipped to a bound c has a bias of at most c for each that is clipped, and
-    noise of length :math:`c \sqrt{d} / \mu` in d dimensions. So where the fraction f is clipped,
-    the bias is at most f times the `strength` :math:`n \mu / \sqrt{d}` of the noise: a constant
-    f would let the bias win as the budget grows. `wanted` is that ratio. The bias of few clipped
-    vectors has no common direction, so that a `power` above 1 may suit small budgets better.
+    A sum of n vectors clipped to a bound c has a bias of at most c per clipped vector, and noise of
+    length :math:`c \sqrt{d} / \mu` in d dimensions. If a fraction f is clipped, bias is thus at
+    most f times the `strength` :math:`n \mu / \sqrt{d}` of the noise: with a constant f, it would
+    exceed the noise as the budget grows. `wanted` is that ratio of bias to noise. The bias of few
+    clipped vectors has no common direction, so a `power` above 1 may suit small budgets better.
     """
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.clip((np.float64(wanted) / strength) ** power, *limits))
 
 
 # ------------------------------
-# The steps of a descent: their releases, and the clip level that follows a count.
+# The steps of a descent: their releases, and the clip level, which a released count adapts.
 
 #: Prefix of the names of votes.
 VOTE = "clip vote"
-# How fast votes move the level; 0 is constant clipping: benchmarks/trace_regression/errors.md, "The
-# singular value". Other rates are not studied.
+# How fast votes change the level; 0 keeps it. benchmarks/trace_regression/errors.md, "The singular
+# value", compares both; other rates are not studied.
 _LEVEL_RATE = 2.0
 # Largest ratio of the shares of the last and the first step: not studied.
 _LARGEST_GROWTH = 10.0
 
 
 class DescentStep(NamedTuple):
-    """The sum of gradients clipped to a level, and the vote: how many were not clipped."""
+    """The sum of gradients clipped to a level, and the vote: the number of unclipped gradients."""
 
     gradient: Release
     vote: Release
@@ -69,7 +69,7 @@ def plan_descent(
     follows: str,
     shape: tuple[int, ...],
 ) -> tuple[DescentStep, ...]:
-    """Plan all steps; the release named `follows` sets the first level, votes set the others."""
+    """Plan all steps; the release named `follows` gives the first level, votes give the others."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
@@ -80,7 +80,7 @@ def plan_descent(
 
 
 def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
-    """Split a share over steps; the last ones get the most, as they decide the final error."""
+    """Split a share over steps; later steps get more, as they decide the final error."""
     return growing_shares(total, n_steps, min(growth, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
@@ -102,18 +102,18 @@ def release_vote(
 def followed_level(
     level: float, unclipped: float, quantile: float, limits: tuple[float, float]
 ) -> float:
-    """Raise the level if less than the fraction `quantile` was not clipped, else lower it."""
+    """Raise the level if fewer gradients than `quantile` were unclipped, else lower it."""
     return min(max(level * math.exp(_LEVEL_RATE * (quantile - unclipped)), limits[0]), limits[1])
 
 
 # ------------------------------
-# A median of responses in unknown units: a search, and finer ones around its result.
+# A median of responses in any units: a search, then finer searches around its result.
 
 #: Name of the release of the responses' center.
 RESPONSE_CENTER = "response center"
 #: Name of the release of the sizes of responses around their center.
 RESPONSE_SPREAD = "response spread"
-# Points less than one per cent apart. 1 is one of them, so that a column of mostly 1 has an exact
+# Points less than one per cent apart, with 1 among them, so that a column of mostly 1 has an exact
 # median.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
@@ -137,7 +137,7 @@ def plan_median(
     cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
 ) -> tuple[Search, ...]:
     """Plan a search and its refinements; each count gets the same share."""
-    # No warning at the ends of other grids: they are public bounds, or close to the last result.
+    # Other grids end at public bounds or near the last result: no warning there.
     remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
     share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _STEPS_AROUND
     searches = [cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)]
@@ -157,9 +157,9 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    There are as many refinements as the share in `refined` pays for, with the relative error beside
-    it; the first one is always worth its noise. The share of all counts gives each the error
-    `precision`, within limits. With a `useless` error of counts there are no searches.
+    The share in `refined` decides how many refinements there are, each count with the relative
+    error beside it; one is always worth its noise. The share of other counts gives each the error
+    `precision`, within limits. If counts have a `useless` error, there are no searches.
     """
     if not spec.fit_intercept:
         return ()
@@ -176,7 +176,7 @@ def plan_center(
 
 
 def bounded(responses: np.ndarray, bound: float, center: float = 0.0) -> np.ndarray:
-    """Clip and center responses; one that is not finite in a later pass makes a null record."""
+    """Clip and center responses; a value that is not finite in a later pass makes a null record."""
     return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
 
 
@@ -188,7 +188,7 @@ def median_of_responses(
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> float:
-    """Release the median of responses, each person counting once, or of mean responses of users.
+    """Release the median of responses, or of the users' mean responses.
 
     Each refinement searches a smaller neighborhood of the last result, within the first grid.
     """
@@ -199,7 +199,7 @@ def median_of_responses(
 
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
-        # One pass counts for all points of a grid; separate counts would take a pass each.
+        # One pass counts for all points of a grid; separate counts would take a pass per point.
         counts = map_sum(responses, _counts, len(edges), n_jobs)
         up_to = GridCounts.of(search.grid, counts, n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)

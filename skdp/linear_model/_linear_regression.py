@@ -31,9 +31,9 @@ _LONGEST_WRITTEN_OUT = 64
 class DPLinearRegression(PrivateRegressor):
     r"""Linear regression on rows of features with differential privacy.
 
-    Features may be in any units: the fit finds their centers and scales privately, releases one
-    moment of rows and responses, which whitens the rows and is the start, and takes gradient steps
-    from there. With too few records for any coefficient, all of them are 0.
+    Features may be in any units. The fit releases their centers and scales, then one moment of rows
+    and responses, which whitens the rows and gives the start of the gradient steps. With too few
+    records for any coefficient, all of them are 0.
 
     Parameters
     ----------
@@ -54,22 +54,22 @@ class DPLinearRegression(PrivateRegressor):
         clipped for their means and variances: by the names of a data frame, as ``{"age": (18,
         90)}``; a list of such tuples, in the order of the features; or the tuple of all lower and
         all upper ends. They must be known without looking at X: its smallest and largest entries
-        are **not** public. They may be generous: they limit what one record can do, and finding the
-        spread inside costs little. Sizes are at most 1e100, and the ends at least 1e-100 apart.
+        are **not** public. They may be generous: a bound limits what one record can do, and finding
+        the spread inside costs little. Sizes are at most 1e100, and the ends at least 1e-100 apart.
         ``None`` finds intervals privately, for up to a tenth of the budget.
     response_bound : float or None, default=None
         Public bound on the size of a response, in the units of y; larger responses are clipped to
-        it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
+        it, which saves noise. ``None`` sets no bound: contributions of records are clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
     prior : estimator, tuple or None, default=None
         A published linear model of the same features and responses: a fitted ``LinearRegression``,
         ``Ridge`` or the like, perhaps behind scalers in a pipeline or in a ``FrozenEstimator``; a
-        fitted one of skdp; or ``(coef, intercept)``. Public: it must not be of these records,
-        unless they have paid for it, and then they pay both. The fit releases how far the records
-        agree with it, and learns what it leaves: :ref:`prior`. Kept as ``(coef, intercept,
-        names)``. With ``epsilon=inf`` it is not used.
+        model of skdp; or ``(coef, intercept)``. Public: it must not come from these records, unless
+        their privacy cost counts both fits. The fit releases how well the prior predicts, and
+        learns the rest: :ref:`prior`. Kept as ``(coef, intercept, names)``. With ``epsilon=inf`` it
+        is not used.
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 5
         with a weak signal, and from 8 to 12 with a stronger one. With ``epsilon=inf`` it is 2, as
@@ -88,17 +88,17 @@ class DPLinearRegression(PrivateRegressor):
     coef_ : ndarray of shape (n_features,)
         Coefficients. Covered by the guarantee.
     coef_noise_std_ : ndarray of shape (n_features,)
-        Standard deviations of the noise in `coef_`, about the coefficients that the same fit would
-        have without noise in its steps. Only there if they are known: :ref:`coefficient-noise`.
-        Covered by the guarantee.
+        Standard deviations of the noise in `coef_`, around the coefficients of the same fit without
+        noise in its steps. Only there if they are known: :ref:`coefficient-noise`. Covered by the
+        guarantee.
     intercept_ : float
         Intercept. Covered by the guarantee.
     prior_weight_ : float
-        How much of the prior is in the model, from 0 to 1; 0 without one. Covered by the guarantee.
+        Share of the prior in the model, from 0 to 1; 0 without a prior. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip others;
-        where the signal is weak, the prior predicts from rows as they are. None with
-        ``epsilon=inf``, or if no coefficients were found. Covered by the guarantee.
+        Smallest and largest value of each feature, to which `fit` and `predict` clip. Where the
+        signal is weak, the prior predicts from unclipped rows. None with ``epsilon=inf``, or if no
+        coefficients were found. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -155,9 +155,9 @@ class DPLinearRegression(PrivateRegressor):
     _warnings = staticmethod(warnings_for_size)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
-        # `checked_interval` checks it.
+        # `checked_interval` checks the bounds.
         "bounds": "no_validation",
-        # `check_prior` checks it.
+        # `check_prior` checks the prior.
         "prior": "no_validation",
         "privacy_unit": [StrOptions({"record", "user"})],
     }
@@ -194,7 +194,7 @@ class DPLinearRegression(PrivateRegressor):
         self.random_state = random_state
 
     def _read(self, X: Any) -> tuple[Any, None]:
-        """Refuse matrices, and name the estimator that takes them."""
+        """Refuse matrices, and name the estimator that accepts matrices."""
         rows, shape = super()._read(X)
         if shape is not None or isinstance(rows, RankOneMatrices):
             raise ValueError(
@@ -225,7 +225,7 @@ class DPLinearRegression(PrivateRegressor):
             expected = "a linear model or a tuple (coef, intercept)"
             coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
-        # The longest chain of additions, of rows as passed and of rows as fitted.
+        # The longest chain of additions: rows as passed and rows as fitted differ in it.
         is_sparse, width = holds_sparse(rows), size[1] + 1
         if self.privacy_unit == "user":
             depth = max(
@@ -270,7 +270,7 @@ class DPLinearRegression(PrivateRegressor):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # Rows are written out, and measured before and after they are whitened.
+        # Rows in memory are copied, and measured before and after the fit whitens them.
         return None if most is None else most + 1
 
     def _set_attributes(self, result: Estimate, spec: LeastSquaresSpec) -> tuple[str, ...]:
@@ -286,7 +286,7 @@ class DPLinearRegression(PrivateRegressor):
 
     @property
     def coef_noise_std_(self) -> np.ndarray:
-        """Standard deviations of the coefficients by the noise of the descent, where known."""
+        """Standard deviations of the coefficients by the noise of the steps, where known."""
         stds: np.ndarray | None = getattr(self, "_noise_stds", None)
         if stds is None:
             raise AttributeError("coef_noise_std_ is unknown: not fitted, or with a small epsilon.")

@@ -53,7 +53,7 @@ from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser
 class PersonalHead:  # numpydoc ignore=PR02
     """Linear model of one user, computed from the released model and the user's own rows.
 
-    It is private to that user. Nothing protects the user's rows from those who see the head: leave
+    The head is private to that user. Whoever sees the head may learn about the user's rows: leave
     it with its owner. :meth:`skdp.DPPersonalizedRegressor.head` makes heads.
 
     Parameters
@@ -70,7 +70,7 @@ class PersonalHead:  # numpydoc ignore=PR02
     Notes
     -----
     **Privacy.** Unit: none. A head is a noise-free function of the rows that it was fitted to. It
-    tells their owner nothing new, but may reveal the rows to anybody else.
+    reveals nothing new to their owner, but may reveal the rows to anybody else.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class PersonalData:
     def users(
         self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
     ) -> Users:
-        """Copy the rows that `is_used` marks into batches of users."""
+        """Copy the rows marked by `is_used` into batches of users."""
         rows, responses, codes = self.rows[is_used], self.responses[is_used], self.codes[is_used]
         return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
@@ -185,7 +185,7 @@ def either_of(groups: Any, users: Any) -> Any:
 
 
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
-    """Refuse bad data, in errors that show no value."""
+    """Refuse bad data, with errors that show no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
     checks.check_given(y, estimator_name)
     responses = checked_responses(y)
@@ -203,10 +203,10 @@ def check_rows_and_ids(
     checks.refuse_blocks(X, estimator_name)
     ids = None
     if issparse(X) and user_column is None:
-        # Users are padded to equal numbers of rows, and centered: that takes dense ones.
+        # Users are padded to equal numbers of rows, and centered: that takes dense rows.
         rows = checks.check_rows(X, estimator_name).toarray()
     else:
-        # Sparse rows are refused as such.
+        # `check_rows` refuses sparse rows later.
         X, ids = (X, None) if user_column is None or issparse(X) else _split(X, user_column)
         settings = {"dtype": checks.INPUT["dtype"], "estimator": estimator_name}
         rows = checks.check_numbers(X, "X", **settings)
@@ -216,7 +216,7 @@ def check_rows_and_ids(
         if ids is not None:
             one, other = check_users(ids)[1], check_users(given)[1]
             n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
-            # Rows are grouped in the same way if there are no more pairs of ids than ids.
+            # Both columns group the rows in the same way if there are no more pairs than ids.
             if not len(np.unique(one * n_other + other)) == n_one == n_other:
                 raise ValueError(
                     f"groups and user_column={user_column!r} assign rows to users in different "
@@ -227,7 +227,7 @@ def check_rows_and_ids(
 
 
 def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
-    """Take the column of ids out of X, which may be a frame with strings in it."""
+    """Take the column of ids out of X; X may be a frame with strings in it."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
         # With another dtype, a missing id among strings would become a string.
@@ -270,9 +270,9 @@ class DPPersonalizedRegressor(
     r"""Linear models of many users on a shared representation, with user-level privacy.
 
     Each user has a few labeled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
-    noise. The :math:`\theta_j` differ in few directions, the same for all. `fit` releases these and
-    a mean model, protecting all rows of a user together. The head, a user's own model, is computed
-    from the release and the user's rows; it goes to its owner, nowhere else.
+    noise. The :math:`\theta_j` differ in few directions, which all users share. `fit` releases
+    these directions and a mean model, and protects all rows of a user together. A user's own model,
+    its head, follows from the release and the user's rows; only its owner may see it.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ class DPPersonalizedRegressor(
         Whether a fit without ids is an error. Otherwise every row is a user of its own, with a
         `PrivacyWarning`, and the unit of the record is ``"row"``. A `DPPipeline` needs True.
     max_rows_per_user : int or None, default=None
-        How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
+        Largest number of rows of a user that are used, the first ones; ``None`` uses all. Privacy
         depend on it.
     fit_intercept : bool, default=True
         Whether to center rows and responses, and to give heads an intercept, whose prior variance
@@ -309,7 +309,7 @@ class DPPersonalizedRegressor(
         Whether to make features uncorrelated by a released second moment. False saves .15 of the
         budget, .4 with ``n_components=0``, and is right for uncorrelated features of variance 1.
     solver : {"gradient", "altmin", "exponential"}, default="gradient"
-        How directions are fitted. ``"gradient"`` releases gradients, of n_features * n_components
+        How to fit the directions. ``"gradient"`` releases gradients, of n_features * n_components
         numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
         needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
         numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
@@ -495,9 +495,9 @@ class DPPersonalizedRegressor(
         """
         return self._fit(X, y, users=either_of(groups, users))
 
-    # The shape of X does not show the number of users.
+    # `n_samples` is the number of users here: the shape of X does not show that number.
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
-        """Return what a fit would release and spend, from public facts: nothing is read or spent.
+        """List what a fit would release and spend, from public facts: nothing is read or spent.
 
         Parameters
         ----------
@@ -511,24 +511,24 @@ class DPPersonalizedRegressor(
         Returns
         -------
         Plan
-            All releases of a fit with ids of users, in order. A fit without ids has the releases of
-            as many users as rows, and the unit of its record is ``"row"``.
+            All releases of a fit with ids of users, in order. A fit without ids has the same
+            releases for as many users as rows, and the unit of its record is ``"row"``.
 
         Raises
         ------
         TypeError
-            If `like` is nothing that `fit` takes.
+            If `fit` would not take `like`.
         ValueError
             If a parameter is not acceptable, as in `fit`.
         """
         return super().plan(n_samples, n_features, like=like)
 
-    # The methods below spend no budget, and do not store the rows that they get.
+    # The methods below spend no budget, and store none of the rows passed in.
 
     def head(self, X: Any, y: Any) -> PersonalHead:
-        """Fit the model of one user, who may be new; it costs nobody privacy.
+        """Fit the model of one user, who may be new; this costs nobody privacy.
 
-        Compute it where the user's rows are, and leave it there.
+        Compute the head where the user's rows are, and leave it there.
 
         Parameters
         ----------
@@ -561,8 +561,8 @@ class DPPersonalizedRegressor(
     ) -> dict[Any, PersonalHead]:
         """Fit the models of many users, as the users would on their own devices.
 
-        Each head is private to one user; all heads together reveal as much as the data. Hand each
-        of them to its owner only.
+        Each head is private to one user; all heads together reveal as much as the data. Give each
+        head to its owner only.
 
         Parameters
         ----------
@@ -648,7 +648,7 @@ class DPPersonalizedRegressor(
                 "The ids of X and of the support are of different types: pass integers for both, "
                 "or strings."
             )
-        # Numpy would compare integers of different types as floats, and take some for equal.
+        # numpy would compare integers of different types as floats, and equate different ids.
         known = {one: place for place, one in enumerate(data.ids.tolist())}
         owners = np.array([known.get(one, -1) for one in names.tolist()], dtype=np.intp)[codes]
         has_head = owners >= 0
@@ -816,7 +816,7 @@ class DPPersonalizedRegressor(
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit heads of all users to their rows, or to those marked as used."""
         users = data.users(as_python(self.max_rows_per_user), self.n_jobs, is_used)
-        # Values that overflow count as 0, without a warning, as in the fit.
+        # Values that overflow count as 0, as in the fit, without a warning.
         with np.errstate(all="ignore"):
             return personal_models(users, self._shared_model())
 
@@ -839,7 +839,7 @@ class DPPersonalizedRegressor(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Few rows are not enough for a good score.
+        # Few rows do not suffice for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         tags.input_tags.sparse = self.user_column is None
         return tags

@@ -1,4 +1,4 @@
-"""The base of regressions and classifiers: checks X and y, and makes rows, responses, labels."""
+"""Base class of regressors and classifiers: it checks X and y, and makes rows and targets."""
 
 import math
 from abc import abstractmethod
@@ -63,8 +63,8 @@ class SupervisedEstimator(PrivateEstimator):
             same chunks, for rows in parts None.
         users : {array-like, dask collection} of shape (n_records,), list of arrays or None, \
                 default=None
-            Whose each record is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
-            of rows in parts also a list with an array for each part.
+            Owner of each record, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            for rows in parts also a list with an array for each part.
 
         Returns
         -------
@@ -79,7 +79,7 @@ class SupervisedEstimator(PrivateEstimator):
         return self._fit(X, y, users=users)
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
-        """Return X with matrices as rows, and their shape, which is None if X has features."""
+        """Return X with matrices as rows, and the shape of matrices, or None if X has features."""
         if isinstance(X, RowBlocks):
             return X, None
         if isinstance(X, RankOneMatrices):
@@ -97,7 +97,7 @@ class SupervisedEstimator(PrivateEstimator):
         return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
 
     def _rows_of(self, X: Any) -> Any:
-        """Check X for a fitted estimator, and return its rows; reading checks blocks."""
+        """Check X for a fitted estimator, and return its rows; blocks are checked when read."""
         check_is_fitted(self)
         rows, shape = self._read(X)
         if shape not in (None, self._shape):
@@ -124,7 +124,7 @@ class SupervisedEstimator(PrivateEstimator):
         targets = self._targets(checked, y)
         checks.redact_errors(check_consistent_length)(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
-        # The checked X has lost the names of its features.
+        # The checked X lacks the names of its features.
         size = checked.shape[0] if people is None else people.n_people, checked.shape[1]
         spec_of = partial(self._spec_of, checked, size, shape, names=checks.feature_names(X))
         opened = self._opened(checked, spec_of, targets, people)
@@ -132,7 +132,7 @@ class SupervisedEstimator(PrivateEstimator):
         return opened
 
     def _targets(self, X: Any, y: Any) -> Targets:
-        """Return the targets of rows in parts, or else y, checked."""
+        """Return the checked targets: those of rows in parts, or else y."""
         given = checks.targets_of(X, y, type(self).__name__)
         if not isinstance(X, RowParts):
             return Targets.of(self._checked(given))
@@ -147,11 +147,11 @@ class SupervisedEstimator(PrivateEstimator):
     def _opened(
         self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
-        """Read rows in parts, and targets, and refuse bad ones; return the spec and the data."""
+        """Read and check rows in parts and targets; return the spec and the data."""
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the spec of a fit to rows of features, or to matrices, of these sizes."""
+        """Return the spec of a fit, from the sizes of rows of features or of matrices."""
 
 
 # ------------------------------
@@ -165,7 +165,7 @@ def as_numbers(responses: np.ndarray) -> np.ndarray:
 
 
 def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:
-    """Convert responses that are read again; each that is no number any more becomes NaN."""
+    """Convert responses that are read again; values that are no numbers any more become NaN."""
     if responses.dtype.kind in "fiub":
         return as_numbers(responses)
     return np.array([_number(response) for response in responses.tolist()], dtype=np.float64)
@@ -180,7 +180,7 @@ def _number(response: Any) -> float:
 
 @checks.redact_errors
 def checked_responses(y: Any) -> np.ndarray:
-    """Return responses in float64; refuse all but finite numbers, and show no value."""
+    """Return responses in float64; refuse all but finite numbers, in errors without values."""
     refuse_times(y)
     raveled = column_or_1d(y, warn=True)
     if raveled.dtype.kind in "OSU":
@@ -202,7 +202,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
-    """Compute the coefficient of determination; for `PartResults` sum over the parts."""
+    """Compute the coefficient of determination; sum over the parts of `PartResults`."""
     responses = y if isinstance(y, Targets) else Targets.of(checked_responses(y))
     check_consistent_length(predictions, responses)
     weights = checked_weights(sample_weight, len(responses))
@@ -243,16 +243,16 @@ _KINDS = {
     **dict.fromkeys(("date", "datetime64", "timedelta64", "timedelta", "Period"), "dates"),
     **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
 }
-# Types that labels of dtype object become, and numbers without a common type, by kind.
+# Types of labels of dtype object, and of numbers without a common type, by kind.
 _TYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
 # Floats represent all smaller whole numbers exactly.
 _EXACT = 2.0**53  # not tuned
-# Without `classes`, more labels are refused: they may be responses, or names of people.
+# Without `classes`, more labels than this are refused: they may be responses or names of people.
 _MOST_LABELS = 100  # not studied
 
 
 class PublishedLabels(list[Any]):
-    """Labels of y that are promised to be public; the text of a parameter does not show them."""
+    """Labels of y that the caller promises to be public; the text of a parameter hides them."""
 
     def __repr__(self) -> str:
         return "<labels of y>"
@@ -260,9 +260,9 @@ class PublishedLabels(list[Any]):
 
 @checks.redact_errors
 def checked_labels(y: Any) -> np.ndarray:
-    """Return labels as a 1-D array of one kind; refuse others, and show none.
+    """Return labels as a 1-D array of one kind; refuse others, in errors without labels.
 
-    Only the labels decide on the result, and not which of several equal objects comes first.
+    The result depends on the labels alone, not on which of several equal objects comes first.
     """
     is_list = isinstance(y, list | tuple)
     labels = column_or_1d(np.array(y, dtype=object) if is_list else y, warn=True)
@@ -275,7 +275,7 @@ def checked_labels(y: Any) -> np.ndarray:
         if len(kinds) > 1:
             _refuse_labels("missing" if kinds == {"floats", "strings"} else "mixed")
         if are_objects:
-            # Plain strings: a subclass could run code of its own.
+            # str.__str__ makes plain strings: a subclass could run code of its own.
             texts = list(map(str.__str__, labels.tolist()))
             labels = np.array(texts, dtype=None if is_list else object)
         return np.asarray(check_array(labels, ensure_2d=False, dtype=None, input_name="y"))
@@ -285,7 +285,7 @@ def checked_labels(y: Any) -> np.ndarray:
     if len(kinds) > 1:
         _refuse_labels("mixed")
     is_own = not are_objects and labels.dtype != np.uint64
-    # Turns -0.0 into 0.0.
+    # Adding 0.0 turns -0.0 into 0.0.
     return np.asarray(numbers + 0.0, dtype=labels.dtype if is_own else _TYPES[kinds.pop()])
 
 
@@ -304,8 +304,8 @@ def _refuse_labels(found: str) -> NoReturn:
 
 
 def check_kind(labels: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse strings where classes are numbers, and numbers where they are strings."""
-    # All labels are of one kind, which is public.
+    """Refuse strings if classes are numbers, and numbers if classes are strings."""
+    # All labels are of one kind, and the kind is public.
     kinds = ["strings" if isinstance(each[0], str) else "numbers" for each in (labels, classes)]
     if kinds[0] != kinds[1]:
         raise ValueError(
@@ -330,18 +330,18 @@ def given_classes(classes: Any) -> np.ndarray:
             return found
     except (TypeError, ValueError) as error:
         flaw = str(error)
-    # The labels are not shown: a user may have passed private labels of y.
+    # The error shows no labels: a user may have passed private labels of y.
     raise ValueError(f"classes must be a list of two or more different labels. {flaw}")
 
 
 def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
     """Return the classes, or their codes if classes are strings and labels are numbers.
 
-    What scikit-learn wraps around a classifier encodes labels by their places among the sorted
-    ones. Of which type all labels are is public.
+    Classifiers of scikit-learn that wrap another encode labels by their places among the sorted
+    classes. The common type of all labels is public.
     """
     known = given_classes(classes)
-    # Found in the call stack, not in the labels: which of the classes occur is private.
+    # The call stack tells, not the labels: which of the classes occur is private.
     if len(known) > 2 and is_called_by("sklearn.multiclass"):
         raise ValueError(
             f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "
@@ -359,14 +359,14 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
 
 
 def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the codes of classes if these are strings and labels are whole numbers, else them."""
-    # Booleans and floats are no codes.
+    """Return the codes of classes if these are strings and labels are numbers, else the classes."""
+    # Booleans and floats are not codes.
     are_codes = set(map(type, labels.tolist())) == {int}
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
 
 
 def classes_in(labels: np.ndarray) -> np.ndarray:
-    """Return the labels that occur, sorted; refuse a single one, and very many."""
+    """Return the labels that occur, sorted; refuse a single label, and more than `_MOST_LABELS`."""
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(
@@ -382,7 +382,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
 
 
 def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
-    """Find all labels that occur, in one pass; refuse bad labels, and show none."""
+    """Find all labels that occur, in one pass; refuse bad labels, in errors without labels."""
     if not isinstance(y, Targets):
         return np.unique(checked_labels(y))
     flaws, found, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
@@ -394,7 +394,7 @@ def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
 
 
 def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return the flaw of the labels of a part, the labels, and their kind."""
+    """Return the labels of a part, their kind, and their flaw, if any."""
     flaw, found = "", column[:0, 0]
     try:
         found = labels_in(column[:, 0])
@@ -407,13 +407,13 @@ def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRo
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the place of each label among the sorted classes; -1 for any other label.
 
-    Each label has its place by itself, as rows are private: also where labels are read again, and
-    some are no labels any more. NumPy turns a list of numbers with one string into strings: where
-    classes are numbers, this makes them numbers again.
+    Each label is looked up by itself, as rows are private; labels that are read again may have
+    changed. NumPy turns a list of numbers with one string into strings: if classes are numbers, the
+    strings become numbers again.
     """
     if isinstance(classes[0], str):
         places = {label: place for place, label in enumerate(classes.tolist())}
-        # Not isinstance, which may run code of the label.
+        # isinstance may run code of the label.
         texts = [
             str.__str__(one) if issubclass(type(one), str) else None for one in labels.tolist()
         ]
@@ -424,7 +424,7 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse labels that are not among the classes, and show none."""
+    """Refuse labels that are not among the classes, in errors without labels."""
     are_alike = isinstance(labels[0], str) == isinstance(classes[0], str)
     if not are_alike or known_codes(labels, classes).min() < 0:
         codes = (
@@ -432,7 +432,7 @@ def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
             "K - 1 (an OutputCodeClassifier -1 and 1): encode y so, and pass "
             f"classes=list(range({len(classes)})), or classes=[-1, 1]."
         )
-        # All labels are of one kind, which is public.
+        # All labels are of one kind, and the kind is public.
         kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
         differ = f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}."
         raise ValueError(

@@ -178,7 +178,7 @@ class DPTraceRegressor(PrivateRegressor):
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     response_bound : float or None, default=None
         Public bound on the size of a response, in the units of y; larger responses are clipped to
-        it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
+        it, which saves noise. ``None`` sets no bound: contributions of records are clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     covariance : {"private", "identity"}, pair of array-like, or ndarray, default="private"
         Covariances by which the matrices are whitened. ``"private"`` releases a scale, and those of

@@ -1,4 +1,4 @@
-"""What fits to rows share: standardized features, joint moments, whitened steps, noise, norms."""
+"""Helpers for fits to rows: standardized features, joint moments, whitened steps, noise, norms."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from skdp.privacy.plan import plan_sum
 
 #: Name of the releases of steps.
 WHITENED_GRADIENT = "whitened gradient"
-# Whitened rows are computed in parts of this many numbers, 16 MB; no block has more rows than that.
+# Whitened rows are computed in parts of 16 MB; no block has more rows than the second number.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
 
 
 def standardization(
     found: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return how to standardize features: their centers, if any, and multipliers.
+    """Return the centers of features, if any, and multipliers that standardize features.
 
     Released scales decide on both. The multiplier of a feature that is left out is 0.
     """
@@ -35,7 +35,7 @@ def standardization(
 
 
 def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.ndarray | None:
-    """Return the ends of features, in units of the data, beyond which entries are clipped."""
+    """Return the ends, in units of the data, to which each feature is clipped."""
     if largest is None or not np.isfinite(largest).any():
         return None
     center = 0.0 if center is None else center
@@ -44,14 +44,14 @@ def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.nd
 
 
 def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
-    """Sum the outer products of rows, with `others` beside them, as one vector a record.
+    """Sum the outer products of the vectors (row, others) of all records.
 
-    It overwrites the rows, and `others` of null records.
+    The sum overwrites the rows, and sets `others` of null records to 0.
     """
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
     others = block.half_added(others)
-    # Last, as it overwrites the rows.
+    # `block.gram` comes last, as it overwrites the rows.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 
 
@@ -79,12 +79,12 @@ def whitened_norms(
     largest: float,
     bound: float,
 ) -> np.ndarray:
-    """Bound the norms of rows times `root` from above, whatever their products round to.
+    """Bound the norms of rows times `root` from above, including the rounding of their products.
 
-    `bound` is that of the norms of rows less the `mean`, which is subtracted from them if there is
-    one, and `largest` the spectral norm of the root. Null rows have the norm NaN. Where rows have
-    mass, no norm depends on the place of its row, or on the number of rows: squares are added up
-    part by part, and the parts are those of the longest block.
+    `bound` is the largest norm of a row after subtracting the `mean`, if there is one; `largest` is
+    the spectral norm of the root. Null rows have the norm NaN. If rows have masses, no norm depends
+    on the place of its row or the number of rows: squares are summed part by part, with the parts
+    of the longest block.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)
@@ -96,7 +96,7 @@ def whitened_norms(
         products = block.matmul_by_column(part).T if is_alone else block.matmul_anywhere(part)
         if mean is not None:
             products -= mean @ part
-        # Unlike those of `numpy.einsum`, sums by column do not depend on where arrays lie.
+        # Sums by column do not depend on the address of arrays; those of `numpy.einsum` do.
         squares += (
             np.square(products, out=products).sum(axis=1) if is_alone else row_squares(products)
         )
@@ -107,13 +107,13 @@ def whitened_norms(
 
 
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
-    """Compute the variance in the mean of the last half of steps, of noise 1 in each step."""
-    # The noise of a step spreads to later iterates through the last two.
+    """Compute the variance in the mean of the last half of iterates, for noise 1 in each step."""
+    # Each iterate depends on the last two, through which it gets the noise of earlier steps.
     places = [np.zeros_like(decay), np.ones_like(decay)]
     for _ in range(n_steps - 1):
         places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
     left = np.cumsum(places[1:], axis=0)
     n_averaged = n_steps - n_steps // 2
-    # Noise of the first half of steps has spread before the mean begins.
+    # Noise of the first half of the steps has spread before the mean begins.
     left[n_averaged:] -= left[: n_steps - n_averaged].copy()
     return np.asarray(np.sum(left**2, axis=0) / n_averaged**2)

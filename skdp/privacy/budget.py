@@ -33,12 +33,11 @@ from skdp.privacy.releases import (
 from skdp.privacy.sensitivity import ADJACENCIES
 
 # ------------------------------
-# Sums in fixed point whose noise is added before the data, which arrive in pieces.
+# Fixed-point sums whose noise is added first; the data arrive later, in pieces.
 
-# The unit is this many powers of two below the noise. That leaves 22 bits of a word for sums above
-# the noise.
+# The unit is 2 ** -40 of the noise. That leaves 22 bits of a word for sums above the noise.
 _BITS_BELOW_NOISE = 40  # not tuned
-# If there is hardly any noise, the range of the integers still has to hold the data.
+# With hardly any noise, the range of the integers still has to hold the data.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # not tuned
 
@@ -58,9 +57,8 @@ class InitialNoiseSums:
 
     If sums are released after every epoch, this holds for what each epoch adds: data plus noise
     that depends on the noise of earlier epochs, as `correlation` says. The fixed map and the cells
-    of the proof remain. The coupling of the proof then compares with noise whose correlation is
-    computed in floating point, with a relative error of some :math:`10^{-13}`; the caller charges
-    for that.
+    of the proof remain. The coupling in the proof uses noise whose correlation is computed in
+    floating point, with a relative error of some :math:`10^{-13}`; the caller charges for that.
     """
 
     def __init__(
@@ -104,8 +102,8 @@ class InitialNoiseSums:
         return self._fresh_std * math.sqrt(self._covariance[-1, -1])
 
     def _draw(self) -> np.ndarray:
-        # The key always comes from the operating system. The data come later: a seed could not key
-        # the noise by them, and neighboring streams would share their noise.
+        # The key always comes from the operating system. The data come later, so a seed could not
+        # key the noise by them: neighboring streams would share their noise.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 
@@ -128,7 +126,7 @@ def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
             return np.rint(values / unit).astype(np.int64)
         counts = np.rint(np.fmod(values, unit * _WORD) / unit)
         counts -= _WORD * np.rint(counts / _WORD)
-    # int64 does not hold 2 ** 63, which has the same remainder as its opposite.
+    # int64 cannot hold 2 ** 63, so -2 ** 63 takes its place: both are equal modulo 2 ** 64.
     counts[counts == _WORD / 2] = -_WORD / 2
     return counts.astype(np.int64)
 
@@ -142,12 +140,12 @@ SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether this is the name of a skipped release, also of one in a named step."""
+    """Return whether a name is that of a skipped release, alone or in a named step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
 def _check_release(release: Any, mechanism: str | None = None) -> None:
-    """Refuse what is no release, and a release with another mechanism."""
+    """Refuse an object that is no release, and a release with another mechanism."""
     if not isinstance(release, Release):
         raise TypeError(
             "release must be one Release, such as plan.parts, or plan.parts[0] if the plan has "
@@ -212,7 +210,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     'sum'
     """
 
-    # The releases of the plan one of which comes next; None without a plan.
+    # The nodes of the plan, one of which comes next; None without a plan.
     _nodes: tuple[Node, ...] | None
 
     def __init__(
@@ -334,7 +332,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             if the value has more entries than were planned, or than the share protects against
             rounding.
         TypeError
-            If it is no release.
+            If `release` is no release.
         ValueError
             If the mechanism takes no value of that shape.
         """
@@ -420,7 +418,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             n_units = len(values) if n_units is None else n_units
             values = GridCounts.in_all(search.grid, values, n_units)
         if self._nodes is None:
-            # A search is paid for as a whole: none of its counts is released unless all can be.
+            # A search is paid for as a whole: no count is released unless all counts can be.
             self._check_share(search.name, search.share)
         n_points, target = len(values.grid), float(q) * values.n_units
         found = GridSearch(n_points, values.n_units, target, is_exact=not self.is_private)
@@ -440,7 +438,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     ) -> InitialNoiseSums:
         """Book sums of data that arrive later; Gaussian noise is added before the data.
 
-        The noise comes from the operating system even where there is a seed.
+        The noise comes from the operating system even if the fit has a seed.
 
         Parameters
         ----------
@@ -468,7 +466,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return self._start(booked, shape, unit, correlation)
 
     def of_all(self, sums: np.ndarray) -> np.ndarray:
-        """Return sums over the rows of all owners, if there are several; only without noise.
+        """Return the sums of all owners together; of a single owner, the sums themselves.
 
         Parameters
         ----------
@@ -490,22 +488,22 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return sums
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return this owner's part of what follows from the sums of all; all if it is alone.
+        """Return the part that this owner adds to a value that all owners know; all of it if alone.
 
         Parameters
         ----------
         value : ndarray
-            The same for all owners.
+            A value that is the same for all owners.
 
         Returns
         -------
         ndarray
-            What this owner adds to the value: all owners together add it once.
+            The part of this owner: the parts of all owners add up to the value.
         """
         return value
 
     def skip(self, *releases: Release) -> None:
-        """Spend the shares of releases that do not take place: stopping early saves no budget.
+        """Spend the shares of releases that are not made: stopping early saves no budget.
 
         Parameters
         ----------
@@ -515,7 +513,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If they are not next in the plan, or may not be skipped.
+            If the releases are not next in the plan, or may not be skipped.
         """
         for release in releases:
             if not release.may_be_skipped:
@@ -733,7 +731,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         shape: tuple[int, ...],
         instead: Release | None = None,
     ) -> Release:
-        """Add a release, or another `instead` of it, to the record before its number leaves."""
+        """Record a release, or the smaller release `instead`, before its number leaves."""
         nodes, taken = self._nodes, instead or planned
         if nodes is None:
             self._check_share(planned.name, planned.share)
@@ -751,16 +749,16 @@ class PrivacyBudget:  # numpydoc ignore=PR02
                 "nor too large for a float."
             )
         if not self._releases and self._charge is not None:
-            # Before the first number leaves, charge all, however little is released later.
+            # Before the first number leaves, charge the whole plan, however little is used later.
             self._charge(self._whole)
-        # Changed last: a release that is refused above leaves the budget as it was.
+        # The nodes change last: a refused release leaves the budget as it was.
         self._nodes = nodes
         booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
         self._releases.append(booked)
         return booked
 
     def _check_share(self, name: str, share: float) -> None:
-        """Refuse a share that exceeds what is left."""
+        """Refuse a share that exceeds the rest of the budget."""
         spent = [release.share for release in self._releases]
         if not share > 0 or math.fsum([share, *spent]) > 1 + SHARE_TOLERANCE:
             raise BudgetError(
@@ -772,8 +770,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not self.cost.is_private:
             return np.array(np.argmin(value)) if release.mechanism == CHOICE else value
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # Two values must never share noise, or the difference of their releases would be free of
-        # it. So the key includes the exact value: in another container, it may round differently.
+        # Two values must never share noise: the difference of their releases would have none. So
+        # the key hashes the exact value, which another container may round differently.
         number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)

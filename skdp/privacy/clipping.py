@@ -73,13 +73,13 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     lower, upper = float(lower), float(upper)
     low, high = _representable(lower, upper, entries.dtype)
     if low > high:
-        # No number of this dtype lies between the bounds.
+        # No number of this dtype lies between the bounds, so that the entries become float64.
         return clip_entries(
             values.astype(np.float64), lower=lower, upper=upper, keep_zeros=keep_zeros
         )
     if not entries.size or (entries.min() >= low and entries.max() <= high):
         return values
-    # Unlike numpy.clip, these turn NaN into a bound.
+    # Unlike numpy.clip, fmax and fmin turn NaN into a bound.
     clipped = np.fmax(np.fmin(entries, high), low)
     if keep_zeros:
         clipped[entries == 0] = 0
@@ -107,8 +107,8 @@ def binarize(values: Any) -> Any:
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
     """Keep the `n_entries` largest entries of each row, by absolute value.
 
-    Among equal entries, those whose column has the lower `priority` stay. So other rows have no
-    influence on the entries that stay in a row.
+    Among equal entries, those in columns of lower `priority` stay, so that other rows have no
+    influence.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:
@@ -117,7 +117,7 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
-    # A copy: removing zeros would overwrite the places of the entries, which `rows` shares.
+    # `rows` shares its indices, which removing zeros would overwrite: hence the copy.
     largest = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
     largest.eliminate_zeros()
     return largest
@@ -127,7 +127,7 @@ def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, An
     """Round the bounds inwards to numbers of a dtype."""
     with np.errstate(over="ignore"):
         low, high = dtype.type(lower), dtype.type(upper)
-    # Compared as floats: numpy would round the bounds to the dtype before it compares.
+    # The bounds are compared as floats: numpy would first round them to the dtype.
     if float(low) < lower:
         low = np.nextafter(low, dtype.type(np.inf))
     if float(high) > upper:

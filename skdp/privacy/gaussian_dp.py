@@ -64,14 +64,14 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     delta : float
         Probability, ``0 <= delta < 1``.
     delta_tail : float, default=0.0
-        Part of `delta` that is reserved for a tail event: 0, or below `delta`. If `epsilon` is
-        infinite and `delta` positive, below 1.
+        Part of `delta` reserved for a tail event: 0 or below `delta`; below 1 if `epsilon` is
+        infinite and `delta` positive.
 
     Returns
     -------
     float
-        The mu, rounded down. It is 0 if ``delta`` is 0, since no Gaussian noise gives a finite
-        epsilon then, or if it would be below 1e-300. It is ``inf`` if ``epsilon`` is ``inf``.
+        The mu, rounded down. It is ``inf`` if ``epsilon`` is ``inf``, and 0 if it would be below
+        1e-300 or if ``delta`` is 0: no Gaussian noise has a finite epsilon then.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     if delta == 0:
         return 0.0
     epsilon = min(epsilon, _LARGEST_EPSILON)
-    # At the upper end `near`, as in `_log_delta`, is below -50: delta is 1 in double precision.
+    # At the upper end, `near` in `_log_delta` is below -50: delta is 1 in double precision.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
     lower = math.log(_SMALLEST_MU)
     if _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
@@ -142,8 +142,8 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
         return delta_tail
     if math.isinf(mu):
         return 1.0
-    # The margin covers the error of `near` where its terms cancel. At the bottom of the range of
-    # floats a relative margin is too little, hence the ulp.
+    # The margin covers the error of `near` where its terms cancel. For the smallest floats a
+    # relative margin is too little, hence the ulp.
     near = abs(epsilon / mu - mu / 2)
     cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
     delta = math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation)
@@ -165,8 +165,8 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     Returns
     -------
     float
-        The epsilon, rounded up. ``inf`` if ``delta`` is below ``delta_tail``, or equal to it and
-        ``mu`` is not 0.
+        The epsilon, rounded up. ``inf`` if ``delta`` is below ``delta_tail``, or if both are equal
+        and ``mu`` is not 0.
 
     Raises
     ------
@@ -188,10 +188,10 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     delta = _without_tail(delta, delta_tail)
     if math.isinf(mu) or delta == 0:
         return math.inf
-    # delta at epsilon 0, in a form that does not cancel: no positive epsilon may be rounded to 0.
+    # delta at epsilon 0, by a formula that does not cancel: a positive epsilon must not become 0.
     if math.erf(mu / math.sqrt(8)) * (1 + _ROOT_TOLERANCE) + math.ulp(0.0) <= delta:
         return 0.0
-    # The normal tail gives an upper bound, which for a large mu is as good as the root.
+    # The normal tail gives an upper bound; for a large mu it is as good as the root.
     upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
     if mu > _LARGE_MU:
         return upper * (1 + _SAFETY)
@@ -202,7 +202,7 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
 
 
 def compose(mus: Iterable[float]) -> float:
-    """Compose mu-GDP mechanisms on the same data, chosen adaptively or not.
+    """Compose mu-GDP mechanisms on the same data, whether or not chosen adaptively.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def compose_tails(delta_tails: Iterable[float]) -> float:
 
 
 def rho_from_mu(mu: float) -> float:
-    """Zero-concentrated differential privacy of a mu-GDP mechanism.
+    """Compute the zero-concentrated differential privacy of a mu-GDP mechanism.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def rho_from_mu(mu: float) -> float:
 
 
 def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0) -> float:
-    """Largest rate of true positives of a test which of two neighboring datasets was used.
+    """Largest true positive rate of a test that guesses which of two neighboring datasets was used.
 
     Parameters
     ----------
@@ -307,10 +307,10 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Return a number that is positive if the curve is above delta."""
+    """Return a number that is positive if delta(epsilon) of the curve exceeds delta."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
-    # Compared by the difference to 1, which is exact for delta; the curve itself keeps few digits.
+    # Both are compared as differences to 1: for delta that is exact, and the curve keeps digits.
     return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
 
 
@@ -335,7 +335,7 @@ def _log_delta(mu: float, epsilon: float) -> float:
     if mu > _SMALL_MU:
         difference = _mills_ratio(near) - _mills_ratio(far)
     else:
-        # The difference would cancel. First order of its Taylor series, with error mu ** 2 / 12.
+        # The difference would cancel: first order of its Taylor series, with error mu ** 2 / 12.
         difference = mu * (1 - epsilon / mu * _mills_ratio(epsilon / mu))
     return math.log(difference) + log_density
 

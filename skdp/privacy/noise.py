@@ -20,8 +20,8 @@ from scipy.special import ndtri
 #: allows.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# The entries of a row share one radius. Errors of this radius add up, while independent errors add
-# in squares.
+# The entries of a row share one radius. Errors of the radius add up; independent errors add in
+# squares.
 _LONGEST_ROW = 150  # not tuned
 
 
@@ -50,26 +50,26 @@ def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
         values /= step
         np.rint(values, out=values)
         values *= step
-    # A number just below 0 has become -0, and the sign would reveal on which side it was.
+    # A number just below 0 has become -0, whose sign would reveal its side of 0.
     values += 0.0
     return values
 
 
 def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -> float:
-    """Compute the largest count of distinct numbers in a release that `SCALE_MARGIN` pays for.
+    """Largest number of distinct values in a release whose rounding `SCALE_MARGIN` pays for.
 
     A symmetric matrix has n (n + 1) / 2 distinct numbers. `mu_or_epsilon` is an epsilon for Laplace
     and spherical noise, and a mu for other noise. `joint_entries` is how many entries share one
     draw of Laplace noise.
     """
-    # The constants are a little below those of the proof.
+    # The constants are slightly below those of the proof.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
         root = 5e5 * mu_or_epsilon
     else:
         return 2e7 * mu_or_epsilon
-    # A product may become infinite, where a power would raise an error.
+    # A product may become infinite; a power would raise an error.
     return root * root
 
 
@@ -81,7 +81,7 @@ CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Smaller words have too few bits for a fraction.
+# Smaller random words have too few bits for a fraction.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
 # Most random words for one fraction: with one more, half of its last bit could underflow to 0.
 _MOST_WORDS = 16  # not tuned
@@ -108,7 +108,7 @@ class NoiseSource:
         self._key = b"" if seed is None else _hash(b"", ("noise", seed, *context))
 
     def key(self, *release: Any) -> bytes:
-        """Return the key for the noise of a release; with a seed, its description determines it."""
+        """Return the key for the noise of a release; a seeded key follows from the description."""
         if self.fingerprint is None:
             return os.urandom(_KEY_BYTES)
         return _hash(self._key, release)
@@ -149,7 +149,7 @@ def digest_of(*values: Any) -> bytes:
 def algorithm_generator(seed: int | None) -> np.random.Generator:
     """Make the generator of an algorithm's public randomness, such as its start matrix.
 
-    It never depends on the data: what it draws can be observed, and would otherwise be a release.
+    It never depends on the data: its draws can be observed, and would otherwise be a release.
     """
     if seed is None:
         return np.random.default_rng()
@@ -157,7 +157,7 @@ def algorithm_generator(seed: int | None) -> np.random.Generator:
 
 
 def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
-    """Refuse a shape that the mechanism does not take; make a symmetric matrix exactly so."""
+    """Refuse a shape that the mechanism does not take; make symmetric matrices exactly so."""
     if mechanism == "laplace" and value.ndim > 2:
         raise ValueError(f"value has {value.ndim} dimensions; Laplace noise takes 1 or 2.")
     if mechanism == CHOICE and (value.ndim != 1 or not np.isfinite(value).all() or not value.size):
@@ -166,16 +166,16 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
         return value
     if value.ndim != 2 or value.shape[0] != value.shape[1]:
         raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
-    # Exactly symmetric: otherwise the difference of both halves would get too little noise.
+    # A matrix must be exactly symmetric: the difference of its halves would get too little noise.
     return np.asarray((value + value.T) / 2)
 
 
 def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:
-    """Return what is released with noise of that standard deviation."""
+    """Return the value with noise of that standard deviation; for losses, the choice."""
     noise = draw(mechanism, value.shape, key)
     noise *= noise_std
     if mechanism == CHOICE:
-        # Rounding would lose the noise beside a large number that all losses have in common.
+        # Beside a large number that all losses share, rounding would lose the noise.
         return np.array(np.argmin(noise + (value - value.min())))
     noise += value
     return round_to_lattice(noise, noise_std)
@@ -208,7 +208,7 @@ def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
 
 
 def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries of noise of that shape that are not copies of other entries."""
+    """Count the distinct entries of noise of that shape: copies count once."""
     if mechanism == "symmetric_gaussian":
         return shape[0] * (shape[0] + 1) // 2
     return math.prod(shape)
@@ -242,12 +242,12 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
 def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     """Draw independent numbers of the Gumbel law of minima, of variance 1, not centered.
 
-    Add b pi / sqrt(6) times these numbers to losses. Then the sum of option j is the smallest one
-    with a probability proportional to exp(-loss / b), where the loss is that of option j.
+    Add b pi / sqrt(6) times these numbers to losses: then the sum of each option is the smallest
+    one with a probability proportional to exp(-loss / b).
     """
     draws = np.concatenate([np.empty(0), *_fractions(size, key)])
-    # A Gumbel number is the logarithm of an exponential one. The small numbers decide, and there
-    # the fractions are fine. No fraction may be 1: its number would be infinite.
+    # A Gumbel number is the logarithm of an exponential one. Small numbers decide the choice, and
+    # their fractions are fine. A fraction of 1 would give an infinite number.
     np.minimum(draws, 1 - 2.0**-53, out=draws)
     np.log(-np.log1p(-draws), out=draws)
     draws *= math.sqrt(6) / math.pi
@@ -369,11 +369,11 @@ def _encode(value: Any) -> bytes:
     if isinstance(value, Mapping):
         return b"mapping " + _hash(b"", value.items())
     if isinstance(value, list) and any(isinstance(one, tuple) for one in value):
-        # Pairs, one for each column, are not two ends, though they make the same array.
+        # A list of pairs, one for each column, is not two ends, though both make the same array.
         return b"pairs " + _hash(b"", value)
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        # A list that makes no array, such as one of a matrix and None.
+        # This list makes no array, such as one of a matrix and None.
         return _encode(tuple(value))
     return f"array {array.shape} ".encode() + array.tobytes()

@@ -24,7 +24,7 @@ _EPSILON_STEP = 1e-9  # not tuned
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
-# Cached: the fits of a search have few different budgets.
+# The fits of a search have few different budgets, so that a cache saves most solutions.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
 
@@ -78,7 +78,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             if type(value) not in (float, int):
                 raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
             object.__setattr__(self, name, float(value))
-        # Solved even if the privacy is pure, since this checks the range of all three numbers.
+        # mu is solved for even if privacy is pure: that checks the range of all three numbers.
         most = _solved_mu(self.epsilon, self.delta, self.delta_tail)
         most = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else most
         mu = most if self.mu is None else self.mu
@@ -90,21 +90,21 @@ class PrivacyCost:  # numpydoc ignore=PR02
         object.__setattr__(self, "mu", mu)
 
     def share_of(self, share: float, delta: float, delta_tail: float = 0.0) -> "PrivacyCost":
-        """Return the cost of one of several fits that have this cost together.
+        """Return the cost of one of several fits that share this cost.
 
         Parameters
         ----------
         share : float
             Part of the square of mu that the fit gets.
         delta : float
-            Part of delta that it gets, and may reserve from. It must be positive.
+            Part of delta that the fit gets, `delta_tail` included. It must be positive.
         delta_tail : float, default=0.0
-            Part of that which it reserves. Those of all fits add to that of this cost.
+            Part of delta for a tail event. Those of all fits add to that of this cost.
 
         Returns
         -------
         PrivacyCost
-            The cost, whose mu is exact. Its epsilon, rounded up, is what that mu has at that delta.
+            The cost, whose mu is exact. Its epsilon follows from that mu and delta, rounded up.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise ValueError(f"mu={mu!r} at delta={delta!r} has no finite epsilon.")
         step = _EPSILON_STEP
         while _solved_mu(epsilon, delta, delta_tail) < mu:
-            # Steps grow: beside delta, an epsilon far below the rounding of mu is lost.
+            # Steps grow: epsilon may be far below delta, and then hardly moves mu.
             epsilon, step = epsilon * (1 + step), 2 * step
         return PrivacyCost(epsilon, delta, delta_tail, mu=mu)
 
@@ -400,7 +400,7 @@ SHARE_TOLERANCE = 1e-12  # not tuned
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Alternative parts of a plan. Released values choose one; all spend the same."""
+    """Alternative parts of a plan: released values choose one, and all spend the same."""
 
     branches: tuple[Any, ...]
 
@@ -487,7 +487,7 @@ class Plan:  # numpydoc ignore=PR02
 
     @property
     def n_lines(self) -> int:
-        """Number of releases of the longest branch, all counts of a search as one."""
+        """Number of releases of the longest branch, where a search counts as one release."""
         return int(_total(self.parts, max, lambda _: 1))
 
     @property
@@ -516,7 +516,7 @@ class Plan:  # numpydoc ignore=PR02
         Raises
         ------
         ValueError
-            If memory for one of them cannot be had.
+            If memory for a release cannot be had.
         """
         for release in chain.from_iterable(self.branches):
             try:
@@ -544,16 +544,16 @@ class Plan:  # numpydoc ignore=PR02
 
 
 class Node(NamedTuple):
-    """A release of a plan, and the nodes one of which comes next; none at the end of the plan."""
+    """A release of a plan, and the nodes of which one comes next; none at the end of the plan."""
 
     release: Release
     following: "tuple[Node, ...]"
 
 
 def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
-    """Return the nodes one of which is first in a part of a plan, the default one first.
+    """Return the possible first nodes of a part of a plan, the default node first.
 
-    Alternatives share the nodes behind them: there is one node for each release that is declared.
+    Alternatives share the nodes that follow them: each declared release has one node.
     """
     if isinstance(part, AnyOf):
         of_branch = partial(nodes_of, following=following)
@@ -568,11 +568,11 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
 
 def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
-    """Return the nodes one of which comes after a release; refuse a release that is not next."""
-    # Keyed by identity: alternatives that have joined share what follows.
+    """Return the possible nodes after a release; refuse a release that is not next."""
+    # Keyed by identity: alternatives share the nodes that follow them.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
-        # A copy with another function would have another sensitivity than the planned one.
+        # A copy with another function would have a sensitivity that was not planned.
         if planned == release and planned.sensitivity_of is release.sensitivity_of:
             found[id(following)] = following
     if found:
@@ -589,7 +589,7 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
 
 
 def _lines(release: Release) -> tuple[Release, ...]:
-    """Return the counts of a search, and any other release as it is."""
+    """Return each count of a search as a release, and any other release as it is."""
     return release.lines() if isinstance(release, Search) else (release,)
 
 
@@ -607,7 +607,7 @@ def branches_of(part: Any) -> list[tuple[Release, ...]]:
 
 
 def _total(part: Any, pick: Callable[..., float], measure: Callable[[Release], float]) -> float:
-    """Add a measure of the releases of a part; of alternatives, `pick` takes the least or most."""
+    """Sum a measure of the releases of a part; `pick` is min or max, and chooses an alternative."""
     if isinstance(part, Release):
         return measure(part)
     total_of = partial(_total, pick=pick, measure=measure)
@@ -625,10 +625,10 @@ def plan_sum(
     change: Callable[..., float],
     mechanism: str = "gaussian",
 ) -> Release:
-    """Declare a sum over units, each of which adds what is clipped to a norm.
+    """Declare a sum over units, each of which adds a vector clipped to a norm.
 
-    The norm is `bound`, or follows the release of that name. `change` computes the sensitivity from
-    the norm, the adjacency and the rounding of the sum.
+    The norm is `bound`, or the result of the release of that name. `change` computes the
+    sensitivity from the norm, the adjacency and the rounding of the sum.
     """
     change = partial(change, adjacency=spec.unit.adjacency)
     known, follows = None, str(bound)
@@ -657,11 +657,11 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
-    """Compute the rest of a share after these parts of a plan."""
+    """Compute the rest of a share after the shares of these parts of a plan."""
     return total - math.fsum(map(attrgetter("share"), branches_of(parts)[0]))
 
 
 def _same_prefix(branch: Sequence[object], default: Sequence[object]) -> int:
-    """Count the releases, or lines of them, that both branches begin with."""
+    """Count the releases, or lines of releases, with which both branches begin."""
     pairs = zip(branch, default, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Numbers of any type as Python numbers, which compute in double precision, and their ranges."""
+"""Numbers of any type as Python numbers in double precision, and checks of their ranges."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,10 +16,10 @@ R = TypeVar("R")
 def as_python(value: Any) -> Any:
     """Convert a number of any type to a float or an int, and an array of numbers to float64.
 
-    In a small type, products of a bound are rounded to few bits: they would differ from the bound
-    that the noise pays for. Small integer types overflow.
+    In a small float type, products of a bound lose bits, and the noise would pay for another bound.
+    Small integer types overflow.
     """
-    # Checked first: most values are plain, and isinstance is slow with the abstract classes below.
+    # Most values are plain, and isinstance is slow with the abstract classes below.
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.bool_):
@@ -54,7 +54,7 @@ def checked_nonnegative(name: str, value: float) -> float:
 
 
 def checked_delta(delta: float) -> float:
-    """Return delta as a float; refuse what is not in [0, 1)."""
+    """Return delta as a float; refuse numbers outside [0, 1)."""
     if not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
     return float(delta)

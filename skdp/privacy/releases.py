@@ -21,10 +21,10 @@ SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
 
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
-    """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
+    """Warn if released points are an end of their grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search that finds no point ends at the last: with `GridCounts.zeros_last`, the smallest.
+    # A search without a result ends at the last point: the smallest with `GridCounts.zeros_last`.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
@@ -42,7 +42,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 # ------------------------------
 # Releases: noisy statistics, declared in a plan, made by a solver and listed in a record.
 
-# Standard deviations of a count by which a quantile is below 1.
+# A quantile is below 1 by this many standard deviations of a count.
 _COUNT_MARGIN = 4.0  # not studied
 
 
@@ -66,7 +66,7 @@ class Release:  # numpydoc ignore=PR02
     noise_std : float or None, default=None
         Standard deviation of the noise in an entry, in the same units; None if `sensitivity` is.
     follows : str, default=""
-        In a plan, what the sensitivity depends on if it is None.
+        In a plan, what the sensitivity depends on; empty if the plan states it.
     shape : tuple of int, default=()
         In a plan, the shape of what is released.
     may_be_skipped : bool, default=False
@@ -132,11 +132,11 @@ class Search(Release):  # numpydoc ignore=PR02
     Parameters
     ----------
     name, mechanism : str
-        What is searched for, and how the counts are released.
+        Name of the searched number, and mechanism of the counts.
     share : float
         Share of all counts together.
     sensitivity, noise_std : float or None, default=None
-        Those of each number of a step.
+        Those of each count of a step.
     follows : str, default=""
         Not used.
     shape : tuple of int, default=()
@@ -146,7 +146,7 @@ class Search(Release):  # numpydoc ignore=PR02
     sensitivity_of : callable or None, default=None
         Not used.
     grid : ndarray of shape (n_points,)
-        Ascending public numbers, one of which is found.
+        Ascending public numbers, one of which is the result.
     remedy : str or None, default=None
         What a user should do if the search ends at an end of the grid; None for no warning.
 
@@ -163,9 +163,9 @@ class Search(Release):  # numpydoc ignore=PR02
     remedy: str | None = None
 
     def highest_quantile(self, n_rows: int, *, most: float = 1.0) -> float:
-        """Return the highest quantile up to `most` that the noise of the counts leaves reliable.
+        """Return the highest quantile, up to `most`, that the noisy search finds reliably.
 
-        One wrong step of the search can end far from it.
+        One wrong step can end the search far from the quantile.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 
 def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
-    """Return the name and the share of each release, search or run of like ones; and the first."""
+    """Return the name, the share and the first release of each search or run of like releases."""
     runs = []
     for (group, *_), like in groupby(releases, _group_key):
         first, *others = like
@@ -240,14 +240,14 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
-    """Return what counts of a search, or numbered releases, have in common, and what differs."""
+    """Return a key that is equal for counts of one search, and for numbered releases alike."""
     name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
-    """Return the name of each run of releases, and its numbers as far as they are known."""
+    """Return the name of each run of releases, and its known numbers."""
     return [
         (name, f"{share:>8.4f}  follows {first.follows}")
         if first.sensitivity is None
@@ -259,7 +259,7 @@ def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
 # ------------------------------
 # The record of what a fit has spent.
 
-# Most releases that are printed, and least width of a printed name.
+# Largest number of printed releases, and least width of a printed name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
 # An epsilon from this number on is called weak.
 _WEAK = 10.0  # not studied
@@ -275,17 +275,17 @@ class PrivacySpent:  # numpydoc ignore=PR02
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee that was asked for; for a composition, the epsilon at that delta. A delta of 0
+        The guarantee as asked for; for a composition, the epsilon at that delta. A delta of 0
         with a finite epsilon is pure differential privacy.
     mu : float
-        Gaussian differential privacy that was spent, or that follows from what was spent. It leaves
+        Gaussian differential privacy that was spent, or that the spent epsilon implies. It leaves
         out `delta_tail`.
     unit : str
         What is protected, such as one row.
     adjacency : str
         How neighboring datasets differ.
     seed_fingerprints : tuple of str
-        A fingerprint for each seed that noise came from. Equal seeds have equal fingerprints, and a
+        A fingerprint for each seed of the noise. Equal seeds have equal fingerprints, and a
         secret seed cannot be found from its fingerprint. If there are any, the guarantee holds only
         against those who cannot guess the seed.
     releases : tuple of Release
@@ -298,10 +298,10 @@ class PrivacySpent:  # numpydoc ignore=PR02
         unless the event happens, which has at most this probability. This probability counts even
         if the event can no longer happen.
     guessable : bool, default=False
-        Whether a seed that noise came from may be guessed: an int below 2**64, or a generator, as
-        nobody can see whether that was seeded with a secret. There is no guarantee then.
+        Whether a seed of the noise may be guessed: an int below 2**64, or a generator, since nobody
+        can see how it was seeded. There is no guarantee then.
     trust : str, default=""
-        For a fit of several owners: whom they trust with what, and who of them has left before its
+        For a fit of several owners: whom they trust with what, and which owners left before its
         end. Empty where all rows were in one place.
 
     Examples
@@ -395,8 +395,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
             Records with the same unit and adjacency.
         same_unit : bool, default=False
             Whether a record of a regression is a row of the other data together with its response.
-            If so, costs of rows and of records compose to a cost of records. In matrix completion
-            it is not so: there a record is one cell.
+            If so, costs of rows and of records compose to a cost of records. In matrix completion a
+            record is one cell instead.
 
         Returns
         -------
@@ -409,7 +409,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Raises
         ------
         TypeError
-            If something else than a record is passed.
+            If an object is no record.
         ValueError
             If the records differ in unit or adjacency, or the noise of two of them came from one
             seed. Two fits with one seed agree exactly if, and only if, their data and parameters
@@ -497,7 +497,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
-    """Return the unit that records of these units protect together."""
+    """Return the unit that the composition of records of these units protects."""
     if len(units) == 1:
         return units.pop()
     if units != {"row", "record"}:
@@ -511,7 +511,7 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
-    """Choose the delta of a composition, which must exceed all tails together; add the tails."""
+    """Choose the delta of a composition, which must exceed the sum of all tails; sum the tails."""
     tails = [record.delta_tail for record in records]
     first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
     delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
@@ -539,7 +539,7 @@ def as_html(text: str) -> str:
 
 
 def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
-    """Return what weakens the guarantee of a record or a plan, with notes of its own."""
+    """Return the reasons that weaken the guarantee of a record or a plan, with further `notes`."""
     weak = f"weak: an epsilon above {_WEAK:g} promises little"
     tail = f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out"
     return [
@@ -552,7 +552,7 @@ def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
 
 
 def _shared_in_mu(record: PrivacySpent, total: float) -> list[Release]:
-    """Express the shares of a record as shares of the square of the mu `total`."""
+    """Restate the shares of a record as shares of the square of the mu `total`."""
     if not 0 < total < math.inf:
         return list(record.releases)
     shares = [release.share for release in record.releases]

@@ -129,8 +129,8 @@ def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: fl
 def count() -> float:
     """Sensitivity of the number of rows with a property: 1. Counts are exact, without rounding.
 
-    So is that of an exact sum of numbers of rows, each in a public interval of length 1 that has 0:
-    two of its numbers are at most 1 apart, and the 0 of a null row is one of them.
+    The same holds for an exact sum with one number of each row, in a public interval of length 1
+    that includes 0: two of its numbers are at most 1 apart, and a null row has a 0.
     """
     return 1.0
 
@@ -155,8 +155,8 @@ def differences_of_counts(n_levels: int) -> float:
 def histogram(adjacency: str) -> float:
     r"""Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two.
 
-    Also if a unit is spread over several bins with weights that are not negative and sum to 1: what
-    it adds has a norm of at most 1, and an inner product that is not negative with that of another.
+    A unit may be spread over several bins, with nonnegative weights that sum to 1: its vector has a
+    norm of at most 1, and a nonnegative inner product with the vector of another unit.
     """
     return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
 
@@ -195,10 +195,9 @@ def column_moments(
     For replace, an entry that only one neighbor has changes one column by as much, which is less
     than the 4 above. If both have it, its count does not move.
 
-    The length for zero_out is also the longest contribution of a row, to which `rounding` is
-    relative. The steps to t and to its square round, too, entry by entry and alike in both
-    neighbors; what that adds to the bounds, a few parts in 1e16, is far less than the least
-    rounding charged.
+    The rounding of the sums is relative to the longest contribution of a row: the length for
+    zero_out. The errors of t and its square, a few parts in 1e16 in every entry and equal in both
+    neighbors, are far less than the least rounding charged.
     """
     longest = math.sqrt((5 / 4 + presence**2) * n_columns)
     change = choose(adjacency, zero_out=longest, replace=2 * math.sqrt(n_columns))
@@ -427,7 +426,7 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
 def short_row_rmatmul(
     largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
 ) -> float:
-    """Sensitivity of A' Y to such a row: the change of the row times the largest row norm of Y."""
+    """Sensitivity of A' Y to a short row: its change times the largest row norm of Y."""
     return short_row(largest, step, n_entries, adjacency) * float(norms.max())
 
 
@@ -435,7 +434,7 @@ def short_row_rmatmul(
 def short_row_squares(
     lower: float, upper: float, n_entries: int, adjacency: str, center: np.ndarray
 ) -> float:
-    """Sensitivity of the sum in `entry_squares` to such a row; not always attained."""
+    """Sensitivity of the sum in `entry_squares` to a short row; not always attained."""
     n_changed = min(n_entries, len(center)) * choose(adjacency, zero_out=1.0, replace=2.0)
     return n_changed * entry_squares(lower, upper, center)
 

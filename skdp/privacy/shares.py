@@ -1,4 +1,4 @@
-"""Shares of the noise of one release, for parties that add up parts which nobody else may see.
+"""Shares of the noise of one release, for parties that sum private parts.
 
 Each of s owners adds a share of the noise to its part of a sum, rounds to multiples of a public
 power of two, and hands in these counts. H of the shares are honest: a share has the variance of the
@@ -26,13 +26,13 @@ from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, Release, Released
 
-# What rounding adds to the counts of s owners is paid for up to (root m) ** 2 numbers in all, where
-# m is the mu of the release: a little below the constant of the proof.
+# The budget pays for the rounding of at most (root m) ** 2 counts of all owners, where m is the mu
+# of the release. The constant is slightly below the constant of the proof.
 _ROOT = 6e6  # not tuned
-# The largest share of the noise, in steps: 37.6 standard deviations of 32 steps at most, and
-# one for both roundings.
+# Largest share of the noise, in steps: 37.6 standard deviations of at most 32 steps, and 1 for both
+# roundings.
 _FARTHEST = 1205  # not tuned
-# Limbs of 32 bits that hold any float, as a multiple of the least positive one, and carries.
+# Limbs of 32 bits hold any float, as a multiple of the least positive one, and the carries.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
@@ -45,34 +45,34 @@ class Shares:
     n_owners: int
     n_honest: int  # owners who keep their share of the noise secret
     n_units: int  # units of all owners together
-    sizes: tuple[int, ...] = ()  # units of each, where they are public
-    trust: str = ""  # who is trusted with what
+    sizes: tuple[int, ...] = ()  # units of each owner, if public
+    trust: str = ""  # whom the owners trust with what
 
     @property
     def n_lost(self) -> int:
-        """Number of owners whose share of the noise may be known, or missing."""
+        """Number of owners whose noise share may be known to others, or missing."""
         return self.n_owners - self.n_honest
 
     @property
     def excess(self) -> float:
-        """Std of the noise of a sum of all owners, over the std that the guarantee needs."""
+        """Ratio of the noise std in a sum of all owners to the std that the guarantee needs."""
         return math.sqrt(self.n_owners / self.n_honest)
 
     def scale(self, absent: Sequence[int]) -> float:
-        """Return what makes a sum without some owners one of all units."""
+        """Return the factor that scales a sum without the absent owners to all units."""
         n_left = self.n_units - sum(self.sizes[number] for number in absent)
         return self.n_units / n_left
 
     def excess_without(self, absent: Sequence[int]) -> float:
-        """Return the std of the noise of a scaled sum, over the std that the guarantee needs."""
+        """Return the ratio of the noise std in a scaled sum to the std that the guarantee needs."""
         n_left = self.n_owners - len(absent)
         return math.sqrt(n_left / self.n_honest) * self.scale(absent)
 
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
-        """Lay a booked release out in counts; refuse sums that no word holds."""
+        """Choose step and size of the counts of a release; refuse sums that exceed a word."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         std = noise_std / math.sqrt(self.n_honest)
-        # A sum of null units is 0, and changing each unit once leads to any dataset.
+        # The sum of null units is 0, and changing n units leads from it to the sum of any dataset.
         step = lattice_step(std) if std > 0 else 1.0
         limit = self.n_units * sensitivity / step + 1 if std > 0 else 0.0
         if not limit + _FARTHEST * self.n_owners < 2.0**62:
@@ -85,16 +85,16 @@ class Shares:
         )
 
     def planned(self, cost: PrivacyCost, release: Release) -> "ShareLayout":
-        """Check a planned release, and lay it out: words follow from noise and sensitivity alone.
+        """Check a planned release, and return its layout.
 
-        Only their ratio matters, which the share decides.
+        The layout follows from the ratio of noise to sensitivity, which the share decides.
         """
         self.check_size(cost, release, release.shape)
         std = cost.noise_std(release.mechanism, 1.0, release.share)
         return self.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
     def check_size(self, cost: PrivacyCost, release: Release, shape: tuple[int, ...]) -> None:
-        """Refuse a mechanism without shares, and more counts than rounding is paid for."""
+        """Refuse a mechanism without shares, and more counts than have their rounding paid for."""
         if release.mechanism not in _MECHANISMS:
             raise BudgetError(
                 f"Release {release.name!r}: noise is shared for the mechanisms {_MECHANISMS}, got "
@@ -112,13 +112,13 @@ class Shares:
 
 @dataclass(frozen=True)
 class ShareLayout:
-    """How the parts of one release are handed in: public facts."""
+    """Format in which owners send the parts of one release: public facts."""
 
     name: str
     mechanism: str
     shape: tuple[int, ...]
     std: float  # of one share of the noise; 0 without noise
-    step: float  # power of two that the counts are multiples of
+    step: float  # power of two; counts are multiples of it
     limit: int  # bound of a noiseless count
     n_owners: int
 
@@ -132,12 +132,12 @@ class ShareLayout:
 
     @property
     def largest(self) -> int:
-        """Bound of the sum of the counts of owners with no more units in all than agreed."""
+        """Bound of the sum of the counts of owners that have at most the agreed units in all."""
         return self.limit + _FARTHEST * self.n_owners if self.std > 0 else self.n_owners << 33
 
     @property
     def words(self) -> np.dtype:
-        """Unsigned words that hold the sum, read as signed."""
+        """Type of unsigned words that hold the sum, which is read as signed."""
         return np.dtype("<u4" if self.largest < 2**31 else "<u8")
 
     @property
@@ -168,7 +168,7 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
 
 
 def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Return the released numbers that the sum of all counts stands for."""
+    """Return the released numbers that belong to the sum of all counts."""
     with np.errstate(over="ignore"):
         flat = counts * layout.step if layout.std > 0 else _floats_of(counts)
     if layout.mechanism != _UPPER:
@@ -179,7 +179,7 @@ def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
 
 
 def _limbs_of(values: np.ndarray) -> np.ndarray:
-    """Write floats as whole multiples of the least positive one, in limbs that add up exactly."""
+    """Write floats as whole multiples of the least positive float, in limbs that sum exactly."""
     mantissas, exponents = np.frexp(np.nan_to_num(values))
     whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
     shift = exponents.astype(np.int64) + (1074 - 53)
@@ -194,7 +194,7 @@ def _limbs_of(values: np.ndarray) -> np.ndarray:
 
 
 def _floats_of(counts: np.ndarray) -> np.ndarray:
-    """Read sums of limbs: the nearest floats, the largest ones for what is beyond."""
+    """Turn sums of limbs into the nearest floats; beyond the range, into the largest ones."""
     limbs = counts.reshape(-1, _LIMBS).copy()
     for place in range(_LIMBS - 1):
         limbs[:, place + 1] += limbs[:, place] >> 32
@@ -202,12 +202,12 @@ def _floats_of(counts: np.ndarray) -> np.ndarray:
     lines = limbs.astype("<i4", casting="unsafe")
     most = int(sys.float_info.max) << 1074
     whole = (int.from_bytes(line.tobytes(), "little", signed=True) for line in lines)
-    # A quotient of integers is rounded once.
+    # Dividing integers rounds only once.
     return np.array([min(max(one, -most), most) / (1 << 1074) for one in whole])
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Return the distinct entries of a value, in one dimension."""
+    """Return the distinct entries of a value as a vector."""
     values = np.asarray(values, dtype=np.float64)
     assert values.shape == layout.shape
     is_symmetric = layout.mechanism == _UPPER
@@ -220,10 +220,10 @@ Exchange = Callable[[ShareLayout, np.ndarray], tuple[np.ndarray, tuple[int, ...]
 
 
 class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
-    """The budget of one party: it hands in its part of every release, and gets the sum of all.
+    """Budget of one party, which sends its part of every release and gets the sum of all parts.
 
     Plan, order, sensitivities and record are those of a fit to all rows. `Released.noise_std` is
-    the true one, of the sum: larger than that of the record, as some shares may not be honest.
+    the true std of the sum, larger than in the record, as some shares may not be honest.
     """
 
     _shares: Shares
@@ -245,10 +245,10 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     ) -> Self:
         """Open the budget of a plan; parts are divided by `n_own`, a private number.
 
-        What all compute alike is handed in by each with its `weight`, one of all owners by default.
+        Every owner sends its `weight`, by default 1 / n_owners, of a value that all owners know.
 
-        An owner of `n_own` rows who is a unit as a whole takes their mean: it lies in the hull of
-        what a single row adds, so that no sensitivity of a row is exceeded.
+        An owner who is a unit as a whole sends the mean of its `n_own` rows. The mean lies in the
+        convex hull of single rows, so that it exceeds no sensitivity of a row.
         """
         if plan.delta_tail:
             raise BudgetError("A plan with a tail event has no shares: its delta_tail must be 0.")
@@ -258,7 +258,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return budget
 
     def spent(self) -> PrivacySpent:
-        """Return the record of all releases so far, with who is trusted, and who has left."""
+        """Return the record of all releases so far, whom owners trust, and who has left."""
         trust, absent = self._shares.trust, ", ".join(map(str, self._absent))
         left = f"; these have left before the end, by their numbers: {absent}" * bool(absent)
         return replace(super().spent(), trust=trust + left)
@@ -274,13 +274,13 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return self._publish(line, super().of_all(sums))
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return the part of this owner in what all of them have computed alike."""
+        """Return the part that this owner sends of a value that all owners know."""
         return value * self._weight
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
     ) -> NoReturn:
-        """Refuse sums of data that arrive later: their noise is not handed in as a share."""
+        """Refuse sums of data that arrive later: owners cannot send their noise as shares."""
         raise BudgetError(
             f"Release {release.name!r} has its noise before its data, of which there are no "
             "shares; pass a plan of releases of sums."
@@ -298,7 +298,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         if value.size == 0:
-            # What is skipped has no number.
+            # A skipped release has no number.
             return value
         layout = self._shares.layout(release, value.shape)
         counts, self._absent = self._exchange(layout, value / self._n_own)

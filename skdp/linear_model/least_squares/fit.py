@@ -1,4 +1,4 @@
-"""A least-squares fit: rows in released scales are whitened, and steps go from there."""
+"""A least-squares fit: rows are scaled and whitened by releases, then gradient steps follow."""
 
 import math
 from collections.abc import Iterator
@@ -35,22 +35,22 @@ from skdp.privacy.clipping import NO_CLIPPING, clipped
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With less strength fits are often no better than the mean:
+# With less strength than this, fits are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
-# Least strength from the responses off the center alone, without a warning; not studied.
+# With only the few responses off the center, less strength than this gives a warning; not studied.
 _LEAST_RARE = 25.0
-# At this strength or more, a prior predicts from clipped rows; below it, from rows as they are.
+# With this strength or more, a prior predicts from clipped rows, otherwise from rows as they are.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
-# Predictions that explain less of the responses may be worse than their mean, which is noisy, too:
-# benchmarks/least_squares/least_squares.md.
+# Predictions that explain a smaller part of the responses than this may be worse than the noisy
+# mean: benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
-# Warn if more steps would explain more than this part of the variance; not studied.
+# The fit warns if more steps would explain more than this part of the variance; not studied.
 _LEAST_GAIN = 0.03
 
 
 def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
-    """Warn of records that are too few, from public facts only."""
+    """Warn if records are too few, from public facts only."""
     if not spec.cost.is_private:
         return
     units = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g}"
@@ -109,7 +109,7 @@ _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 class Estimate(NamedTuple):
     """Released coefficients in the units of the data, and the bounds to which features are clipped.
 
-    The noise of coefficients is None if it is not known. Those of a prior come on top.
+    The noise of coefficients is None if it is unknown. The coefficients of a prior are separate.
     """
 
     prior: PriorPart
@@ -155,13 +155,13 @@ def solve_least_squares(
     coef = scale.size * scaling.multiplier * joint[: spec.n_features]
     intercept = scale.center
     if spec.fit_intercept:
-        # A calibration shrinks toward the mean of the responses, and not toward their median.
+        # Calibration shrinks predictions toward the mean of the responses, not toward their median.
         intercept += scale.size * (float(joint[-1]) + (1 - factor) * response)
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
     stds = None
-    # Along hidden directions it is not known how noise of steps decays, and calibrated weights are
-    # shrunk.
+    # Unknown: how the noise of steps decays along hidden directions, and the shrinkage of
+    # calibrated weights.
     is_known = not white.is_hidden.any() and plan.calibration is None and not found.is_void.any()
     if is_known or not spec.cost.is_private:
         variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
@@ -181,7 +181,7 @@ def _release_whitening(
 ) -> Whitening:
     if plan.moment is None:
         return without_moment(scaling, found)
-    # Responses beside rows are weighted so that none exceeds half the norm of a row.
+    # Responses beside rows are weighted so that none exceeds half of the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
         largest = float(np.clip(_RESPONSE * math.sqrt(spec.left_strength), *_RESPONSE_LIMITS))

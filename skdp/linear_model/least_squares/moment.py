@@ -1,4 +1,4 @@
-"""The joint moment of a least-squares fit: how it whitens rows, and where steps start."""
+"""The joint moment of a least-squares fit: it whitens rows, and gives the start of the steps."""
 
 import math
 from itertools import pairwise
@@ -10,20 +10,20 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model.least_squares.records import Scaling
 from skdp.preprocessing.scales import Scales
 
-# Least eigenvalue, as a fraction of the largest: with noise; without, less is rounding.
+# Least eigenvalue as a fraction of the largest: with noise; and without, where less is rounding.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# The variance of rows along hidden directions, as fractions of that along seen ones, is at least
-# the first number on average, and the second one in units of the least eigenvalue.
+# Least total variance of rows along hidden directions, per feature; and their least variance,
+# relative to the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
-# Without a released moment, the largest eigenvalue is taken to be at least this.
+# Without a released moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
 
 
 class Whitening(NamedTuple):
-    """The map z = R'x of rows, along whose directions z varies by `spread`, at most 1.
+    """The map z = R'x of rows; along its directions, z varies by `spread`, at most 1.
 
-    `start` are the weights of z from which steps go. Along directions that are `is_hidden`, noise
-    hides how much rows vary.
+    The steps begin at the weights `start` of z. Along directions that are `is_hidden`, noise hides
+    how much rows vary.
     """
 
     root: np.ndarray
@@ -38,10 +38,10 @@ class Whitening(NamedTuple):
 
 
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
-    """Whiten by a noisy moment, with the edge of its noise as the least eigenvalue.
+    """Whiten by a noisy moment; eigenvalues below the noise are raised to its edge.
 
-    The start is the least-squares solution of whitened rows, whose dyadic blocks are shrunk by the
-    noise that is known to be in them, with a margin of one standard deviation (James-Stein).
+    The start is the least-squares solution of whitened rows. Its dyadic blocks are shrunk by their
+    known noise, with a margin of one standard deviation (James-Stein).
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -67,9 +67,9 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
 
 
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:
-    """Divide rows by a large number, as steps then converge, if slowly: for very long rows.
+    """For very long rows: divide them by a large number, so that steps converge, if slowly.
 
-    If these are not centered, they vary along their mean at least as much as it is long.
+    Rows that are not centered vary along their mean by at least the length of the mean.
     """
     size = scaling.n_columns
     along = (

@@ -1,4 +1,4 @@
-"""What a least-squares fit is asked for, and its releases with their shares, from public facts."""
+"""Parameters and public facts of a least-squares fit, and its releases with their shares."""
 
 import math
 from dataclasses import dataclass, field
@@ -17,45 +17,45 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
-# With fewer units times mu, all of the budget goes to the center of the responses.
+# If units times mu are fewer than this, all of the budget goes to the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
-# Shares of the scales of features: they fall with the square of the strength, within limits; the
-# second lower limit is from `_PLENTY` on: benchmarks/least_squares/least_squares.md.
+# Share of the scales of features: the first number over the strength, squared, within limits; the
+# last is for strengths from `_PLENTY` on: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Fractions of that share: for the sizes of features, usually and where the signal is weak, and for
-# the zoom on narrow features. benchmarks/sweep/sweep.md; the others are not studied.
+# Fractions of that share: for the sizes of features, usually and with a weak signal; and for the
+# zoom on narrow features. benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
-# Shares of the center and scale of the responses, by the number of units times mu:
-# benchmarks/least_squares/least_squares.md.
+# Share of the center and scale of the responses: the first number over units times mu, squared,
+# within limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# Part of that share for the center; wanted noise of a count, as a fraction of the records, for one
-# more refinement, for the center, and for the scale; least share of either. Not studied.
+# Part of that share for the center. Wanted noise of a count, as a fraction of the records: for
+# another refinement, the center, the scale. Least share of center or scale. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
-# Parts of the share that is left: for the joint moment, each histogram, and the calibration:
+# Parts of the remaining share: for the joint moment, each histogram, and the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# Up to this strength there are few steps, and their result is calibrated; beyond, steps without
-# momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
+# Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
+# steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# With momentum half as many steps suffice; fewer steps than this have none. Not studied.
+# Momentum needs half as many steps; with fewer than this it is not used. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# Without noise the start is least squares, and steps remove its rounding error.
+# Without noise the start is least squares, and the steps remove its rounding error.
 _STEPS_OF_EXACT = 2  # not tuned
-# Rows of up to this many numbers have a joint moment; of longer ones it would fill the memory.
+# Rows of at most this length have a joint moment; that of longer rows would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
-# Norms of rows, in units of that of one whose entries have mean square 1, and their limits:
-# benchmarks/least_squares/least_squares.md.
+# Factor and limits of the norm that rows are clipped to, in units of the norm of a row with mean
+# square 1: benchmarks/least_squares/least_squares.md.
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 # Entries are clipped to this multiple of their scale: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
-# From this strength on, that clip level and the norm of whitened rows grow with its root: columns
-# with long tails lose no more than noise costs. benchmarks/sweep/sweep.md.
+# From this strength on, clip levels of entries and whitened rows grow with its root: columns with
+# long tails then lose no more by clipping than by noise. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
-# Number of histograms of the sizes of gradients, spread over the first two thirds of the steps.
+# Number of histograms of gradient sizes, spread over this first part of the steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# Share of the agreement with a prior: its noise is this part of the records, within limits; the
-# last share is for records too few for coefficients: benchmarks/least_squares/prior.md.
+# Wanted noise of the agreement with a prior, as a part of the records; limits of its share; and the
+# share if records are too few for coefficients: benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _MOMENT = "response moment"
 #: Half powers of two, by which sizes of gradients of standardized records are counted.
@@ -70,7 +70,7 @@ class LeastSquaresSpec(ScaleSpec):
 
     dtype: np.dtype
     depth: int  # the longest chain of additions of a sum over the records
-    # Whether rows stay sparse; they are not centered then.
+    # Whether rows stay sparse; they are then not centered.
     is_sparse: bool
     response_bound: float  # inf for none
     fit_intercept: bool
@@ -78,20 +78,19 @@ class LeastSquaresSpec(ScaleSpec):
     prior: tuple[np.ndarray, float] | None
 
     n_free: int = field(init=False)  # free coefficients, each of which gets noise
-    # Signal of all records together, in units of the noise of all free coefficients; and what the
-    # shares of the scales of features, and of responses, leave of it.
+    # Signal of all records over the noise of all free coefficients; and the signal that the shares
+    # of the scales leave.
     strength: float = field(init=False)
     shares_of_scales: tuple[float, float] = field(init=False)
     left_strength: float = field(init=False)
-    # Whether records are too few for all but the center of the responses; and whether the signal is
-    # so weak that few steps are taken, and calibrated.
+    # Whether the budget suffices only for the center of the responses; and whether the signal is so
+    # weak that the fit takes few steps and calibrates them.
     is_hopeless: bool = field(init=False)
     is_weak: bool = field(init=False)
-    # Whether rows are whitened by a joint moment, which longer ones do without.
+    # Whether a joint moment whitens the rows, as it does unless they are long.
     has_moment: bool = field(init=False)
-    # By how much clipping of entries and whitened rows is loosened, as noise gets small; the number
-    # of scales to which entries are clipped; and the norm to which rows in units of their scales
-    # are clipped, by a weight of each row.
+    # Factor that loosens clipping where noise is small; number of scales to which entries are
+    # clipped; and norm to which scaled rows are clipped.
     loosening: float = field(init=False)
     entry: float = field(init=False)
     row_norm: float = field(init=False)
@@ -126,14 +125,14 @@ class LeastSquaresSpec(ScaleSpec):
 
 
 class Step(NamedTuple):
-    """The sum of clipped gradients and, of some steps, a histogram of their sizes."""
+    """The sum of clipped gradients and, in some steps, a histogram of the sizes of gradients."""
 
     gradient: Release
     sizes: Release | None
 
 
 class LeastSquaresReleases(NamedTuple):
-    """What a fit releases, in this order; of too few records the center of responses alone."""
+    """Releases of a fit, in this order; with too few records only the center of the responses."""
 
     center: tuple[Search, ...]
     spread: Release | None
@@ -202,7 +201,7 @@ def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
 
 
 def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
-    """Return the number of steps, and the momentum that makes up for few steps."""
+    """Return the number of steps, and the momentum, with which fewer steps suffice."""
     if not spec.cost.is_private and spec.has_moment:
         alone = _STEPS_OF_EXACT
     elif spec.is_weak:
@@ -218,7 +217,7 @@ def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
 
 
 def _plan_steps(spec: LeastSquaresSpec, share: float, of_sizes: float) -> tuple[Step, ...]:
-    """Plan the gradients, and of the first ones histograms of their sizes."""
+    """Plan the gradients of all steps, and histograms of their sizes in some of the first steps."""
     (count, _), sizes = steps_of(spec), dict[int, Release]()
     if spec.cost.is_private:
         change = partial(sensitivity.histogram, spec.unit.adjacency)

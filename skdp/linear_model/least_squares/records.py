@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Number of short rows that are mapped at once: they and their scales fit in the cache.
+# Short rows are mapped in groups of this size, which fit in the cache with their scales.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -59,7 +59,7 @@ class Scaling:
         joint, size = out[: raw.shape[0]], len(self.multiplier)
         rows = raw.toarray() if issparse(raw) else raw
         center = np.zeros(size) if self.center is None else self.center
-        # In parts that fit in the cache; short rows are joined, for longer inner loops.
+        # Parts fit in the cache; short rows are joined, for longer inner loops.
         length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
         of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
         moves = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
@@ -72,7 +72,7 @@ class Scaling:
             np.minimum(values, largest, out=values)
             np.maximum(values, -largest, out=values)
             joint[first : first + length, :size] = values
-        # What overflows would be NaN.
+        # Values that overflow would be NaN times 0.
         joint[:, :size][:, self.multiplier == 0] = 0.0
         joint[:, size:] = 1.0
         return joint
@@ -84,11 +84,11 @@ class Records(Rows):
 
     responses: Targets = field(kw_only=True)
     scaling: Scaling | None = None
-    written: np.ndarray | None = None  # where a pass writes its mapped rows
+    written: np.ndarray | None = None  # a pass writes its mapped rows here
 
     @property
     def n_features(self) -> int:
-        """Number of entries of a row, as it is fitted."""
+        """Number of entries of a fitted row."""
         return super().n_features if self.scaling is None else self.scaling.n_columns
 
     @property
@@ -98,7 +98,7 @@ class Records(Rows):
         return super().keeps_sparse and not is_written_out
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of mapped and weighted rows, without those of null records."""
+        """Yield blocks of mapped and weighted rows; records without a response are null."""
         for rows, block in super().blocks(group):
             if self.written is not None:
                 self.written[rows] = block.raw
@@ -109,12 +109,12 @@ class Records(Rows):
         return super()._block_of(mapped, scratch)
 
     def scaled(self, scaling: Scaling, responses: Targets) -> "Records":
-        """Return mapped rows, computed once if rows are in memory and the result is small."""
+        """Return mapped rows, stored once if rows are in memory and the result is small."""
         view = replace(self, scaling=scaling, responses=responses)
         X = self.source.X
         if not scaling.is_sparse:
             is_in_memory = issparse(X) or (isinstance(X, np.ndarray) and not is_mapped(X))
-            # The copy may take as much memory as the rows.
+            # The copy may take as much memory as `CACHE_BYTES`.
             if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.CACHE_BYTES:
                 return view
             rows = np.empty((X.shape[0], scaling.n_columns))
@@ -131,7 +131,7 @@ class Records(Rows):
 
 
 class ResponseScale(NamedTuple):
-    """Released center and scale of responses, and the fraction off the center, if it is small."""
+    """Released center and scale of responses, and their fraction off the center, if it is small."""
 
     center: float
     size: float
@@ -156,17 +156,17 @@ def release_response_scale(
         budget.warnings.append(f"{GUESSED_SPREAD} responses.")
     off_center = spread.fraction_off_center
     size = spread.size * math.sqrt(off_center)
-    # A guessed size says nothing of the responses that differ.
+    # A guessed size shows nothing about the responses off the center.
     return ResponseScale(center, size, 1.0 if spread.is_guess else off_center)
 
 
 def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
-    """Center and scale responses; squares of what is huge could overflow."""
+    """Center and scale responses, and clip huge ones, whose squares could overflow."""
     return np.clip((responses - scale.center) / scale.size, -NO_CLIPPING, NO_CLIPPING)
 
 
 def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
-    """Map features to mean 0 and variance 1, and clip their entries."""
+    """Return the map of features to mean 0 and variance 1 that also clips their entries."""
     is_centered = spec.fit_intercept and not spec.is_sparse
     is_bounded = spec.interval is not None
     by = standardization(found, spec, is_centered=is_centered, is_bounded=is_bounded)
@@ -175,11 +175,11 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 
 
 # ------------------------------
-# A prior: what responses leave of it.
+# A prior: its share in the model, and the responses without that share.
 
-# Slopes of responses on the predictions of a prior: slopes of good priors are about 1, of bad ones
-# about 0, with these deviations; how many are good; and the least mean square of predictions, and
-# of what they leave. benchmarks/least_squares/prior.md
+# Slopes of responses on predictions are about 1 for good priors and 0 for bad ones, with these
+# deviations; part of priors that are good; least mean squares of predictions, and of residuals.
+# benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
@@ -187,10 +187,10 @@ _MOST_LOG_ODDS = 50.0  # not tuned
 
 
 class PriorPart(NamedTuple):
-    """The part of a prior that a model takes, and the responses without it, centered and scaled.
+    """The part of a prior that a model uses, and the centered, scaled responses without that part.
 
-    `coef` are the coefficients that are taken, and `whole` those of them that take rows as they
-    are, whose products are clipped between the `ends`.
+    `coef` are the used coefficients, and `whole` those among them whose products with unclipped
+    rows are clipped between the `ends`.
     """
 
     scale: ResponseScale
@@ -209,10 +209,10 @@ def release_agreement(
     scale: ResponseScale,
     budget: PrivacyBudget,
 ) -> PriorPart:
-    """Release how well the prior predicts, and subtract that fraction of it from the responses.
+    """Release how well the prior predicts; subtract that share of its predictions from responses.
 
-    Where the signal is strong, the prior predicts from clipped rows, so that a fit to these mends
-    its errors. Where the signal is weak, noise may hide scales: it predicts from rows as they are.
+    With a strong signal, the prior predicts from clipped rows, and the fit to these rows mends its
+    errors. With a weak one, noise may hide scales, so it predicts from unclipped rows.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))
@@ -232,7 +232,7 @@ def release_agreement(
     def _predicted(block: Block) -> np.ndarray:
         product = block.matmul if block.mass is None else block.matmul_anywhere
         predicted = product(slopes[:, np.newaxis])[:, 0] + constant
-        # Predictions are not finite for null records, and for rows that are too long.
+        # Null records and rows that are too long have no finite predictions.
         predicted[~np.isfinite(predicted)] = 0.0
         return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
 
@@ -261,7 +261,7 @@ def release_agreement(
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:
-    """Estimate the slope of responses on predictions, from 0 to 1, from noisy means of products."""
+    """Estimate the slope of responses on predictions, in [0, 1], from noisy means of products."""
     square = max(square, _LEAST_SQUARE, noise_std)
     slope = product / square
     variance = (noise_std / square) ** 2 * (1 + min(abs(slope), 2.0) ** 2)

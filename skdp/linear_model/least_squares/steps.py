@@ -1,4 +1,4 @@
-"""Gradient steps of a least-squares fit on whitened rows, and the calibration of a weak one."""
+"""Gradient steps of a least-squares fit on whitened rows, and the calibration of weak fits."""
 
 import math
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 
 # Whitened rows are clipped to this many root mean square norms.
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
-# Weight of the squared bias of clipped gradients beside that of noise.
+# Weight of the squared bias of clipped gradients, relative to their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
-# A count is visible if it exceeds this many standard deviations of its noise. The level moves only
-# if visible counts hold this part of the records; the first level, in root mean squares.
+# A count is visible if it exceeds this many standard deviations of its noise. The level changes
+# only if visible counts hold this part of the records. First level, in root mean squares.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
-# Curvature of the clipped loss, as a fraction of the records whose gradients are not clipped, of
-# which there are at least this many.
+# Curvature of the clipped loss, as a fraction of the records with unclipped gradients; and the
+# least such fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned
@@ -45,10 +45,10 @@ _ENDS = 2.0 ** (SIZE_BINS[[0, -1]] / 2)  # not tuned
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records, and a kernel that gives what gradients need of each.
+    """Records, and the kernel that sums their gradients.
 
-    These are factors of rows, weighted responses, norms of whitened rows, and factors times weights
-    of rows. All are 0 for null records. There are no factors if rows have been multiplied by them.
+    Stored are factors of rows, weighted responses, norms of whitened rows, and weights of rows
+    times factors; 0 for null records. There are no factors if rows were multiplied by them.
     """
 
     view: Rows
@@ -58,10 +58,10 @@ class WhitenedRecords:
     def gradient(
         self, weights: np.ndarray, level: float, *, counts: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sum the gradients of whitened rows, clipped to the level, and count them by their size.
+        """Sum the gradients of whitened rows, clipped to the level; count gradients by size.
 
-        The whitening is folded into the weights and out of the sum, so that no whitened row is
-        ever written out: sparse ones stay sparse.
+        The weights and the sum are whitened instead of the rows, so that no whitened row is stored
+        and sparse rows stay sparse.
         """
         slopes, of_rows = self.white.root @ weights, self.of_rows
 
@@ -75,7 +75,7 @@ class WhitenedRecords:
             if counts:
                 is_there, n_bins = norms > 0, len(SIZE_BINS)
                 mass = None if block.mass is None else block.mass[is_there]
-                # By half powers of two.
+                # Sizes are counted by half powers of two.
                 powers = 2 * np.log2(np.clip(sizes[is_there], *_ENDS))
                 places = np.floor(powers).astype(np.intp) - SIZE_BINS[0]
                 in_bins = np.bincount(places, mass, n_bins).astype(np.float64)
@@ -90,10 +90,10 @@ class WhitenedRecords:
 
 
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
-    """Find what gradients need of rows in memory, in the one pass that costs n d^2.
+    """Compute what gradients need of rows in memory, in the one pass that costs n d^2.
 
-    Rows that are read anew may change from pass to pass, so each pass computes it again. Rows that
-    the fit has copied are multiplied by their clip weights in place.
+    Rows that are read anew may change from pass to pass, so each pass computes this again. Rows
+    that the fit has copied are multiplied by their clip weights in place.
     """
     largest = float(np.sqrt(np.square(white.root).sum(axis=0).max()))
     clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
@@ -130,7 +130,7 @@ def _predicted(block: Block, slopes: np.ndarray, factors: np.ndarray | None) -> 
 
 
 class Level(NamedTuple):
-    """The length that gradients are clipped to, and the fraction of them that is shorter."""
+    """The length that gradients are clipped to, and the fraction of gradients below it."""
 
     value: float
     unclipped: float
@@ -144,12 +144,12 @@ def level_from(
     before: Level,
     rare: tuple[float, float] = (1.0, 0.0),
 ) -> Level:
-    """Balance the bias of gradients clipped to a level with their noise, by a released histogram.
+    """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
     `noise` is the length of the noise in the mean of all steps, in units of the level. Visible bins
-    that are not joined to the bulk are left out. If they have too little, the level stays. If most
-    responses are the same, `rare` has the fraction of the others, and the mean square of all sizes:
-    what the bins lack of it belongs to these, which decide the fit.
+    apart from the bulk are left out. If the rest holds too little, the level stays. If most
+    responses are equal, `rare` has the fraction of the others, and the mean square of all sizes:
+    the part of it that the bins lack belongs to the others, which decide the fit.
     """
     seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(seen.argmax())
@@ -167,7 +167,7 @@ def level_from(
         middles = np.append(middles, math.sqrt(missing / fraction))
     levels = _LEVELS[:, np.newaxis]
     bias = (fractions * np.maximum(middles - levels, 0.0)).sum(axis=1)
-    # Clipping makes the loss flatter, and both errors longer.
+    # Clipping makes the loss flatter, and increases both errors.
     flattening = (fractions * np.minimum(1.0, levels / middles)).sum(axis=1)
     errors = ((noise * _LEVELS) ** 2 + _BIAS * bias**2) / np.maximum(flattening, 0.05) ** 2
     best = int(errors.argmin())
@@ -175,14 +175,14 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# Standard deviations of noise that are subtracted from the gain of more steps.
+# Standard deviations of noise that are subtracted from the gain of further steps.
 _GAIN_STDS = 3.0  # not studied
 
 
 class Descent(NamedTuple):
     """The mean of the last half of the iterates, and the variance of the noise in each entry.
 
-    `gain` is by how much R2 would rise with as many steps again, beyond what noise may seem to.
+    `gain` is the increase of R2 by as many further steps, less what noise may pretend.
     """
 
     weights: np.ndarray
@@ -197,7 +197,7 @@ def descend(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Descent:
-    """Take all steps, each as long as a whitened gradient; `off_center` is of the responses."""
+    """Take all steps, each as long as a whitened gradient; responses have the part `off_center`."""
     white, n_units, n_steps = records.white, spec.n_units, len(plan)
     is_private = spec.cost.is_private
     rounding = _rounding(spec, white)
@@ -226,8 +226,8 @@ def descend(
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     variance = float(np.mean(np.square(stds[half:])))
     variances = variance * noise_in_mean(decay, momentum, n_steps)
-    # How much of the variance as many steps again would explain, beyond noise. Along seen
-    # directions a step goes to the minimum. Along hidden ones the last gradients go on.
+    # Part of the variance that as many further steps would explain, less noise. A step goes to the
+    # minimum along seen directions, and the last gradient goes on along hidden directions.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
     left = variance / (n_steps - half)
     left *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
@@ -238,9 +238,9 @@ def descend(
 def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     r"""Bound the rounding error of a sum of gradients, in units of the level.
 
-    Rows are whitened after they are added up. Before, one may be :math:`\|R^{-1}\|` times as long,
-    and the map makes the error :math:`\|R\|` times as long, and has one of its own. The products of
-    a row with weights do not depend on its place, if rows of people move from place to place.
+    Rows are whitened after their sum, when the sum may be :math:`\|R^{-1}\|` times as long. The map
+    multiplies the error by :math:`\|R\|`, and adds an error of its own. The products of a row with
+    weights do not depend on its place, also if the rows of users move.
     """
     depth, squares = spec.depth + math.ceil(spec.n_free**1.5), np.square(white.root).sum(axis=0)
     condition = float(np.sqrt(squares.max() / squares[squares > 0].min()))
@@ -250,20 +250,20 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 # ------------------------------
 # The calibration of a weak fit.
 
-# Least mean square of predictions, in units of their expected one; and least noise of weights, in
-# units of these.
+# Least mean square of predictions, relative to the expected one; and least noise of weights,
+# relative to the weights.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # Usual distance of the mean of responses from their median, in root mean squares around it.
 _USUAL_MEAN = 0.3  # not studied
-# Standard deviations of noise subtracted from the factor, and from the variance that predictions
-# explain: benchmarks/least_squares/least_squares.md.
+# Standard deviations of noise that are subtracted from the factor, and from the explained variance:
+# benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
 
 
 class Calibration(NamedTuple):
-    """The factor of the weights, from 0 to 1, and the mean of the responses.
+    """The factor that multiplies the weights, from 0 to 1, and the mean of the responses.
 
-    `explained` is a noisy lower bound of the part of the mean square that predictions explain.
+    `explained` is a noisy lower bound on the explained part of the mean square.
     """
 
     factor: float
@@ -279,10 +279,9 @@ def calibrate(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Calibration:
-    """Release mean products of predictions and responses; `off_center` is of the responses.
+    """Release mean products of predictions and responses, which have the part `off_center`.
 
-    The factor that these give is averaged with 1, whose error is the part of the weights that is
-    noise.
+    The released factor is averaged with 1; the error of a factor of 1 is the noise in the weights.
     """
     white, weights = records.white, descent.weights
     size = math.sqrt(float(white.spread @ weights**2))
@@ -303,7 +302,7 @@ def calibrate(
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
     (product, square, mean), noise_std = sums / n_units, noise_std / n_units
-    # If few responses are off the center, these few exceed the bound.
+    # Responses off the center, if few, exceed the bound.
     longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
     std = longer * noise_std / of_mean
     response = float(np.clip(longer * mean / of_mean / (1 + (std / _USUAL_MEAN) ** 2), -1.0, 1.0))

@@ -1,1 +1,1 @@
-"""A shared representation, and a head of each user: plan, start, fit."""
+"""A shared representation, and a head for each user: plan, start, fit."""

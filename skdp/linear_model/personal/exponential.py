@@ -5,10 +5,10 @@ a candidate U is a sum over users of
 
 .. math:: \min_v \frac{1}{m_j} \sum_i (y_{ij} - \langle U^T x_{ij}, v \rangle)^2 \in [0, \zeta^2],
 
-of responses clipped to size :math:`\zeta`. As v = 0 is allowed, the loss has that range without any
-bound of rows or heads. The published exponent [1]_ has the number of users as a further factor,
-which would void the guarantee. The exponent here is the one that the proof has, with that range in
-the place of a Lipschitz bound.
+of responses clipped to size :math:`\zeta`. As v = 0 is allowed, the loss has this range even if
+rows and heads are unbounded. The published exponent [1]_ has the number of users as a further
+factor, which would void the guarantee. The exponent here is that of the proof, with this range
+instead of a Lipschitz bound.
 
 References
 ----------
@@ -39,15 +39,15 @@ from skdp.privacy.releases import warnings_for_ends
 # Not studied.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
-# Fraction of the users whose responses are smaller than the released size. At one half, points far
-# above lose as many votes as points far below, and far more than at a large fraction, where most
-# of the grid, which has no users, would be nearly as good.
+# Fraction of the users whose responses are below the released size. At one half, points far above
+# and far below lose equally many votes. At a large fraction, most of the grid, where no users are,
+# would be nearly as good as the best point.
 _QUANTILE = 0.5  # not tuned
-# The bound of the responses, in units of that size.
+# Bound of the responses, relative to that size.
 _BOUND_FACTOR = 2.5  # not studied
-# Pairs: a mix of the prior, and the variance of the noise in units of that of a coefficient.
+# Pairs: a prior mix, and the variance of noise relative to that of a coefficient.
 _PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied
-# Relative to the squared size of the features: far above rounding errors.
+# Relative to the squared size of the features, far above rounding errors.
 _PENALTY = 1e-9  # not tuned
 _CHUNK_ENTRIES = 1 << 20  # not studied
 
@@ -102,11 +102,11 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     wanted = _QUANTILE * users.n_users
     losses = np.abs(below - wanted)
-    # Sizes beyond an end of the grid count as that end. Otherwise, if all sizes are beyond it, all
-    # points would have the same loss.
+    # Sizes beyond an end of the grid count as that end: if all sizes were beyond it, all points
+    # would otherwise have the same loss.
     losses[[0, -1]] = max(wanted - below[0], 0.0), max(below[-2] - wanted, 0.0)
-    # A penalty that is the same for all data costs no privacy. Without it, one of the many sizes
-    # that no user has would often win if there are few users.
+    # A penalty that is the same for all data costs no privacy. Without it and with few users, one
+    # of the many sizes that no user has would often win.
     losses = losses + (release.noise_std or 0.0) * np.log1p(np.abs(np.log2(SIZES)))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
@@ -114,14 +114,14 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
 
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
-    """Sum the losses of all candidates over the users."""
+    """Sum the losses of each candidate over the users."""
     n_candidates, _, k = candidates.shape
 
     def _of_batch(_: slice, batch: UserBatch) -> np.ndarray:
         losses, size = np.empty(n_candidates), _CHUNK_ENTRIES // (batch.responses.size * k)
         for chosen in gen_batches(n_candidates, max(size, 1)):
             errors = _errors(batch, candidates[chosen])
-            # Errors that overflow count as the largest there can be.
+            # Errors that overflow count as the largest possible error.
             errors[~(errors <= bound**2)] = bound**2
             losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
         return losses
@@ -136,7 +136,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
-    # With hardly any penalty: the loss is that of the best head.
+    # The least penalty: the loss is that of the best head.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

@@ -1,4 +1,4 @@
-"""From users and a budget to the released model: gradients, alternating steps, heads."""
+"""Fit of a personal regression: gradient or alternating steps, then heads of users."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -53,28 +53,28 @@ from skdp.units import ResolvedRow
 # Not studied.
 _GRADIENT_QUANTILE = 0.35
 _STEP_SIZE = 1.0
-# The first level, in units of the root mean square of what is clipped, for normal users.
+# First level, in units of the root mean square of the clipped values of normal users.
 _FIRST_LEVEL = 0.8  # not studied
-# Largest ratio of a level to the first one, and of the first one to a level.
+# Largest ratio between a level and the first one, either way.
 _LEVEL_RANGE = 1e9  # not studied
-# Without noise: a step is the last one if sines of angles to the span before are this small.
+# Without noise, steps end if sines of angles to the span of the last step are this small.
 _MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
 
 
 def descend(
     steps: Sequence[DescentStep], start: Start, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Run all steps, whatever the data.
+    """Run all steps; their number does not depend on the data.
 
-    Every user fits a head to all of its rows, anew in every step. At these best heads, the gradient
-    of the loss in the representation is also that of the smallest loss over all heads. The wanted
-    representation minimizes this loss, so neither rows nor users have to be set aside. A step
-    releases the sum of the gradients, clipped user by user, and how many were not clipped; the clip
-    level of the next step follows that count. `alternate` releases the normal equations of all
-    unknowns instead. FedRep (L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, 2021,
-    :arxiv:`2102.07078`) has such gradients; the clipping and the accounting are ours.
+    In every step, every user fits a head anew, to all of its rows. At these best heads, the
+    gradient of the loss in the representation is also that of the smallest loss over all heads. The
+    wanted representation minimizes this loss, so that no rows or users have to be set aside. A step
+    releases the sum of the gradients, clipped user by user, and the number of unclipped ones, which
+    sets the clip level of the next step. `alternate` releases normal equations of all unknowns
+    instead. FedRep (L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, 2021, :arxiv:`2102.07078`)
+    has such gradients; clipping and accounting are ours.
     """
-    # The length of a gradient is guessed from what is released.
+    # The first length of a gradient is guessed from released values.
     prior, (size, k) = start.prior, start.prior.basis.shape
     variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
     level = float(_FIRST_LEVEL * np.sqrt(size * k * variance))
@@ -116,12 +116,12 @@ def oriented_basis(matrix: np.ndarray) -> np.ndarray:
 
 
 def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the gradients, each clipped as a whole; return also how many were not clipped."""
+    """Sum the gradients, each user clipped as a whole; return also how many were not clipped."""
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
         slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
         weights = clip_weights(norms, level, prior.basis.size)
-        # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+        # Values that overflow have the weight 0; 0 times infinity would be NaN.
         is_null = weights == 0
         slopes[is_null], heads[is_null] = 0.0, 0.0
         return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
@@ -138,7 +138,7 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
-    # Aligned, so that the rounding of a user does not depend on who is before it in the batch.
+    # Rows are aligned, so that the rounding of a user does not depend on the users before it.
     slopes = aligned(slopes[:, 0])[:, np.newaxis]
     inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
@@ -155,7 +155,7 @@ _TERM_QUANTILE = 0.5  # not studied
 
 
 def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    r"""Run all steps, whatever the data.
+    r"""Run all steps; their number does not depend on the data.
 
     With all heads :math:`v_j` fixed the best representation solves a linear system in its d k
     entries,
@@ -169,7 +169,7 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     Unless there are very many users, noise makes the system indefinite, so a step raises small
     eigenvalues before it solves it.
     """
-    # Clip levels of both sides, once for all steps, as heads keep their scale.
+    # Clip levels of both sides, found once for all steps, as the scale of heads stays.
     prior = start.prior
     norms = users.map_users(lambda batch: np.column_stack(_terms(batch, prior)[2:]))
     levels = (
@@ -187,17 +187,17 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 
 
 def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
-    """Fit the heads of a batch; return these, the products of both sides, and the norms of both."""
+    """Fit the heads of a batch; return heads, products of both sides, and norms of both sides."""
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
-    # The representation need not explain what intercepts do.
+    # Intercepts explain this part of the responses, so the representation need not.
     of_intercepts = features[:, :, k:] @ heads[:, k:, np.newaxis]
     responses = responses - of_intercepts[:, :, 0]
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
-    # Such users contribute nothing: a product of norms that lost digits would bound nothing.
+    # Extreme users contribute nothing: a product of norms that lost digits bounds nothing.
     is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
     matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
     product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
@@ -207,19 +207,19 @@ def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
 def _clipped_sums(
     users: Users, prior: Prior, levels: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum both sides over users, each clipped as a whole."""
+    """Sum both sides of the equations over users, each user clipped as a whole."""
     size, k = prior.basis.shape
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, np.ndarray]:
         heads, products, *norms = map_batch(partial(_terms, prior=prior), batch)
         lengths = (size * k) ** 2, size * k
         weights = np.minimum(*map(clip_weights, norms, levels, lengths))
-        # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+        # Values that overflow have the weight 0; 0 times infinity would be NaN.
         is_null = weights == 0
         heads[is_null], products[is_null] = 0.0, 0.0
         weighted = weights[:, np.newaxis] * heads
         matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
-        # A pair of components at a time.
+        # One pair of components at a time saves memory.
         for i, j in np.ndindex(k, k):
             factors = weighted[:, i] * heads[:, j] / batch.counts
             scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
@@ -240,7 +240,7 @@ def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: floa
 
 
 # ------------------------------
-# Variances of noise and of intercepts, from what the representation leaves of the responses.
+# Variances of noise and of intercepts, from the residuals of responses on the representation.
 
 # The median of the squares of standard normal numbers.
 _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
@@ -249,10 +249,10 @@ _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
 def release_scales(
     plan: tuple[Search, ...], start: Start, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release the variances of noise and of intercepts that half of the users exceed, if planned.
+    """Release the median variances of noise and of intercepts over users, if planned.
 
-    Eigenvalues at the start give them only roughly, which is good enough for steps. Each search
-    finds a factor of the variance before. Without as many rows as it takes, a user is for 1.
+    Eigenvalues at the start estimate these variances roughly, well enough for steps. Each search
+    finds a factor of the old variance. Users with too few rows count as 1.
     """
     of_users = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
     for search, (name, ratios) in zip(plan, of_users, strict=False):
@@ -264,10 +264,10 @@ def release_scales(
 
 
 def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    r"""Estimate the variance of noise of each user, in units of that of the prior.
+    r"""Estimate the variance of each user's noise, relative to the noise variance of the prior.
 
-    The squares that least squares on the representation leave of m responses are that variance
-    times :math:`\chi^2` of m - k or, with an intercept, m - k - 1 degrees of freedom.
+    The squared residuals of m responses are that variance times :math:`\chi^2` of m - k or, with an
+    intercept, m - k - 1 degrees of freedom.
     """
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, np.finfo(float).tiny)
@@ -278,18 +278,18 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    """Estimate the variance of intercepts from that of each user, in units of that of the prior.
+    """Estimate the variance of intercepts from each user, relative to that of the prior.
 
-    Without a prior of its own, an intercept is known up to a normal error of a variance v, which
-    follows from the rows. Its square is the sum of both variances times the square of a standard
-    normal number.
+    Without a prior, the intercept of a user has a normal error of variance v, which follows from
+    the rows. So its square is the sum of both variances times the square of a standard normal
+    number.
     """
     features, responses = features_of(batch, prior)
     freedom = batch.counts - features.shape[2]
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum the residuals of the sides under their best heads, by user."""
+        """Sum the residuals of each user's right-hand sides under its best heads."""
         heads = ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
@@ -301,30 +301,30 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 # ------------------------------
-# A head: a user's own coefficients, beyond those of the mean model. Users vote on its prior.
+# Heads: a user's own coefficients, in addition to the mean model. Users vote on their prior.
 
 Choices = tuple[tuple[float, float], ...]
 
-# In standard deviations of a count, and as a fraction of the users: not studied.
+# Leads in standard deviations of a count, and as fractions of the users: not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
 def choose_prior(
     vote: Release, start: Start, rough: float, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release which prior predicts most users best: each response from others of the same user.
+    """Release which prior predicts most users best, leaving one response out at a time.
 
-    Some of what the components leave is signal, if users differ in other directions, too. With a
-    mix, the noise is taken to lie between the `rough` variance and what the components leave.
+    Residuals of the components hold signal if users differ in other directions, too. With a mix,
+    the noise variance is taken to lie between `rough` and the variance of these residuals.
     """
     part = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
     choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
-    # By how many votes a choice has to win. It costs more to trust a representation that is noise
-    # than to distrust a good one, and the votes for any useful prior are split among several of
-    # them. Where none helps, chance makes a head that follows the responses closely the best for
-    # many users: such a prior has to win by twice as much.
+    # Number of votes by which a choice has to win. Trust in a noisy representation costs more than
+    # distrust in a good one, and several useful priors share votes. If no prior helps, chance makes
+    # a head that follows the responses closely the best for many users: such a prior has to win by
+    # twice as much.
     of_none, (mixes, factors) = _LEAD_OF_NONE * users.n_users, np.transpose(choices)
     unmixed = _LEAD * noise_std + of_none * (factors > 1)
     lead = counts - np.where(mixes > 0, 2 * of_none * (factors < _CLOSE), unmixed)
@@ -332,7 +332,7 @@ def choose_prior(
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a head to the rows of every user, as given: coefficients and intercepts."""
+    """Fit a head to the rows of every user; return coefficients and intercepts."""
     users.shift_rows(model.center)
     if model.whitening is not None:
         users.multiply_rows(model.whitening)
@@ -345,18 +345,18 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         if not features.shape[2]:
             return np.zeros((len(features), lift.shape[1]))
         heads = ridge_coefficients(features, responses, prior.noise_variance)
-        # One product per user: in a common one, the rounding of a user would depend on the others.
+        # One product per user: a joint product would make a user's rounding depend on the others.
         return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
     models = users.map_users(_lifted) + mean
-    # The rest is the padding of the lift.
+    # The remaining columns are padding of the lift.
     return models[:, : users.n_features], models[:, users.n_features]
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
     """Return the map from heads to models of the original rows, and the mean model.
 
-    The length is even, so that the numbers of every user start at a multiple of 16 bytes.
+    An even length makes the numbers of every user start at a multiple of 16 bytes.
     """
     prior = model.prior
     coefficients = np.vstack([prior.root().T, prior.mean])
@@ -374,14 +374,14 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Return which prior predicts each user best, leaving one response out at a time."""
+    """Return the prior that predicts each user best, leaving one response out at a time."""
     by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
     errors = _errors(batch, prior, choices, by_kernels=by_kernels)
     return np.argmin(errors, axis=0).astype(np.float64)
 
 
 def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: bool) -> np.ndarray:
-    """Compute the errors with each choice; a mix of priors has many features, or two kernels.
+    """Compute the errors of each choice; a mix of priors needs many features, or two kernels.
 
     Kernels are smaller where users have fewer rows than features.
     """
@@ -407,13 +407,13 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: boo
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With a smaller signal, a representation is no better than none. The signal is the ratio of the
-# largest eigenvalues of a sum of products, if all users agreed, and of its noise. Not studied.
+# With a smaller signal than this, a representation is no better than none. The signal is the
+# largest eigenvalue of a sum of products, if all users agree, over that of its noise. Not studied.
 _LEAST_SIGNAL = 3.0
 
 
 def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
-    """Warn of fits without ids, and of those whose noise is larger than any signal."""
+    """Warn of fits without ids, and of fits whose noise exceeds any signal."""
     if not spec.cost.is_private:
         return
     if isinstance(spec.unit, ResolvedRow):
@@ -427,13 +427,13 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
     centers = {"the rows": plan.parts.row_center, "the responses": plan.parts.response_center}
     hidden = [what for what, releases in centers.items() if not releases]
     if spec.fit_intercept and hidden:
-        # Noise would hide these centers, which are not released.
+        # These centers are not released, as noise would hide them.
         yield (
             f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
             f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
             f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
-    # The signal of users who all agree, in units of the noise.
+    # Signal if all users agree, over the noise.
     model, size = plan.parts.model, spec.n_features
     is_mean = isinstance(model, MeanReleases)
     release = model.mean_products if is_mean else model.products
@@ -450,7 +450,7 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
-    """Warn if the representation does not stand out from the noise, or helps few users."""
+    """Warn if noise may hide the representation, or if it helps few users."""
     yield from model.warnings
     if spec.is_pooled:
         return
@@ -479,7 +479,7 @@ def solve_personal(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
-    """Release scales, then the representation, then how far heads should trust it."""
+    """Release scales, then the representation, then the prior of heads."""
     center, response_center = np.zeros(users.n_features), 0.0
     if plan.response_center:
         response_center = release_response_center(plan.response_center, users, budget)
@@ -487,7 +487,7 @@ def solve_personal(
     row_count = 1.0
     if plan.row_count is not None:
         point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
-        # The median may be anywhere between the point and the next lower one, its half.
+        # The median lies between the point and the next lower point, half as large.
         row_count = max(point / np.sqrt(2), 1.0)
     levels = UserLevels()
     if plan.user_levels:
@@ -514,7 +514,7 @@ def solve_personal(
         fitted = release_scales(model.scales, fitted, users, budget)
         start = choose_prior(model.prior_vote, fitted, rough, users, budget)
         if start.prior.noise_variance > fitted.prior.noise_variance:
-            # Users voted for so much noise that their heads are nearly 0.
+            # Users voted for a noise variance so large that their heads are nearly 0.
             warnings += (
                 "Most users are predicted best by the mean model: their heads add little to it. "
                 "Pass n_components=0 to fit the mean model alone.",

@@ -1,4 +1,4 @@
-"""What a personal regression is asked for, and its releases, from public facts."""
+"""Parameters, public facts and releases of a personal regression."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
-# Largest number of unknowns of "altmin", whose square is the size of a matrix: not studied.
+# Largest number of unknowns of "altmin", which stores a matrix of its square: not studied.
 _LARGEST_ALTMIN = 500
 # Largest number of unknowns that random candidates can cover: not studied.
 _LARGEST_EXPONENTIAL = 8
@@ -31,10 +31,10 @@ _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 class PersonalSpec:
     """Parameters of a personal regression as plain values, and public facts."""
 
-    # A user, or a row if there are no ids.
+    # The unit is a user, or a row if there are no ids.
     unit: ResolvedUnit
     n_units: int
-    # Without a column of ids.
+    # A column of ids is not counted.
     n_features: int
     dtype: np.dtype
     cost: PrivacyCost
@@ -103,32 +103,32 @@ RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
 VARIANCE_RATIOS = 2.0 ** (np.arange(-42, 22) / 2)  # not studied
 #: For parts of a whole, of which the middles of bins are the squares of odd numbers; 4 counts.
 PARTS = np.square(np.arange(1, 17) / 16)  # not studied
-# For numbers of rows of a user, by powers of 2; 4 counts.
+# Grid for numbers of rows of a user: powers of 2, searched by 4 counts.
 _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 
 
 # ------------------------------
-# Levels to which whole users are clipped, and averages without the known part of noise.
+# Levels to which whole users are clipped, and averages shrunk by their known noise.
 
 #: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.
 #: Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
-# Factors of other sizes contribute nothing, as products with them might lose digits.
+# Users with other sizes contribute nothing, as products with these sizes might lose digits.
 _SIZES = (1e-150, 1e150)  # not tuned
 
 
 def level_with_noise(size: float, budget: PrivacyBudget) -> float:
-    """Return the level to clip to, a released size; without noise nothing is clipped."""
+    """Return the released size as the level to clip to; without noise, inf, which clips nothing."""
     return size if budget.is_private else NO_CLIPPING
 
 
 def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
-    """Release a quantile of norms, to clip to."""
+    """Release a quantile of norms as a clip level."""
     return level_with_noise(budget.quantile(search, norms, q=q), budget)
 
 
 def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) -> np.ndarray:
-    """Sum vectors, one of each user, clipped to norm `level`, or their outer products."""
+    """Sum vectors of users, clipped to norm `level`; or sum their outer products."""
 
     def _sum(_: slice, block: np.ndarray) -> np.ndarray:
         clipped = clip_rows(block.copy(), level)
@@ -138,18 +138,18 @@ def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) ->
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:
-    """Mark factors so large or small that products with them might lose digits."""
+    """Mark sizes so large or small that products with them might lose digits."""
     return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
 
 
 def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
-    """Shrink a noisy average by the fraction of its squared length that noise has (James-Stein).
+    """Shrink a noisy average by the noise in its squared length (James-Stein).
 
-    An average no longer than noise is likely to be becomes 0. `noise_std` is the standard deviation
-    of the noise along each of `size` dimensions.
+    An average that noise alone may explain becomes 0. `noise_std` is the standard deviation of the
+    noise along each of `size` dimensions.
     """
     length = float(np.linalg.norm(average))
-    # Noise is longer with a probability of exp(-certainty**2 / 2) at most.
+    # Noise is longer than this with a probability of at most exp(-certainty**2 / 2).
     if length <= noise_std * (np.sqrt(size) + certainty):
         return np.zeros_like(average)
     return average * (1 - size * np.square(noise_std / length))
@@ -158,33 +158,33 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Not studied one by one: benchmarks/personalization measures all together.
-# Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share.
+# Not studied one by one: benchmarks/personalization measures all of them together.
+# Wanted noise of a count as a fraction of the users; limits of its share; a cheap share.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
-# With more noise than this, in units of the clip level, a mean is of no use: of rows, of responses.
+# With more noise than this, relative to the clip level, a mean is useless: of rows, of responses.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 # Number of refinements of the median of the responses.
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# With one model for all: the share of the moment, and about that of the mean products.
+# With one model for all: share of the moment, and about the share of the mean products.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
-# Wanted noise of a mean, in units of the level that users are clipped to.
+# Wanted noise of a mean, relative to the clip level of users; largest such level.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 _GROWTH = 1.5  # not studied
 
 
 class ClippedSum(NamedTuple):
-    """A clip level, and the sum of vectors or matrices of users, clipped to it."""
+    """A search for a clip level, and a sum over users of vectors or matrices clipped to it."""
 
     norm: Search
     total: Release
 
 
 class AltminReleases(NamedTuple):
-    """In each step a matrix and a right-hand side of normal equations, at the same clip levels."""
+    """A matrix and a right-hand side of normal equations in each step, and their clip levels."""
 
     matrix_norm: Search
     product_norm: Search
@@ -206,7 +206,7 @@ class HeadReleases(NamedTuple):
     mean_products: Release | None  # None if noise would hide it
     head_norm: Search
     steps: tuple[descent.DescentStep, ...] | AltminReleases
-    scales: tuple[Search, ...]  # variances of noise and intercepts; () if too few users or rows
+    scales: tuple[Search, ...]  # variances of noise and intercepts; () if users or rows are few
     prior_vote: Release
 
 
@@ -215,21 +215,21 @@ class PersonalReleases(NamedTuple):
 
     response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
     row_count: Search | None
-    user_levels: tuple[Search, ...]  # of mean responses, and responses; () if not planned
-    row_center: tuple[ClippedSum, ...]  # each corrects the one before; () if noise hides it
+    user_levels: tuple[Search, ...]  # of means, then of responses; () if not planned
+    row_center: tuple[ClippedSum, ...]  # each corrects the last one; () if noise hides it
     user_moment: ClippedSum | None
     model: MeanReleases | HeadReleases
 
 
 def plan_personal(spec: PersonalSpec) -> PersonalReleases:
-    """Plan all releases in their order: those before the model, and those of the model."""
+    """Plan all releases in order: centers and whitening, then the model."""
     before = (
         _plan_response_center(spec),
         *_plan_levels(spec),
         _plan_row_center(spec),
         _plan_user_moment(spec),
     )
-    # Decorrelated rows have no units, and their products with responses have those of y.
+    # Decorrelated rows have no units, so that their products with responses have those of y.
     remedy = descent.OTHER_UNITS_OF_Y if spec.decorrelate else descent.OTHER_UNITS
     norm = _search(spec, "product norm", remedy=remedy)
     if not spec.is_pooled:
@@ -242,8 +242,8 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
 def mean_clip(spec: PersonalSpec) -> float:
     """Return the clip level of the mean products, relative to the level of their second moment.
 
-    A low level harms a mean more than a second moment, of which only the directions matter. A high
-    level is right if the noise of the mean is small beside it.
+    A low level harms a mean more than a second moment, of which only directions matter. A high
+    level is right if the noise of the mean is relatively small.
     """
     share = _POOLED_MEAN_SHARE if spec.is_pooled else _MEAN_SHARE
     noise_std = _noise_of_mean(spec, share) * math.sqrt(spec.n_features)
@@ -251,7 +251,7 @@ def mean_clip(spec: PersonalSpec) -> float:
 
 
 def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum:
-    """Plan a median, which works in any units but takes more counts, or else a mean."""
+    """Plan a median, which fits any units but takes more counts, or else a mean."""
     if not spec.fit_intercept:
         return ()
     if _counts_are_cheap(spec):
@@ -264,12 +264,12 @@ def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum
 
 
 def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]:
-    """Plan how many rows users have and, with intercepts, how far the levels of users differ."""
+    """Plan the search for rows per user and, with intercepts, for the variance of user levels."""
     if spec.is_pooled or spec.max_rows_per_user == 1:
         return None, ()
     points, most = _ROW_COUNTS, spec.max_rows_per_user
     if most is not None:
-        # No longer than the whole grid: a longer one would take more counts.
+        # The grid is never longer than the whole one, which would take more counts.
         points = np.append(points[:-1][points[:-1] < most], float(most))
     count = _search(spec, "row count", points)
     if not spec.fit_intercept:
@@ -282,7 +282,7 @@ def _plan_row_center(spec: PersonalSpec) -> tuple[ClippedSum, ...]:
     """Plan the rounds that release the center of the rows.
 
     The noise of the first round is proportional to the distance of the rows from 0. If counts are
-    cheap, there is a second round, whose noise is proportional to the error of the first.
+    cheap, a second round has noise proportional to the error of the first.
     """
     n_rounds = 1 + _counts_are_cheap(spec)
     size, share = spec.n_features, _CENTER_SHARE / n_rounds
@@ -309,13 +309,13 @@ def _plan_user_moment(spec: PersonalSpec) -> ClippedSum | None:
 
 
 def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
-    """Plan a start and steps, which share the rest of the budget, and a vote."""
+    """Plan a start and steps, which use the rest of the budget, and a vote on priors."""
     mean, certainty = None, math.sqrt(spec.n_components) + MEAN_CERTAINTY
     if spec.mean_head and _noise_of_mean(spec, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
         change = sensitivity.row_sum
         mean = _sum(spec, "mean products", _MEAN_SHARE, norm, change, spec.n_features)
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
-    # Counts of users whom each prior predicts best.
+    # Users are counted by the prior that predicts them best.
     share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
     counts: Any = partial(sensitivity.histogram, spec.unit.adjacency), {}
     vote = spec.cost.release("prior vote", "gaussian", share, *counts, shape=(len(PRIORS),))
@@ -329,7 +329,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
 
 
 def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
-    """Plan the variances of noise and intercepts, if users may have rows that show them."""
+    """Plan the variances of noise and intercepts, if users may have enough rows."""
     size = spec.n_components + spec.fit_intercept
     most = spec.max_rows_per_user
     if not _counts_are_cheap(spec) or (most is not None and most <= size):
@@ -353,7 +353,7 @@ def _plan_steps(
 
 
 def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
-    """Plan the normal equations of each step, and the clip levels of users' terms."""
+    """Plan the normal equations of each step, and the clip levels of their terms."""
     matrix_norm = _level(spec, "normal matrix norm", descent.OTHER_UNITS_OF_Y, SQUARES)
     product_norm = _level(spec, "normal product norm", descent.OTHER_UNITS_OF_Y, SQUARES)
     size = spec.n_features * spec.n_components
@@ -396,7 +396,7 @@ def _search(
 
 
 def _level(spec: PersonalSpec, name: str, remedy: str, grid: Any = SIZES) -> Search:
-    """Plan the search of a clip level; without noise nothing is clipped, and no warning needed."""
+    """Plan the search for a clip level; without noise nothing is clipped, and nothing warned of."""
     return _search(spec, name, grid, remedy if spec.cost.is_private else None)
 
 

@@ -1,4 +1,4 @@
-"""The model of a personal regression, and what comes before its steps: levels, whitening, start."""
+"""The model of a personal regression, and its levels, whitening and start before the steps."""
 
 import math
 from dataclasses import dataclass, replace
@@ -53,15 +53,15 @@ class Prior:
 
     @property
     def spread(self) -> float:
-        """Variance in each direction at a mix of 1, which leaves the trace the same."""
+        """Variance in each direction if the mix is 1; the trace stays the same."""
         return float(self.variances.sum()) / len(self.basis)
 
     def changed(self, mix: float, noise_factor: float) -> "Prior":
-        """Return the prior with another mix, and its noise variance multiplied by a factor."""
+        """Return the prior with another mix and with its noise variance times a factor."""
         return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
 
     def root(self) -> np.ndarray:
-        """Return a root of the covariance: a column per component or, with a mix, symmetric."""
+        """Return a root of the covariance: one column per component or, with a mix, symmetric."""
         if self.mix == 0:
             return self.basis * np.sqrt(self.variances)
         outside = self.mix * self.spread
@@ -73,14 +73,14 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All that is released: a representation, a mean model, and a prior of heads."""
+    """All released values: a representation, a mean model, and a prior of heads."""
 
     center: np.ndarray
     response_center: float
-    # Centered rows are multiplied by it; None for the identity.
+    # Multiplies centered rows; None for the identity.
     whitening: np.ndarray | None
     prior: Prior
-    # How far the weakest component stands out, in units of the largest eigenvalue of the noise.
+    # Signal of the weakest component, over the largest eigenvalue of the noise.
     snr: float
     warnings: tuple[str, ...] = ()
 
@@ -88,10 +88,10 @@ class SharedModel:
 # ------------------------------
 # Ridge regressions of many users at once, each from its own rows.
 
-# None of these functions raises: values that overflow count as 0, and every matrix is made definite
-# before it is inverted, as a singular one would raise an error for all users of a batch.
+# None of these functions raises an error, which would concern all users of a batch: values that
+# overflow count as 0, and every matrix is made definite before it is inverted.
 
-# Added to the diagonal, in units of the trace: far above rounding errors, too little to matter.
+# Added to the diagonal, times the trace: far above rounding errors, too little to matter.
 _RIDGE = 1e-11  # not tuned
 
 
@@ -110,7 +110,7 @@ def ridge_coefficients(
 def leave_one_out_errors_by_kernels(
     kernels: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the mean squared error if each response is predicted from the user's others.
+    """Compute the mean squared error of each user, leaving one response out at a time.
 
     `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
     """
@@ -124,7 +124,7 @@ def leave_one_out_errors_by_kernels(
 def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute these errors from features, faster if there are fewer features than rows."""
+    """Compute the same errors from features, faster if there are fewer features than rows."""
     across = features.transpose(0, 2, 1)
     inner = features @ _inverses(across @ features, penalty)
     predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
@@ -135,7 +135,7 @@ def leave_one_out_errors_by_features(
 def aligned(values: np.ndarray) -> np.ndarray:
     """Return the same numbers, with each row at a multiple of 16 bytes.
 
-    On some processors the order of a sum depends on where its numbers start.
+    On some processors the order of a sum depends on the address of its numbers.
     """
     n_rows, size = values.shape
     if size % 2 == 0:
@@ -146,7 +146,7 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
-    """Solve positive systems; the solution is 0 if something overflows."""
+    """Solve positive definite systems; a solution is 0 if its system overflows."""
     is_bad = _make_definite(matrices, penalty, least) | ~np.isfinite(sides).all(axis=(1, 2))
     if is_bad.any():
         sides = np.where(is_bad[:, None, None], 0.0, sides)
@@ -159,7 +159,7 @@ def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.ndarray:
-    """Add a penalty to Gram matrices, in place; set overflowing matrices to 0, and mark them."""
+    """Add a penalty to Gram matrices, in place; set overflowing matrices to 0, and mark these."""
     diagonal = np.arange(matrices.shape[1])
     traces = np.trace(matrices, axis1=1, axis2=2)
     is_bad = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
@@ -183,10 +183,9 @@ def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
 # The center of rows and of responses, from the means of the users.
 
 _CENTER_QUANTILE = 0.6  # not studied
-# A mean of responses counts as 0 if it is less than this many standard deviations of its noise. It
-# also counts as 0 if it is less than that fraction of the clip level, unless it exceeds twice the
-# first limit: noise may have made the level too high, and a high level adds much noise. Not
-# studied.
+# A mean of responses becomes 0 below this many standard deviations of its noise. It also becomes 0
+# below this fraction of the clip level, unless it exceeds twice the first limit: noise may have
+# raised the level, which adds noise. Not studied.
 _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
 
@@ -201,7 +200,7 @@ def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) ->
 def release_response_center(
     plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
 ) -> float:
-    """Release the median or the mean of the users' mean responses; a mean in the noise is 0."""
+    """Release the median or mean of the users' mean responses; 0 if the noise hides a mean."""
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, Targets.of(means), budget, len(means))
@@ -216,7 +215,7 @@ def release_response_center(
 def _release_mean(
     release: Release, total: Any, level: float, users: Users, budget: PrivacyBudget
 ) -> tuple[Any, float]:
-    """Release a sum over users, as a mean; return also the std of its noise."""
+    """Release a sum over users divided by their number; return also the noise std of this mean."""
     released, noise_std = budget.release(release, total, level, rounding=users.rounding)
     return released / users.n_users, noise_std / users.n_users
 
@@ -233,12 +232,12 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 
 
 # ------------------------------
-# How far the levels of users differ, beyond what their rows explain.
+# How far users' mean responses differ, in addition to what their rows explain.
 
 _LEVEL_QUANTILE = 0.6  # not studied
-# Ratio of a grid point to the geometric middle of the values that a search rounds up to it.
+# A search rounds values up to a grid point; ratio of the point to their geometric middle.
 _ABOVE = 2.0**0.25  # not tuned
-# Half of the distance of the roots of two points of `PARTS`.
+# Half of the distance between roots of neighbors in `PARTS`.
 _HALF_A_PART = 0.5 / len(PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
@@ -271,20 +270,20 @@ def release_user_levels(
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
-    r"""Return the size of each user's mean response, and the part of its square within users.
+    r"""Return the size of each user's mean response, and the within-user part of its square.
 
     The mean of m responses has a variance M: that between users, and w / m of the variance w within
-    users. The rest of the mean square of the m responses is :math:`(w / m) \chi^2_{m-1}`. So, over
-    the square of the mean, the rest is :math:`u (m - 1) F_{m-1, 1}` for the part u = w / (m M) of
-    M, whatever the size of M is for a user.
+    users. The rest of the mean square of the m responses is :math:`(w / m) \chi^2_{m-1}`. So the
+    rest over the square of the mean is :math:`u (m - 1) F_{m-1, 1}` with u = w / (m M), whatever
+    the size of M for a user.
     """
     means = np.abs(mean_responses(batch))
     beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
     m = np.maximum(batch.counts, 2.0)
     usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
-    # At most 1, which is where the parts end: a quotient by a mean of 0 would overflow.
+    # At most 1, the last of `PARTS`: a quotient by a mean of 0 would overflow.
     parts = beside / np.maximum(np.maximum(usual, beside), _LEAST_RESPONSE_VARIANCE)
-    # A single response shows nothing.
+    # A single response shows nothing about parts.
     return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
 
 
@@ -311,7 +310,7 @@ def release_user_whitening(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Release the mean of the users' second moments; return its denoised inverse root.
 
-    That is the identity if noise hides even the mean variance of all features.
+    The root is the identity if noise hides even the mean variance of all features.
     """
     norms = users.map_users(moment_norms)
     level = release_level(plan.norm, norms, _WHITENING_QUANTILE, budget)
@@ -327,7 +326,7 @@ def release_user_whitening(
     mean_std = noise_std / np.sqrt(n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
         return np.eye(n_features), (_HIDDEN,)
-    # Features may be so small beside the others that noise hides them.
+    # Noise may hide features that are small beside the others.
     variances, edge = np.diagonal(released), noise_std * np.sqrt(2 * n_features)
     is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
     n_lost = int(np.count_nonzero(is_lost))
@@ -343,7 +342,7 @@ def release_user_whitening(
 def moment_norms(batch: UserBatch) -> np.ndarray:
     r"""Compute the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
 
-    :math:`X_j X_j^T / m_j` has the same norm, so the smaller of both is formed.
+    :math:`X_j X_j^T / m_j` has the same norm; the smaller matrix is formed.
     """
     rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
     products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
@@ -354,11 +353,11 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 # The spectral start: directions in which users differ.
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
-# The variance of a component is at least this fraction of the first one's: not studied.
+# The variance of a component is at least this fraction of the largest one: not studied.
 _LEAST_VARIANCE = 0.1
-# The noise variance of a response is at least this fraction of the variance of predictions, with
-# noisy eigenvalues and with exact ones. The estimate from noisy eigenvalues may be far too small,
-# and heads would then follow noise. Not studied.
+# The noise variance of a response is at least this fraction of the variance of predictions: with
+# noisy eigenvalues, from which it may be estimated far too small, so that heads follow noise; and
+# with exact ones. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 _INTERCEPT_VARIANCE = 0.05  # not studied
 _TINY = 1e-200
@@ -366,12 +365,12 @@ _TINY = 1e-200
 
 @dataclass(frozen=True)
 class Start:
-    """A prior to start from; the shrinkage of its mean depends on its basis."""
+    """A prior at which steps start; the shrinkage of its mean depends on its basis."""
 
     prior: Prior
     # Mean of the products of rows and responses.
     mean_products: np.ndarray
-    # Standard deviation of their errors along each direction.
+    # Standard deviation of the errors of `mean_products` along each direction.
     mean_noise_std: float
     # Typical number of rows of a user.
     row_count: float
@@ -472,7 +471,7 @@ def _mean_of_products(
     level = level_with_noise(size * mean_clip(spec), budget)
     total = clipped_sum(products, level)
     mean, noise_std = _release_mean(release, total, level, users, budget)
-    # Besides the noise there is the sampling error of the mean, for products of that size in random
+    # Besides the noise, the mean of products of that size has a sampling error, in random
     # directions.
     error = size / np.sqrt(users.n_users * users.n_features)
     return mean, float(np.hypot(noise_std, error))
@@ -488,9 +487,9 @@ def _spectral(
     """Estimate the prior, and the snr of its weakest component, from a noisy second moment."""
     k, size = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
-    # Contiguous, as a copy of it would be: products with both then have the same bits.
+    # A contiguous basis, like a copy of it: products with both have the same bits.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
-    # With all directions in the basis, none shows the noise: half of the smallest value is used.
+    # A basis of all directions leaves none for the noise: half of the smallest value is used.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
@@ -504,7 +503,7 @@ def _spectral(
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return what the mean adds to the second moment, no more than the moment has there."""
+    """Return the part of the second moment due to the mean, at most the moment along the mean."""
     value = above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
