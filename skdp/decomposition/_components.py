@@ -1,4 +1,4 @@
-"""Components of private rows: principal ones, with their Gaussian model, and singular vectors."""
+"""DPPCA, with its Gaussian model, and DPTruncatedSVD: components of private rows."""
 
 import math
 from typing import Any, ClassVar
@@ -22,11 +22,11 @@ from skdp.privacy.clipping import clipped
 class DPPCA(MatrixEstimator):
     """Principal component analysis with differential privacy for rows, entries or edges.
 
-    One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. Other units, of
-    a single value, protect people with many values far less. Centers X by a private mean and
-    publishes the principal components, the mean and the explained variances. With ``epsilon=inf``,
-    no bounds and a solver that sees the whole matrix ("covariance" or "input") it computes what
-    :class:`sklearn.decomposition.PCA` does.
+    An entry is not a person: if a person is a row, keep ``privacy_unit="row"``. Units of a single
+    value protect people with many values far less. The fit centers X by a private mean, and
+    publishes principal components, mean and explained variances. With ``epsilon=inf``, no bounds
+    and a solver that sees the whole matrix ("covariance" or "input") it equals
+    :class:`sklearn.decomposition.PCA`.
 
     Parameters
     ----------
@@ -93,10 +93,10 @@ class DPPCA(MatrixEstimator):
     components_ : ndarray of shape (`n_components_`, n_features)
         Principal axes, by descending variance. Covered by the guarantee.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (`n_components_`,)
-        Variance of clipped rows along each axis, and its fraction of all. Covered by the guarantee.
+        Variance of clipped rows along each axis; its part of the total. Covered by the guarantee.
     components_noise_angle_, explained_variance_std_error_ : ndarray of shape (`n_components_`,)
-        For whole rows and "covariance": how far noise turns axes, in radians and 95% of the times,
-        and errors of variances by noise: :ref:`noise-errors`. Covered by the guarantee.
+        For whole rows and "covariance": angles by which noise turns axes, in radians, exceeded 5%
+        of the time; and noise errors of variances: :ref:`noise-errors`. Covered by the guarantee.
     singular_values_ : ndarray of shape (`n_components_`,)
         Singular values of the centered and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
@@ -164,7 +164,7 @@ class DPPCA(MatrixEstimator):
         "center": [StrOptions({"private"}), Options(bool, {False}), "array-like"],
         **MatrixEstimator._parameter_constraints,
         **MatrixEstimator._component_constraints,
-        "prior": "no_validation",  # `check_prior` checks it.
+        "prior": "no_validation",  # `check_prior` checks the prior.
     }
 
     _is_pca = True
@@ -209,7 +209,7 @@ class DPPCA(MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    # The Gaussian model is that of probabilistic PCA, a low-rank covariance plus isotropic noise:
+    # The Gaussian model is probabilistic PCA, a low-rank covariance plus isotropic noise:
     # M. E. Tipping, C. M. Bishop (1999), Journal of the Royal Statistical Society B 61(3).
 
     def get_covariance(self) -> np.ndarray:
@@ -227,7 +227,7 @@ class DPPCA(MatrixEstimator):
         return np.asarray(covariance)
 
     def get_precision(self) -> np.ndarray:
-        """Inverse of the model covariance, with no variance below the rounding of the largest.
+        """Inverse of the model covariance; variances are at least the rounding of the largest.
 
         Returns
         -------
@@ -236,8 +236,8 @@ class DPPCA(MatrixEstimator):
         """
         check_is_fitted(self)
         along, outside = self._model_variances()
-        # Takes an explicit basis of the orthogonal complement. The identity less the components has
-        # a rounding error, and dividing by a small variance outside would blow this up.
+        # The orthogonal complement has an explicit basis here. The identity minus the components
+        # has a rounding error, which dividing by a small outside variance would magnify.
         rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
@@ -249,7 +249,7 @@ class DPPCA(MatrixEstimator):
         Parameters
         ----------
         X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
-            Rows; what is returned is not covered by the guarantee.
+            Rows. The guarantee does not cover the result.
 
         Returns
         -------
@@ -261,7 +261,7 @@ class DPPCA(MatrixEstimator):
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
         rows = self._unit.normalize(X)
         centered = rows - self.mean_.astype(np.float64)
-        # Does without the precision, whose entries cancel if the model is degenerate.
+        # The precision is not used: its entries cancel if the model is degenerate.
         scores = centered @ self.components_.T
         rest = centered - scores @ self.components_
         along, outside = self._model_variances()
@@ -276,7 +276,7 @@ class DPPCA(MatrixEstimator):
         Parameters
         ----------
         X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
-            Rows; what is returned is not covered by the guarantee.
+            Rows. The guarantee does not cover the result.
         y : None
             Ignored.
 
@@ -295,7 +295,7 @@ class DPPCA(MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # A fraction of the variance may take axes of noise to explain: these are dropped.
+            # Reaching a fraction of the variance may need axes of noise, which are dropped.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         leading = variances[:n_components]
         # Noise may make the total less than the sum of its parts.
@@ -304,7 +304,7 @@ class DPPCA(MatrixEstimator):
         self.mean_ = in_dtype(factors.mean, dtype)
         n_left_out = min(spec.shape) - n_components
         noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
-        # If noise has made the variance 0, the precision would be infinite.
+        # A variance of 0, possible under noise, would make the precision infinite.
         self.noise_variance_ = float(
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
@@ -325,10 +325,10 @@ class DPPCA(MatrixEstimator):
         return super()._projection._replace(mean=self.mean_, stds=stds)
 
     def _model_variances(self) -> tuple[np.ndarray, float]:
-        """Return the variances along the components, and the variance outside.
+        """Return the variances along the components, and the variance outside them.
 
-        No variance is below the rounding error of the largest, so that even a degenerate model has
-        a likelihood.
+        Each variance is at least the rounding error of the largest, so that even a degenerate model
+        has a likelihood.
         """
         variances = self.explained_variance_.astype(np.float64)
         largest = max(float(variances.max()), self.noise_variance_) or 1.0
@@ -341,7 +341,7 @@ class DPPCA(MatrixEstimator):
     def _whitening_stds(self) -> np.ndarray:
         """Return standard deviations for whitening, at least that of the noise variance."""
         smallest = max(self.noise_variance_, float(np.finfo(self.explained_variance_.dtype).eps))
-        # A variance may overflow a type that holds its root.
+        # A variance may overflow a dtype that could hold its root.
         stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))
         return stds.astype(self.explained_variance_.dtype)
 
@@ -349,15 +349,15 @@ class DPPCA(MatrixEstimator):
 class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
     """Truncated SVD with differential privacy for rows, entries or edges.
 
-    One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
-    protect a single rating, click or friendship; they protect people with many of them far less.
+    An entry is not a person: if a person is a row, keep ``privacy_unit="row"``. Other units protect
+    a single rating, click or friendship; they protect people with many of them far less.
 
     Finds the leading right singular vectors of X without centering it, so that sparse data stay
-    sparse, and publishes them, the singular values and the explained variances under (epsilon,
-    delta)-differential privacy. For rows without negative entries, such as tables of people and
+    sparse. Publishes them, the singular values and the explained variances under (epsilon,
+    delta)-differential privacy. For rows without negative entries, such as counts by people and
     items, the released mean guides the search: :ref:`mean-as-a-guide`. With ``epsilon=inf``, no
-    bounds and a solver that sees the whole matrix ("covariance" or "input") it computes what
-    :class:`sklearn.decomposition.TruncatedSVD` does.
+    bounds and a solver that sees the whole matrix ("covariance" or "input") it equals
+    :class:`sklearn.decomposition.TruncatedSVD`.
 
     Parameters
     ----------
@@ -382,8 +382,8 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         ``epsilon=inf``. ``None`` estimates a quantile of the norms privately, from .2 to 1
         by public facts: :ref:`private-scale`.
     mean_norm : float or None, default=None
-        The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
-        of `row_norm`.
+        The same bound for the column means, which `explained_variance_` needs. ``None`` takes the
+        bound of `row_norm`.
     solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
             default="auto"
         For rows ``"covariance"`` releases the matrix of second moments, in O(n_features ** 2)
@@ -543,8 +543,8 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         assert isinstance(spec.n_components, int)
         factors, mean = factors.leading(spec.n_components), factors.mean
         n_rows, dtype = spec.shape[0], spec.dtype
-        # A variance is a mean square less the squared mean. On average, noise adds its variance to
-        # the square of each coordinate of the mean.
+        # A variance is a mean square minus the squared mean. On average, noise adds its variance to
+        # each squared entry of the mean.
         squared_means = np.maximum(
             (factors.components @ mean) ** 2 - factors.mean_noise_variance, 0.0
         )

@@ -33,7 +33,7 @@ from skdp.units import (
 )
 
 _SUPPORT = {  # not studied
-    # `resolve_rows` chooses the solver of the components.
+    # `resolve_rows` chooses the solver for rows.
     ResolvedRow: _spec.SUPPORT[ResolvedRow],
     ResolvedEntry: _spec.Support(
         {"alternating": 5, "input": 0, "two_sketch": 0}, pure=("alternating",), count=math.prod
@@ -44,7 +44,7 @@ _SUPPORT = {  # not studied
 }
 # Noise on every entry takes memory for the matrix, its noise, and their decomposition.
 _N_DENSE_COPIES = 4  # not tuned
-# Columns beyond the components for a promised change: with these hardly any component is missed.
+# Columns beyond the components for a promised change: with two, components are hardly ever missed.
 _OVERSAMPLES = 2  # not studied
 
 
@@ -115,7 +115,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         V transposed: orthonormal rows. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
         s: lengths of the released approximation along the factors, shrunk for the noise in these.
-        They are 0 where nothing stands out from noise. Covered by the guarantee.
+        They are 0 where noise hides the component. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
         U: orthonormal columns, with one row for each row of X. Covered by the guarantee.
     middle_ : float
@@ -260,7 +260,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):
                 raise ValueError(f"{given}; choose 'auto' or 'projection'.")
-            # "projection" takes the components of any solver for rows.
+            # "projection" accepts the components of any solver for rows.
             return "auto"
         if self.solver == "projection":
             raise ValueError(f"{given}; choose 'auto', 'input', 'alternating' or 'two_sketch'.")
@@ -272,8 +272,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        # Long sketches are rare, but this helps only if nobody knows the sketches before the fit. A
-        # seed may be known.
+        # A sketch rarely lengthens a change much. This saves noise only if nobody knows the
+        # sketches before the fit, and a seed may be known.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 

@@ -1,4 +1,4 @@
-"""The spec of a decomposition, what every solver returns, and the choice of a rank."""
+"""Parameters of a decomposition, the result of every solver, and the choice of a rank."""
 
 import math
 from collections.abc import Callable
@@ -16,17 +16,17 @@ from skdp.privacy.plan import PrivacyCost
 
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
-    """Divide `parts` by `whole`, which is at least their sum; if it is 0, so are the ratios."""
+    """Divide `parts` by `whole`, which is at least their sum; ratios to a `whole` of 0 are 0."""
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 
 def rank_or_none(n_components: int | float | str | None) -> int | None:
-    """Return the number of components, or None if the released spectrum decides it."""
+    """Return the number of components, or None if the released spectrum decides on it."""
     return int(n_components) if isinstance(n_components, Integral) else None
 
 
 # ------------------------------
-# What every solver returns.
+# The result of every solver.
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Factors:
     components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
     eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
     total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
-    # Standard deviation of the noise in an eigenvalue. If noise was added to a matrix and not to
-    # its second moment, the variance of the noise in a singular value.
+    # Noise std of an eigenvalue; if noise was added to a matrix rather than to its second moment,
+    # noise variance of a singular value.
     eigenvalue_noise: float
-    n_above_noise: int  # components that stand out from noise alone
-    # If a whole second moment was released: standard deviations of the eigenvalues, and angles that
-    # noise does not turn the components further than, with a probability of 95%.
+    n_above_noise: int  # components that noise alone does not explain
+    # If a whole second moment was released: standard deviations of the eigenvalues, and angles by
+    # which noise turns components, exceeded with a probability of 5%.
     eigenvalue_errors: np.ndarray | None = None
     angles: np.ndarray | None = None
     # Second moments along the components, with their noise, and its standard deviation off the
@@ -54,14 +54,14 @@ class Factors:
     mean: np.ndarray = field(
         default_factory=partial(np.zeros, 0)
     )  # as released, or a public center
-    mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
+    mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is a center
     row_norm: float | None = None  # bound that the rows were clipped to, if any
-    unclipped: float = 1.0  # part of the sum of squares that clipping leaves, by released counts
-    left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
-    # Decomposes the same released moment for another number of components, or for None.
+    unclipped: float = 1.0  # part of the sum of squares left by clipping, from released counts
+    left_signal: float = 1.0  # largest signal in a left vector's squared length
+    # Decomposes the same released moment again, for another number of components or for None.
     decompose: Callable[..., "Factors"] | None = None
-    prior_weight: float = 0.0  # the weight of the prior in the moment
-    scales: np.ndarray | None = None  # what columns were divided by, after their release
+    prior_weight: float = 0.0  # weight of the prior in the moment
+    scales: np.ndarray | None = None  # divisors of columns, from their release
 
     def of_correlations(self, n_components: int | float | str | None) -> "Factors":
         """Return the factors of a whole released moment, with columns scaled by its diagonal."""
@@ -87,7 +87,7 @@ class Factors:
         )
 
     def leading(self, n_components: int) -> "Factors":
-        """Keep the first components; flip them and their left vectors to deterministic signs."""
+        """Return the first components; flip them and their left vectors to deterministic signs."""
         components = self.components[:n_components]
         signs = deterministic_signs(components)
         return replace(
@@ -101,7 +101,7 @@ class Factors:
 def choose_rank(
     n_components: int | float | str | None, factors: Factors, n_rows: int, dtype: np.dtype
 ) -> int:
-    """Choose the number of components of a released spectrum, by its ratios in `dtype`."""
+    """Choose the number of components from the ratios of a released spectrum, in `dtype`."""
     if n_components is None:
         return min(n_rows, len(factors.eigenvalues))
     if n_components == "mle":
@@ -114,7 +114,7 @@ def choose_rank(
 
 
 # ------------------------------
-# What a decomposition is asked for, and which solvers and settings go with each unit.
+# Parameters of a decomposition, and the solvers and settings of each unit.
 
 #: Name of the release of the mean of the rows.
 MEAN = "mean"
@@ -124,21 +124,21 @@ MOMENT = "second moment"
 
 @dataclass(frozen=True)
 class Support:
-    """Which solvers and settings go with a unit."""
+    """Solvers and settings that a unit allows."""
 
-    # Default number of steps of each solver. For entries "auto" takes the first that can be used,
-    # for rows see `resolve_rows`.
+    # Default number of steps of each solver. For entries "auto" takes the first usable solver; for
+    # rows see `resolve_rows`.
     steps: dict[str, int]
-    centered: tuple[str, ...] = ()  # solvers that take a center
+    centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    # Whether noise follows released bases; if not, the norms of the rows are bounded.
+    # Whether noise depends on released bases; otherwise the norms of the rows are bounded.
     has_bases: bool = True
     takes_coherence_bound: bool = False
-    # Counts the units of a matrix with that shape.
+    # Counts the units of a matrix from its shape.
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-# For rows and people with several: benchmarks/high_dimension/captured.md, "power, 4 steps".
+# For rows, and users with several: benchmarks/high_dimension/captured.md, "power, 4 steps".
 _OF_ROWS = Support(
     {"covariance": 0, "adaptive": 0, "power": 3},
     centered=("covariance", "adaptive", "power"),
@@ -161,11 +161,11 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
         centered=("alternating",),
         pure=("power", "alternating"),
         takes_coherence_bound=True,
-        # Pairs of nodes, each with itself included.
+        # Units are pairs of nodes, and a node with itself.
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
     units.ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
-    # Its matrix is a second moment, so that one step multiplies by the rows twice.
+    # A second moment: one step multiplies by the rows twice.
     units.ResolvedInteraction: Support({"power": 6, "covariance": 0}, count=math.prod),
     units.ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
 }
@@ -173,7 +173,7 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixSpec:
-    """What a fit to a matrix is asked for: plain parameters, and public facts of the data."""
+    """Parameters of a fit to a matrix as plain values, and public facts of the data."""
 
     cost: PrivacyCost
     unit: units.ResolvedUnit
@@ -186,7 +186,7 @@ class MatrixSpec:
     rounding: float  # bound for a sum of rows, in units of the largest contribution
     center: np.ndarray | str | None  # "private", (n_features,) or None
     releases_mean: bool  # whether the column means are needed and not public
-    # These may be "auto" or None until they are resolved.
+    # Parameters may be "auto" or None until the spec is resolved.
     n_components: int | float | str | None
     solver: str
     n_iter: int | str
@@ -196,7 +196,7 @@ class MatrixSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSpec(MatrixSpec):
-    """What a fit is asked for if rows are protected, whose norms are bounded."""
+    """Spec of a fit that protects rows, whose norms are bounded."""
 
     row_norm: float | None
     mean_norm: float | None
@@ -204,28 +204,28 @@ class RowsSpec(MatrixSpec):
     is_in_memory: bool
     prior: np.ndarray | None = None  # covariances that the moment is shrunk toward
     is_exact: bool = False  # whether the iteration starts at the leading directions
-    # Solvers that the mean may guide if most rows turn out to be positive; none if it must not.
+    # Solvers that the mean may guide if most rows are found to be positive; () if it must not.
     guided_solvers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesSpec(MatrixSpec):
-    """What a fit is asked for if less than a row is protected, or a change is promised."""
+    """Spec of a fit that protects less than a row, or a promised change."""
 
     unit: units.MatrixUnit
     coherence_bound: float | None
     releases_total: bool = True  # whether the sum of squares is needed
-    averages: bool = True  # whether a basis follows from the products of several steps
+    averages: bool = True  # whether products of several steps give a basis
 
 
 def rank_of(spec: MatrixSpec) -> int:
-    """Return the number of components, which must be an integer by now."""
+    """Return the number of components, which is resolved to an integer."""
     assert isinstance(spec.n_components, Integral)
     return int(spec.n_components)
 
 
 def check_solver(spec: MatrixSpec) -> None:
-    """Refuse a solver that cannot protect the unit, or cannot do so with ``delta=0``."""
+    """Refuse a solver that cannot protect the unit, or has no noise for ``delta=0``."""
     support, solver, given = spec.support, spec.solver, spec.given_unit
     if solver not in ("auto", *support.steps):
         raise ValueError(

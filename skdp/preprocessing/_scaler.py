@@ -36,11 +36,11 @@ from skdp.units import ResolvedRow, ResolvedUser
 __all__ = ["DPStandardScaler"]
 
 # ------------------------------
-# Rows in the units of released scales, and back; sparse rows stay sparse.
+# Rows in units of released scales, and back; sparse rows stay sparse.
 
 
 class Scaling(NamedTuple):
-    """Functions that scale each column of arrays and of CSR matrices, and undo that."""
+    """Functions that scale the columns of arrays and CSR matrices, and map them back."""
 
     center: np.ndarray
     scale: np.ndarray
@@ -49,11 +49,11 @@ class Scaling(NamedTuple):
     fills: bool
 
     def apply(self, X: Any) -> Any:
-        """Scale and clip rows; without centering a 0 stays 0. Gaps are filled with centers."""
+        """Scale and clip rows; without centering 0 stays 0. Centers fill gaps."""
         return _by_column(X, self._scaled)
 
     def undo(self, X: Any) -> Any:
-        """Take rows back to the units of the data."""
+        """Map rows back to the units of the data."""
         return _by_column(X, self._restored)
 
     def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -73,7 +73,7 @@ class Scaling(NamedTuple):
 
 
 def _by_column(X: Any, change: Any) -> Any:
-    """Change stored entries by a function of them and of their columns, in double precision."""
+    """Map stored entries by a function of entries and columns, in double precision."""
     dtype = float_dtype(X)
     with np.errstate(all="ignore"):
         if issparse(X):
@@ -84,11 +84,11 @@ def _by_column(X: Any, change: Any) -> Any:
 
 
 # ------------------------------
-# Public facts of columns, and warnings of these and of released values.
+# Public facts of columns, and warnings from public facts and released values.
 
 
 def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
-    """Return the names of the columns, if X has any, and those of their types, of a frame."""
+    """Return the names of the columns, if any, and the types of the columns of a frame."""
     names = [str(one).lower() for one in getattr(X, "dtypes", ("",) * n_features)]
     found = [re.match(r"(bool|u?int\d+|float32)", name) for name in names]
     dtypes = tuple("float64" if one is None else one[0] for one in found)
@@ -96,9 +96,9 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
 
 
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
-    """Warn of columns whose scale, or place, noise hides, or whose squares overflow."""
+    """Warn of columns whose scale or place noise hides, and of squares that overflow."""
     if spec.cost.is_private:
-        # The spread of other flat columns is known well enough to use.
+        # The spread of other flat columns is precise enough to use.
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden = is_lost | scales.are_hidden()
         yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
@@ -119,7 +119,7 @@ def _remedy(spec: ScaleSpec) -> str:
 
 
 class ColumnEstimator(PrivateEstimator):
-    """A private estimator that begins with centers and scales of the columns of X."""
+    """A private estimator that first releases centers and scales of the columns of X."""
 
     bounds: Any
     missing: Any
@@ -128,7 +128,7 @@ class ColumnEstimator(PrivateEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
         "privacy_unit": [StrOptions({"row", "user"})],
-        # `checked_interval` checks it.
+        # `checked_interval` checks the bounds.
         "bounds": "no_validation",
         "missing": [StrOptions({"refuse", "mean"})],
     }
@@ -140,7 +140,7 @@ class ColumnEstimator(PrivateEstimator):
         )
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        # The checked X has lost the names and types of its features.
+        # The checked X lacks the names and types of its features.
         spec = self._spec_of(
             n_units, checked.shape[1], like=checked, **_of_columns(X, checked.shape[1])
         )
@@ -246,10 +246,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     clip : float, "auto" or None, default="auto"
         Size that scaled entries are clipped to in `transform`, in standard deviations from the
         mean. Without centering the interval is extended to 0, which stays 0. ``"auto"`` is 5, or
-        more where rows and budget are many for the columns, and ``inf`` with ``epsilon=inf``: what
-        follows then loses more by clipping than to its noise. ``None`` does not clip.
+        more if rows and budget are many for the columns, and ``inf`` with ``epsilon=inf``: later
+        steps then lose more by clipping than by noise. ``None`` does not clip.
     missing : {"refuse", "mean"}, default="refuse"
-        What becomes of NaN in dense rows. "mean" leaves it out of the means and
+        What becomes of NaN in dense rows. "mean" leaves NaN out of the means and
         variances, releases with them a count of the other entries of each column, and fills in the
         released mean in `transform`. No constant has to be known, as by
         ``SimpleImputer(strategy="constant")``, which is the other public way.
@@ -269,7 +269,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     var_ : ndarray of shape (n_features,)
         Variances of the columns. Covered by the guarantee.
     scale_ : ndarray of shape (n_features,)
-        What `transform` divides by: square roots of `var_`, or 1 for a constant column if there is
+        Divisors in `transform`: square roots of `var_`, or 1 for a constant column if there is
         no noise. Covered by the guarantee.
     mean_std_error_ : ndarray of shape (n_features,)
         Standard errors of `mean_`, of noise and of sampling; 1e300 or more where a column may lie
@@ -278,7 +278,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         Standard errors of `scale_`; 1e300 or more where noise hides how a column varies. Covered by
         the guarantee.
     clip_ : float
-        What `transform` clips to; ``inf`` if it does not clip. Public.
+        Limit of entries in `transform`; ``inf`` if it does not clip. Public.
     n_samples_seen_ : int
         Number of rows. Public.
     privacy_spent_ : PrivacySpent
@@ -291,7 +291,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     See Also
     --------
     sklearn.preprocessing.StandardScaler : The same without privacy.
-    DPLogisticRegression, DPPCA : What may follow.
+    DPLogisticRegression, DPPCA : Estimators that may follow.
 
     Notes
     -----
@@ -399,7 +399,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
 
     @checks.by_chunks
     def inverse_transform(self, X: Any) -> Any:
-        """Take rows back to the units of the data; what was clipped stays clipped.
+        """Map rows back to the units of the data; clipped entries stay clipped.
 
         Parameters
         ----------

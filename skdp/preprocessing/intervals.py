@@ -1,4 +1,4 @@
-"""Intervals of columns: public ones, and ones that released counts of entries show."""
+"""Intervals of columns: public ones, or those that released counts of entries show."""
 
 import math
 from collections import Counter
@@ -22,13 +22,13 @@ from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 
 
 def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
-    """Return a pair of ends for each column, or None if bounds are no such pairs."""
+    """Return a pair of ends for each column, or None if bounds have another form."""
     if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
         return bounds
     shape: tuple[int, ...] = ()
     with suppress(TypeError, ValueError):
         shape = np.shape(bounds)
-    # Arrays or lists in a tuple are all lower and all upper ends; of tuples it is not clear.
+    # Arrays or lists in a tuple are all lower and all upper ends; two tuples are ambiguous.
     are_ends = isinstance(bounds, tuple) and not (
         n_features == 2 and all(isinstance(one, tuple) for one in bounds)
     )
@@ -72,7 +72,7 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
 def checked_interval(
     bounds: Any, n_features: int, names: Sequence[Any] | None
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the lower and the upper bounds of all columns; refuse unusable ones. None stays."""
+    """Return lower and upper bounds of all columns; refuse unusable ones. None stays None."""
     if bounds is None:
         return None
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
@@ -108,12 +108,12 @@ def checked_interval(
     )
 
 
-# Stands for bounds that are no pair of numbers.
+# Marks bounds that are not a pair of numbers.
 _NO_PAIR = (np.nan, np.nan)
 
 
 def _numbers(given: Any) -> np.ndarray:
-    """Return numbers as an array; NaN for strings of digits, and for what else is no number."""
+    """Return numbers as an array, with NaN for strings of digits and all other values."""
     try:
         numbers = given if np.asarray(given).dtype.kind in "iufO" else np.nan
         return np.asarray(numbers, np.float64)
@@ -122,9 +122,9 @@ def _numbers(given: Any) -> np.ndarray:
 
 
 # ------------------------------
-# Kernels: what a block of rows, dense or sparse, adds to statistics of its columns.
+# Kernels: the terms of a block of rows, dense or sparse, in sums by column.
 
-# Numbers of a step that should stay in cache, 128 kB.
+# Numbers of a step that fit in cache, 128 kB.
 _PART = 1 << 14  # not studied
 
 #: Maps numbers and their columns to bins, or to -1; NaN may go to any bin.
@@ -132,7 +132,7 @@ Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Intervals(NamedTuple):
-    """Where columns lie: entries become ``t = (x - middle) / half``, clipped to size `largest`."""
+    """Intervals of columns: entries become ``t = (x - middle) / half``, clipped to `largest`."""
 
     middle: np.ndarray
     half: np.ndarray
@@ -140,9 +140,9 @@ class Intervals(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """What is subtracted from squares: .5, their middle, so that they change by less.
+        """Number subtracted from squares: their middle .5, which reduces their largest change.
 
-        Nothing is subtracted where entries are not clipped to 1, as no noise is added there.
+        It is 0 where entries are not clipped to 1, as those sums get no noise.
         """
         return 0.5 if self.largest == 1 else 0.0
 
@@ -157,25 +157,25 @@ class Intervals(NamedTuple):
         return self.middle - self.half, self.middle + self.half
 
     def of_columns(self, chosen: np.ndarray) -> "Intervals":
-        """Keep the intervals of some columns."""
+        """Return the intervals of some columns."""
         return Intervals(self.middle[chosen], self.half[chosen], self.largest)
 
 
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers.
 
-    With `chosen`, the places of some columns, these alone are counted, and are all that `place`
-    knows of.
+    With `chosen`, the numbers of some columns, only these columns are counted, and `place` knows
+    only them.
 
-    A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse
-    block does not store count like any others. Both hold for `summing`, too.
+    A null row has NaN in all entries, and NaN adds nothing. The zeros that a sparse block does not
+    store count like any others. Both hold for `summing`, too.
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> Counts:
         values, columns, n_zeros, mass = _entries(block, chosen)
         places = place(values, columns)
         is_counted = None
-        # Two minima take less time than masks that leave nothing out.
+        # Two minima take less time than masks, if all values are inside.
         if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (places >= 0) & ~np.isnan(values)
         places += n_bins * columns
@@ -195,7 +195,7 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
     """Make a kernel that sums t and t^2 - s of each column: (2, n_columns) numbers.
 
-    With a `presence` there is a third row, to which each number that is not missing adds it.
+    With a `presence` there is a third row, the sum of it over entries that are not NaN.
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
@@ -205,8 +205,8 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
         if values.ndim == 1:  # stored entries of sparse rows
             terms = _terms(values, columns, intervals, presence, mass)
             return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
-        # Part by part, in cache: larger arrays would come from the system, which has to clear them.
-        # For few columns a part is copied, so that numpy loops along its rows.
+        # Parts stay in cache: the system would have to clear memory for larger arrays. With few
+        # columns a part is copied, so that numpy loops along its rows.
         for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
             part = values[:, first : first + step]
             part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
@@ -225,7 +225,7 @@ def _terms(
     presence: float,
     mass: np.ndarray | None = None,
 ) -> list[np.ndarray]:
-    """Return what each entry adds to the sums of its column; NaN adds nothing to any."""
+    """Return the terms of each entry in the sums of its column; NaN has none."""
     units = values - intervals.middle[columns]
     units /= intervals.half[columns]
     np.clip(units, -intervals.largest, intervals.largest, out=units)
@@ -242,10 +242,10 @@ def _terms(
 def _entries(
     block: Block | DenseMatrices, chosen: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the stored entries, their columns, and how many zeros each column has beside them.
+    """Return the stored entries, their columns, and the number of other zeros in each column.
 
-    Entries of dense rows have a line for each column, which has one center and one scale. Last is
-    what each entry counts, if the rows of a person count once together.
+    Entries of dense rows have a line for each column, with one center and scale. Last is the weight
+    of each entry, if the rows of a user count once together.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     mass = block.mass
@@ -261,7 +261,7 @@ def _entries(
 
 
 # ------------------------------
-# Intervals of columns in unknown units, from a released histogram of signs and powers of two.
+# Intervals of columns in unknown units, from released counts by sign and power of two.
 
 OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
 
@@ -272,32 +272,32 @@ _N_POWERS = _LAST - _FIRST + 1  # not tuned
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin visible in one of this many histograms of sizes, whose bins are all units
-# that there are; and of places within an interval, which such a bin can only leave too long.
+# Noise alone makes a bin visible in one of this many histograms: of sizes, where such a bin would
+# set the unit; and of places, where it only lengthens an interval.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# Sums of this many neighboring bins may be visible, and up to the larger number of bins beside
-# visible ones, if each exceeds the last number of standard deviations of its noise.
+# Sums of this many neighboring bins may be visible, and as many bins beside visible ones as the
+# larger number, if each exceeds the last number of standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
-# A column keeps its bounds unless its visible bins hold this part of its rows; columns without any
-# are pooled. In a column around 0, bins of one sign hold less.
+# A column keeps its bounds unless its visible bins hold this part of its rows; columns without
+# visible bins are pooled. In a column around 0, the bins of one sign hold less.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
-# A column may be 0 in all rows if its count of zeros misses at most this many standard deviations
-# of its noise, which are at most the second number as a part of the rows.
+# A column may be 0 in all rows if its count of zeros is too small by at most this many standard
+# deviations of its noise, and these by at most this part of the rows.
 _MISSING, _FEW_MISSING = 2.0, 0.15  # not studied
 # A column is mostly 0 if zeros exceed this part of the rows.
 _MOSTLY = 0.5  # not tuned
-# Size that columns are taken to have whose counts show nothing but 0.
+# Size assumed for columns whose counts show only 0.
 _SIZE_OF_VOID = 1.0  # not studied
 
 
-# The lowest and the highest number of each bin. The smallest bins begin at 0, as smaller numbers go
-# there. Larger numbers than the last bins hold are clipped to them.
+# The lowest and the highest number of each bin. The smallest bins begin at 0, and the last bins
+# hold all larger numbers, which are clipped.
 _FAR_ENDS = 2.0 ** np.arange(_FIRST + 1, _LAST + 2)  # not tuned
 _NEAR_ENDS = np.append(0.0, _FAR_ENDS[:-1])  # not tuned
 _LOWEST = np.concatenate([[0.0], _NEAR_ENDS, -_FAR_ENDS])  # not tuned
 _HIGHEST = np.concatenate([[0.0], _FAR_ENDS, -_NEAR_ENDS])  # not tuned
-# The bin of each sign and exponent, which are the first twelve bits of a number. Those of negative
-# numbers are shifted to negative ones, which count from the end.
+# The bin of each sign and exponent, the first twelve bits of a number. Negative numbers have
+# negative bins, which count from the end.
 _POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
 _BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
@@ -310,7 +310,7 @@ def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def is_visible(counts: np.ndarray, noise_std: float, caution: float = _CAUTION) -> np.ndarray:
-    """Return which counts of histograms noise alone hardly exceeds."""
+    """Return which counts of histograms exceed noise beyond chance."""
     return counts > noise_std * _least_visible(counts.size, caution)
 
 
@@ -319,14 +319,14 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
 
 
 def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.ndarray:
-    """Return which columns have nothing but 0, as far as counts of sizes show."""
+    """Return which columns are 0 in all rows, judged by counts of sizes."""
     missing, hidden = n_rows - counts[:, 0], _MISSING * noise_std
     seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
     return np.asarray((missing < hidden) & (hidden < _FEW_MISSING * n_rows) & ~seen)
 
 
 def are_mostly_zero(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
-    """Return which columns are 0 in most rows, by the counts of zeros."""
+    """Return which columns are 0 in most rows, judged by counts of zeros."""
     return np.asarray(counts[:, 0] > _MOSTLY * n_rows)
 
 
@@ -339,18 +339,18 @@ def intervals_within(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of hidden columns to visible bins, if these hold most of the rows.
 
-    Return also which columns show nothing but 0, and get an interval around it; and which are at
-    one end of their bounds, as far as bins that hold most rows show, and keep these.
+    Return also which columns show only 0, and get an interval around it; and which columns show
+    most rows at one end of their bounds, and keep the bounds.
     """
     least, most = outer.ends
     is_inside = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
-    # Counts beyond bounds are noise.
+    # Counts beyond the bounds are noise.
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
     low[is_hidden], high[is_hidden] = hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = is_hidden & (low == 0) & (high == 0)
-    # The interval is on the side of 0 where most of the interval of bounds is.
+    # The interval is on the side of 0 that holds most of the bounds.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
@@ -358,7 +358,7 @@ def intervals_within(
     is_wide = high - low >= SMALLEST_BOUND
     is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
-    # Other columns are not rounded: two releases in one interval are averaged.
+    # Other columns keep their exact interval: two releases in one interval are averaged.
     shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
     middle = np.where(is_found, shrunk.middle, outer.middle)
     half = np.where(is_found, shrunk.half, outer.half)
@@ -366,7 +366,7 @@ def intervals_within(
 
 
 def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Keep the counts of sizes whose bins lie between the ends of their column."""
+    """Return the counts of sizes whose bins lie between the ends of their column; others are 0."""
     is_inside = (low[:, np.newaxis] <= _LOWEST) & (high[:, np.newaxis] >= _HIGHEST)
     return np.where(is_inside, counts, 0.0)
 
@@ -374,12 +374,11 @@ def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 def hulls(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the hull of all bins of each column that noise does not hide.
+    """Return the ends of the hull of all visible bins of each column.
 
-    If noise hides all bins of a column but that of 0, or those that it shows hold few of the rows,
-    the hull has 0, too, and what the average of all such columns shows, which has less noise: of
-    each bin the average of those that do not show it, or large counts of few columns would be bins
-    of all. The hull may be 0 alone.
+    If a column shows no bin but that of 0, or only few of its rows, its hull gets 0, and the bins
+    visible in the average of all such columns, which has less noise. Visible bins are left out of
+    this average: else large counts of few columns would be bins of all. The hull may be 0 alone.
     """
     shown = _are_shown(counts / noise_std)
     is_hidden = ~shown[:, 1:].any(axis=1) | ((counts * shown).sum(axis=1) < _LEAST_INSIDE * n_rows)
@@ -394,11 +393,10 @@ def hulls(
 
 
 def _are_shown(scores: np.ndarray) -> np.ndarray:
-    """Return which bins of sizes noise does not hide, from counts in units of its deviation.
+    """Return which bins of sizes are visible, from counts in units of their noise.
 
-    Bins are visible alone; or with neighbors of one sign, of which none is; or they continue
-    visible ones and stand out less. A lone bin that noise alone may have filled would give its
-    column a unit of any size.
+    A bin is visible alone; or together with neighbors of its sign that are not; or less so, next to
+    visible ones. A lone bin of noise would give its column any unit.
     """
     least, stands_out = _least_visible(scores.size), scores > _IN_TAIL
     shown = scores > least
@@ -409,55 +407,55 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
         in_any = sliding_window_view(starts, size, axis=2).any(axis=-1)
         shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
-        # Bins of one sign are ordered by size. Bins of tiny numbers are not a tail of the bin 0.
+        # Bins of one sign are ordered by size. Bins of tiny numbers are not next to bin 0.
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
     return shown
 
 
 # ------------------------------
-# Narrow columns far from 0, such as years: intervals shrink to where most entries lie.
+# Narrow columns far from 0, such as years: intervals shrink to most of the entries.
 
-# Columns with a larger ratio of their ends are not narrow beside their distance from 0.
+# Columns with a larger ratio of their ends are not narrow relative to their distance from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Fractions of the rows that the visible bins of a level have to hold: by their counts, and by the
-# counts less one standard deviation of their noise. With less, the interval could leave out another
-# cluster with a fifth of the rows, or the few rows that differ from most others.
+# Least fractions of the rows in the visible bins of a level: by their counts, and by their counts
+# minus one standard deviation of noise. Otherwise the interval could miss another cluster with a
+# fifth of the rows, or the few rows that differ from most others.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# Zooms into fewer bins would gain less than they risk.
+# Zooms into fewer bins than this gain less than they risk.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
-# A single number is in one bin, or at the edge of two, with one more on either side.
+# A single number is in one bin, or on the edge of two, with another bin on either side.
 _POINT_BINS = 4.5  # not tuned
-# One bin has all rows if its count misses at most this many standard deviations of its noise, and
-# these are at most the second number as a part of the rows.
+# One bin has all rows if its count is too small by at most this many standard deviations of its
+# noise, and these are at most this part of the rows.
 _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
-    """Return which columns may be narrow beside their distance from 0.
+    """Return which columns may be narrow relative to their distance from 0.
 
-    Signs and powers of two show the width of a column only if it is as far from 0 as it is wide. A
-    column whose interval lies on one side of 0 within few powers of two may be much narrower. Of
-    such columns alone a histogram of equal bins is released.
+    Signs and powers of two show the width of a column only if it is about as wide as its distance
+    from 0. A column on one side of 0, within few powers of two, may be much narrower. Only such
+    columns get a histogram of equal bins.
     """
     near = np.abs(intervals.middle) - intervals.half
     return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
 
 
 def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Return which intervals are as short as `n_bins` bins of those before can show."""
+    """Return which intervals are as short as `n_bins` bins of the earlier intervals can show."""
     return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
 
 def place_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, wide: Intervals, n_bins: int
 ) -> np.ndarray:
-    """Return which of equal bins has each number, clipped to a wide interval; -1 is outside."""
+    """Return the bin number of each value, clipped to a wide interval; -1 is outside."""
     low, high = (end[columns] for end in wide.ends)
     units = np.clip(values, low, high)
     units -= intervals.ends[0][columns]
     units *= (n_bins / 2 / intervals.half)[columns]
-    # NaN is not inside.
+    # NaN counts as outside.
     if not (units.min(initial=0.0) >= 0 and units.max(initial=0.0) <= n_bins):
         units[~((units >= 0) & (units <= n_bins))] = -1.0
     return np.minimum(units, n_bins - 1, out=units).astype(np.intp)
@@ -473,14 +471,14 @@ def zoomed_intervals(
 ) -> tuple[Intervals, np.ndarray]:
     """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
 
-    The bins are many, as noise does not depend on their number. Neighbors are added up, level by
-    level, until those that are visible hold most rows. Counts of `sizes`, which have less noise,
-    must not show more rows outside than may be left out. Return also which columns to zoom
-    into: not those whose visible bins hold most rows, and are as wide as the interval.
+    There are many bins, as noise does not depend on their number. Neighbors are merged, level by
+    level, until visible bins hold most rows. Counts of `sizes`, which have less noise, must not
+    show too many rows outside. Return also which columns to zoom into: those whose visible bins
+    hold few rows, or are narrower than the interval.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
     first, last, is_majority = _most_of(counts, noise_std, n_rows[is_narrow])
-    # What lies, by its size, outside of the part of each interval from `first` to `last`.
+    # Counts by size of rows outside `first` to `last` of each interval.
     narrow = intervals.of_columns(is_narrow)
     low, high = narrow.ends[0] + 2 * narrow.half * np.stack([first, last])
     is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
@@ -497,7 +495,7 @@ def _most_of(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the ends of the shortest part of each column that holds most rows, from 0 to 1.
 
-    The last value tells whether the visible bins of any level hold most rows.
+    The last value says whether the visible bins of some level hold most rows.
     """
     low, high = np.zeros(len(counts)), np.ones(len(counts))
     is_majority = np.zeros(len(counts), bool)
@@ -505,11 +503,11 @@ def _most_of(
         seen = is_visible(counts, noise_std, _CAUTION_WITHIN)
         largest = counts.argmax(axis=1)
         missing = n_rows - counts[np.arange(len(counts)), largest]
-        # All rows are in one bin. What is visible beside it is noise.
+        # All rows are in one bin, and other bins show noise.
         is_all = (missing < _UP_TO_NOISE * noise_std) & (_UP_TO_NOISE * noise_std < _FEW * n_rows)
         first = np.where(is_all, largest, seen.argmax(axis=1))
         last = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
-        # Where nothing is visible, these are all bins, whose ends are no better.
+        # Columns without visible bins return all bins; their ends are as good as any.
         ends = zip(counts, first, last, strict=True)
         counted = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
         certain = counted - np.sqrt(last - first) * noise_std

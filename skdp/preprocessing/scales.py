@@ -1,4 +1,4 @@
-"""Private centers and scales of columns: what is released, and what follows from it."""
+"""Private centers and scales of columns: their releases, and their computation."""
 
 import math
 from collections.abc import Iterator
@@ -39,33 +39,33 @@ from skdp.units import ResolvedUnit
 # ------------------------------
 # The plan: releases and their shares, from public facts.
 
-# Largest number of bins of all columns together, for the memory; and limits of the number of bins
-# of one column, as powers of two.
+# Largest number of bins of all columns together, limited by memory; and limits of the number of
+# bins of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
-# The joint noise of too many bins hides where most rows are. They are at most this many times the
-# squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
+# The joint noise of too many bins hides most rows. Bins are at most this many times the squared
+# ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# With more noise in a bin, in units of the entries of a narrow column, zooms show too little.
+# With more noise in a bin, relative to the entries of a narrow column, zooms show too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Zooms into narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
-# What a number that is not missing adds to the count beside the moments of its column. A larger
-# one makes the count more exact, but the sensitivity for zero_out larger.
+# Term of a number that is not missing, in a count beside the moments of its column. A larger term
+# makes the count more exact, and the sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
 _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS))  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
-# Parts of the share of all releases: of the signed sizes, and of places in intervals.
+# Parts of the share of all releases: for signed sizes, and for places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# With bounds: the part of the share that shows which columns noise hides.
+# With bounds: part of the share that finds columns hidden by noise.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSpec:
-    """Public facts of columns whose centers and scales are asked for."""
+    """Public facts of columns, for their centers and scales."""
 
     cost: PrivacyCost
     unit: ResolvedUnit
@@ -77,25 +77,25 @@ class ScaleSpec:
 
 
 class CenteredReleases(NamedTuple):
-    """Without noise and bounds: the moments around 0, and around the means that these give."""
+    """Without noise and bounds: moments around 0, and around the means that these give."""
 
     rough: Release
     moments: Release
 
 
 class SizedReleases(NamedTuple):
-    """How columns are searched whose spread no parameter gives, in this order."""
+    """Releases for columns whose spread no parameter states, in this order."""
 
     sizes: Release
-    # The moments alone; or, where a column may be far from 0 beside its width, places and moments.
+    # Moments alone; or, if columns may be narrow and far from 0, places and moments.
     branches: AnyOf
 
 
 class BoundedReleases(NamedTuple):
-    """With bounds: the moments within them, and what these leave to do."""
+    """With bounds: the moments within them, and the releases that follow."""
 
     rough: Release
-    branches: AnyOf  # the moments again, or a `SizedReleases` of the columns that noise hides
+    branches: AnyOf  # the moments again, or a `SizedReleases` of hidden columns
 
 
 #: Releases of scales; with bounds and without noise it is one.
@@ -111,7 +111,7 @@ def plan_scales_by_share(
 
 
 def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
-    """Plan all releases in their order; those of places take their share from the moments."""
+    """Plan all releases in order; the share of places comes from the moments."""
     if not spec.cost.is_private:
         return _plan_exact(spec, sizes + moments)
     if spec.interval is None:
@@ -123,7 +123,7 @@ def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float)
 
 
 def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
-    """Plan moments without noise: within bounds, or around means that come first."""
+    """Plan moments without noise: within bounds, or around means released first."""
     if spec.interval is not None:
         return _plan_moments(spec, share)
     any_change, shape = partial(float, math.inf), (2 + spec.has_gaps, spec.n_features)
@@ -135,7 +135,7 @@ def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
 
 
 def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
-    """Plan the search for intervals, of all columns or of columns that released values select."""
+    """Plan the search for intervals, of all columns or of those that released values select."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     shape = (spec.n_features, N_BINS)
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
@@ -154,7 +154,7 @@ def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Releas
 
 
 def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
-    """Plan histograms of equal bins, for all columns or for the zoomed ones."""
+    """Plan histograms of equal bins, for all columns or for zoomed columns."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
     most = min(_ALL_PLACES / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
@@ -173,42 +173,42 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 
 
 # ------------------------------
-# Moments of columns, and which columns noise hides within their bounds.
+# Moments of columns, and the columns that noise hides within their bounds.
 
 # A variance below this many standard deviations of its noise is unclear.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
 # A search is worth its share if moments within bounds leave more unknown than this many times the
-# part of the rows that the search overlooks.
+# part of the rows that a search misses.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
-# More than the rounding of weights.
+# Slightly more than 1, for the rounding of weights.
 _ABOVE = 1 + 1e-12  # not tuned
-# Variance, in the found interval, of a column that was searched for.
+# Usual variance of a column in the interval that a search finds.
 _USUAL = 0.1  # not studied
 
 
 class Moments(NamedTuple):
     """Released means of t and of t^2 - 1/2 in each column, and the noise of each column.
 
-    Where entries may be missing, a third row has the part of them that is there.
+    If entries may be missing, a third row has the part of present entries.
     """
 
     means: np.ndarray
     noise_std: np.ndarray
 
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
-        """Average with later moments, by the noise of each, where the intervals are the same."""
+        """Average with later moments, by the noise of each, for columns in the same interval."""
         own = np.where(is_same, self.noise_std**-2.0, 0.0)
         precision = own + other.noise_std**-2.0
         means = other.means + own / precision * (self.means - other.means)
         return Moments(means, precision**-0.5)
 
     def of_present(self, n_rows: int) -> "Moments":
-        """Divide by the part of the entries that are there, one at least, if they are counted."""
+        """Divide by the part of present entries, at least one entry, if they are counted."""
         present = self.present(n_rows)
         return Moments(self.means[:2] / present, self.noise_std / present)
 
     def present(self, n_rows: int) -> np.ndarray:
-        """Return the part of the entries that are there; all, if they are not counted."""
+        """Return the part of present entries; 1 if they are not counted."""
         if len(self.means) == 2:
             return np.ones(len(self.noise_std))
         return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
@@ -216,9 +216,9 @@ class Moments(NamedTuple):
     def variances(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the variances of t, and the noise of each."""
         squares = np.minimum(self.means[0] ** 2, 1.0)
-        # On average, noise adds its variance to the square of a mean m, and 2 m e with its error e.
+        # On average, noise adds its variance to the square of a mean m; its error e adds 2 m e.
         variances = self.means[1] + 0.5 - self.means[0] ** 2 + self.noise_std**2
-        # No variance exceeds that of as many entries at both ends as give this mean.
+        # Most variance for a given mean have entries at both ends of the interval.
         variances = np.minimum(variances, 1 - squares + self.noise_std)
         return variances, self.noise_std * np.sqrt(1 + 4 * squares)
 
@@ -226,11 +226,10 @@ class Moments(NamedTuple):
 def hidden_columns(
     rough: Moments, plan: BoundedReleases, n_rows: int, budget: PrivacyBudget
 ) -> np.ndarray:
-    """Return which columns to search for within their bounds: none, if that would find less.
+    """Return the columns to search for within their bounds; none if a search would find less.
 
-    A column is hidden if noise may be much of its variance. What bounds alone will leave unknown of
-    the variance of a usual hidden column is compared with the part of the rows that a search
-    overlooks.
+    A column is hidden if noise may be much of its variance. A search pays if bounds alone leave
+    more unknown of the variance of a usual hidden column than the part of the rows that it misses.
     """
     variances, noise_std = rough.variances()
     is_hidden = variances < _UNCLEAR * noise_std
@@ -253,52 +252,51 @@ def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -
 def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
     """Weigh columns so that their variances have about the same relative error.
 
-    The mean square is 1, and no more: then a row changes all moments together by as much as without
-    weights.
+    The mean square of the weights is 1: a row then changes all moments together by as much as
+    without weights.
     """
     weights = np.clip(variances, np.maximum(noise_std, _LEAST_VARIANCE), 1.0) ** -0.5
     return weights / (math.sqrt(np.mean(weights**2)) * _ABOVE)
 
 
 # ------------------------------
-# From released moments to centers and scales: noise is taken out, as far as it can be.
+# Centers and scales from released moments, with noise removed where possible.
 
 # Least variance under noise, in units of the squared half of an interval.
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
-# A variance of this many standard deviations of what noise leaves open may be none at all.
+# A variance of this many standard deviations of its remaining noise may be 0.
 _HIDDEN = 2.0  # not studied
-# A flat column is a constant if what noise leaves open is less than that, in units of the squared
-# half of an interval: on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
+# A flat column is constant if its remaining noise is below this, in squared halves of an interval:
+# on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
-# If this fraction of the columns seems constant, noise hides them: together they may predict much.
+# If this fraction of the columns seems constant, noise hides them: they may predict together.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
-# Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
-# others have less. Not studied.
+# A column with entries at both ends of an interval alone has the variance 1 - m^2 for the mean m;
+# other columns have less. Not studied.
 _AT_ENDS = 0.5
-# A mean so far from the middle, in units of half an interval, may be that of entries beyond it.
+# A mean this far from the middle, in halves of an interval, may come from entries beyond it.
 _AT_END = 0.6  # not studied
 #: Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
 # million equal rows left 127 eps at most.
 ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
-# Variance of squares, in squared variances, that errors of variances assume: that of an exponential
-# law is 8.
+# Assumed variance of squares, in squared variances, for errors of variances; an exponential law has
+# 8.
 _SQUARES = 4.0  # benchmarks/noise_errors/scales.md
-# Least deviation, in steps of the type of the data at the center: coefficients in units of less
-# are lost in the rounding of predictions.
+# Least deviation, in steps of the data's dtype at the center: with smaller ones, the rounding of
+# predictions loses the coefficients.
 _FINEST = 64  # not tuned
 
 
 class Scales(NamedTuple):
     """Centers and variances of columns, as far as noise shows them.
 
-    A column that `is_flat` hardly varies, and one that `is_void` shows nothing but 0. `off_usual`
-    are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
-    those of the entries that are there, with the standard deviation of their noise. Of columns that
-    are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
-    one that `is_unclear` is flat after zooms that noise has blurred. Others that are flat and
-    mostly 0 are constant if noise is too small to hide more, and those that are 0 as far as counts
-    show. Centers have noise of `center_std`, and variances of `variance_std`; both are infinite if
-    a column may lie beyond its interval.
+    A column that `is_flat` hardly varies; one that `is_void` shows only 0. `off_usual` are the
+    fractions of entries that differ from the usual one, 1 where unknown. `presence` are the
+    fractions of present entries, with their noise std. Of columns that are narrow relative to their
+    distance from 0, one that `is_point` has the least visible width, and one that `is_unclear` is
+    flat after zooms with much noise. Other flat columns that are mostly 0 are constant if little
+    noise remains, as are columns with counts of 0 alone. Centers have noise of `center_std`, and
+    variances of `variance_std`; both are infinite if a column may lie beyond its interval.
     """
 
     center: np.ndarray
@@ -315,18 +313,18 @@ class Scales(NamedTuple):
     variance_std: Any = 0.0
 
     def show_nothing(self) -> np.ndarray:
-        """Return which columns may be constants, which beside an intercept predict nothing.
+        """Return which columns may be constant; beside an intercept these predict nothing.
 
-        Where many show nothing, noise hides what they have, and they may predict much together.
+        If many columns seem constant, noise hides them, and they may predict much together.
         """
         nothing = self.is_constant | self.is_void
         return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY)))
 
     def std_errors(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the errors of centers and of standard deviations: of noise, and of sampling.
+        """Return the errors of centers and of standard deviations, due to noise and sampling.
 
-        Squares are taken to vary more than those of a normal law, whose constant is 2. Of hidden
-        columns no error is known.
+        Squares are assumed to vary more than those of a normal law, whose constant is 2. Errors of
+        hidden columns are infinite.
         """
         n_there = n_rows * self.presence
         of_variances = self.variance_std**2 + _SQUARES * self.variance**2 / n_there
@@ -335,11 +333,11 @@ class Scales(NamedTuple):
         return np.sqrt(self.center_std**2 + self.variance / n_there), of_stds
 
     def are_hidden(self) -> np.ndarray:
-        """Return which columns noise hides: what they predict is lost, unless constant."""
+        """Return which columns noise hides: unless constant, their predictions are lost."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
     def have_invalid_squares(self) -> np.ndarray:
-        """Return the columns whose squares floats do not represent, without noise and bounds."""
+        """Return the columns whose squares overflow or underflow, without noise and bounds."""
         deviation = np.sqrt(self.variance)
         size = np.maximum(np.abs(self.center), deviation)
         return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
@@ -361,19 +359,19 @@ def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
 def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - s.
 
-    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise.
+    Each variance is shrunk toward the mean over all columns by the noise in their spread.
     """
     is_counted, of_present = len(moments.means) > 2, moments.of_present(n_rows)
     largest, noise_std = intervals.largest, of_present.noise_std
     means, squares = of_present.means[0], of_present.means[1] + intervals.shift
     # On average, noise adds its variance to the square of a mean.
     variances = squares - means**2 + noise_std**2
-    # The variance of 2 m e is added, for a mean m with the noise e.
+    # The variance of 2 m e adds to it, for a mean m with the noise e.
     is_noisy = bool(np.any(noise_std))
     noise = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
     means, _ = _shrunk_to_mean(means, noise_std)
     variances, shrinkage = _shrunk_to_mean(variances, noise)
-    # The mean over all columns has noise, too, though less.
+    # The mean over all columns has noise, too, but less.
     left = noise * np.sqrt(shrinkage + (1 - shrinkage) / len(variances))
     least = np.maximum(left, _LEAST_VARIANCE) if is_noisy else 0.0
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
@@ -381,7 +379,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     if not is_noisy:
         is_flat = variances <= ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
-    # In columns whose entries are mostly at the ends, the rarer end is not the usual one.
+    # In columns with most entries at the ends, the rarer end is not the usual value.
     means = np.clip(means, -1.0, 1.0)
     is_at_ends = variances > _AT_ENDS * (1 - means**2)
     return Scales(
@@ -399,13 +397,13 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
 
 
 def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:
-    """Raise variances to the least that this type can represent around the center; 0 stays 0."""
+    """Raise variances to the least that this dtype can represent around the center; 0 stays 0."""
     least = (_FINEST * np.finfo(dtype).eps * found.center) ** 2
     return np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
-    """Shrink values toward their mean; return also the remaining fraction of the differences."""
+    """Shrink values toward their mean; return also the fraction of the differences that is left."""
     if not np.any(noise_std):
         return values, 1.0
     mean, spread = float(np.mean(values)), float(np.var(values))
@@ -414,18 +412,18 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
 
 
 # ------------------------------
-# From columns to centers and scales: intervals, if they are not public, and moments in them.
+# Centers and scales from columns: intervals, unless public, and moments in them.
 
-# Without noise and bounds, entries farther from the mean are clipped: their squares would overflow.
-# A mean itself is first searched for in this unit.
+# Without noise and bounds, entries farther from the mean are clipped, as their squares would
+# overflow. The first search for a mean uses this unit.
 _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
-# A larger deviation shows that entries were clipped, and the square of a smaller one loses digits.
+# A larger deviation shows clipped entries; the square of a smaller one loses digits.
 _DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """A view of rows to sum over, and the budget that releases the sums."""
+    """A view of rows for sums, and the budget that releases these sums."""
 
     view: BlockView
     n_rows: int
@@ -433,7 +431,7 @@ class _Columns:
     budget: PrivacyBudget
 
     def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> Any:
-        """Count the entries of the chosen columns by bin; `place` has only these columns."""
+        """Count the entries of the chosen columns by bin; `place` knows only these columns."""
         chosen = np.flatnonzero(is_chosen)
         return self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
 
@@ -445,7 +443,7 @@ def release_scales(
     interval: tuple[np.ndarray, np.ndarray] | None,
     budget: PrivacyBudget,
 ) -> Scales:
-    """Release what the plan has, and compute centers and variances from it."""
+    """Make the planned releases, and compute centers and variances from them."""
     columns = _Columns(view, *shape, budget)
     if isinstance(plan, SizedReleases):
         return _release_found(plan, columns)
@@ -467,7 +465,7 @@ def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
     rough = scales_of(around, _release_moments(plan.rough, around, columns), columns.n_rows)
     around = Intervals(rough.center, ones, _LARGEST)
     found = scales_of(around, _release_moments(plan.moments, around, columns), columns.n_rows)
-    # What scikit-learn takes for rounding of a sum.
+    # The rounding of a sum, as scikit-learn estimates it.
     rounding = columns.n_rows * np.finfo(np.float64).eps
     is_flat = found.variance <= rounding * found.variance + (rounding * found.center) ** 2
     is_cut = found.variance > _DEVIATIONS[1] ** 2
@@ -475,7 +473,7 @@ def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
 
 
 def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
-    """Find an interval for each column, and release moments in these."""
+    """Find an interval for each column, and release moments in it."""
     n_rows, budget = columns.n_rows, columns.budget
     sizes = columns.view.map_sum(counting(place_size, N_BINS), columns.n_columns * N_BINS)
     counts, noise_std = budget.release(plan.sizes, sizes)
@@ -484,7 +482,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     if plan.branches.branches[0].shape[0] > 2:  # of numbers that are not missing, too
         n_present = np.clip(seen, 1.0, n_rows)
     low, high = hulls(counts, noise_std, n_present)
-    # Such columns show nothing but 0: any interval will do.
+    # These columns show only 0: any interval suits.
     is_void = high <= low
     intervals = Intervals.of(low, np.where(is_void, 1.0, high))
     far = np.abs(intervals.middle) + intervals.half
@@ -495,7 +493,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     found = closer.marked(scales_of(closer.intervals, moments, n_rows))
     is_constant = found.is_constant & are_mostly_zero(counts, n_present)
     is_constant |= are_zeros(counts, noise_std, n_present)
-    # A column with few visible rows has an interval from other columns, and may lie beyond it.
+    # A column with few visible rows has the interval of others, and may lie beyond it.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
     return found._replace(
@@ -514,7 +512,7 @@ def _release_within(
     is_hidden: np.ndarray,
     columns: _Columns,
 ) -> Scales:
-    """Spend what is left on all columns again, once the hidden ones are found within bounds."""
+    """Search for the hidden columns within bounds; spend the rest of the budget on all columns."""
     again, search = plan.branches.branches
     is_void = is_at_end = is_zero = may_vary = np.zeros_like(is_hidden)
     closer = _Closer(again, outer, is_void, is_void)
@@ -550,10 +548,10 @@ def _release_within(
 
 
 class _Closer(NamedTuple):
-    """Which moments to release, in which intervals, and what the zooms show of narrow columns.
+    """Intervals for the moments, and findings of the zooms on narrow columns.
 
-    A column `is_point` if it is as narrow as the last zoom can show, and `is_blurred` if it is
-    narrow and noise blurs the zooms, or is too much for any.
+    A column `is_point` if it is as narrow as the last zoom can show. It `is_blurred` if it is
+    narrow, and noise blurs the zooms or exceeds what any zoom could bear.
     """
 
     moments: Release
@@ -579,11 +577,11 @@ def _closer(
     columns: _Columns,
     sizes: np.ndarray,
 ) -> _Closer:
-    """Release where the entries of narrow columns lie in their intervals, and shrink these.
+    """Release the places of narrow columns' entries in their intervals, and shrink these.
 
-    Counts of `sizes` inside of the intervals bound what these may leave out. A zoom is into those
-    columns alone whose intervals may still shrink, and is left out if there are none. If a bin
-    would show little but noise, there is no zoom, and moments get its share.
+    Counts of `sizes` inside the intervals bound the loss of a zoom. A zoom shows only columns whose
+    intervals may still shrink, and is skipped if there are none. If bins would show little but
+    noise, no zoom is made, and moments get its share.
     """
     alone, (zooms, moments) = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()

@@ -1,4 +1,4 @@
-"""A private matrix that is seen through noisy products, and the solvers that make factors of it."""
+"""Noisy products of a private matrix, and the solvers that compute factors from them."""
 
 import copy
 import math
@@ -28,11 +28,12 @@ from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 
 # ------------------------------
-# Which components stand out from noise, by released values and public scales alone.
+# Components that stand out from noise, judged by released values and public scales.
 
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# At that risk, the quantile of the Tracy-Widom law of real matrices is 3.27, but small matrices
-# exceed it twice as often. In simulations from order 2 up, they exceed this value no more often.
+# At that risk, the quantile of the Tracy-Widom law of real matrices is 3.27; small matrices exceed
+# it twice as often. In simulations from order 2 up, they exceed this value no more often than the
+# risk.
 _TRACY_WIDOM = 3.84  # not studied
 # A singular value must exceed this many standard deviations of its own noise in the second test.
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
@@ -41,14 +42,14 @@ _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
     """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times.
 
-    It follows the Tracy-Widom law (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`); the
-    centering and the scaling are those of Z. Ma (2012, :doi:`10.3150/10-BEJ334`).
+    The law is Tracy-Widom (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`), with the
+    centering and scaling of Z. Ma (2012, :doi:`10.3150/10-BEJ334`).
     """
     # With this centering and scaling small matrices are closer to the limit law.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
-    # The limit law is not for a single row or column, whose squared norm has a chi-squared law.
+    # The limit law fails for a single row or column, whose squared norm has a chi-squared law.
     column = float(chdtri(max(shape), _RISK))
     return noise_std * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
 
@@ -86,15 +87,15 @@ def count_above(
 
 
 # ------------------------------
-# The private matrix, which solvers see only through noisy products.
+# The private matrix, of which solvers see noisy products only.
 
-# Each candidate cut of a basis is larger by this factor; averaging divides squared noise by the
-# second; the third is the price of what is cut, relative to noise. Not studied.
+# Candidate cuts of a basis grow by the first factor; averaging divides squared noise by the second;
+# the third is the price of what is cut off, relative to noise. Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
-# Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
-# products are not shrunk and a basis has no columns to spare: benchmarks/entries/choices.md.
+# Largest squared row norm of a basis, relative to their mean. The second is for ``delta=0``, where
+# products are not shrunk and bases have no spare columns: benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
-# Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
+# Least row norm to which noise is scaled, relative to the root mean square of all rows.
 _LEAST_NORM = 1e-6  # not tuned
 
 
@@ -103,31 +104,31 @@ NoisyProduct = tuple[np.ndarray, np.ndarray, float]
 
 
 class NoisyMatrix:
-    """A private matrix minus a public one, seen through noisy products.
+    """A private matrix minus a public one, of which only noisy products are released.
 
     The unit has clipped the rows. Before a basis is multiplied, its rows are cut so that no squared
-    norm exceeds `cut` times their mean: that bounds the effect of one entry. Where earlier products
-    show how large the signal is, a higher cut may lose less than its noise costs. With a
-    `coherence_bound` nothing is cut. Instead the noise of every product is scaled for squared row
-    norms of that bound times their mean, and a basis that exceeds them is refused.
+    norm exceeds `cut` times their mean, which bounds the effect of one entry. If earlier products
+    show a large signal, a higher cut may lose less than its noise costs. With a `coherence_bound`
+    nothing is cut: the noise of every product is scaled to squared row norms of that bound times
+    their mean, and a basis that exceeds it is refused.
 
     With a private center the matrix is :math:`(I - 1 1^T / m) A`. Centering multiplies A by a
     public matrix from the left. So released products and bases are centered instead of A. This is
     exact and adds no noise, unlike subtracting released means.
     """
 
-    # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
+    # Eigenvalues of the second moment of rows are singular values of the matrix to this power.
     _power = 2
 
     def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
         self._rows, self._budget, self._unit = rows, budget, spec.unit
         self._coherence_bound = spec.coherence_bound
-        # Cutting keeps the noise small; without noise it would only add an error.
+        # Cutting reduces noise; without noise it would only add an error.
         is_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
         self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if is_cut else None
         self.n_averaged = N_AVERAGED if spec.averages else 1
         self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
-        # The public part is the first factor times the second one transposed.
+        # The public part is the first factor times the transpose of the second.
         center = np.zeros((self.shape[1], 0))
         if isinstance(spec.center, np.ndarray):
             center = spec.center[:, None]
@@ -177,7 +178,7 @@ class NoisyMatrix:
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
         """Return a view of the matrix minus a public ``left @ right.T``.
 
-        Sensitivities stay, as neighboring matrices differ as before.
+        Sensitivities stay the same, as neighboring matrices differ by the same change.
         """
         other = copy.copy(self)
         other._public = (np.hstack([self._public[0], left]), np.hstack([self._public[1], right]))
@@ -187,7 +188,7 @@ class NoisyMatrix:
         """Whether the basis exceeds the coherence bound."""
         if self._coherence_bound is None:
             return False
-        # Rounding may make a row of an orthonormal basis longer than 1; the noise allows for it.
+        # Rounding may lengthen a row of an orthonormal basis beyond 1; the noise allows for it.
         largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
@@ -218,8 +219,8 @@ class NoisyMatrix:
         # Cutting comes first: cutting a centered basis would move its column means away from 0.
         basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
         norms = self._noise_norms(basis)
-        # One unit may change the rounding of every row of the product: the places of the zeros in a
-        # sparse matrix may decide which entries are added first.
+        # One unit may change the rounding of every row of the product: the positions of zeros in a
+        # sparse matrix may decide on the order of the sums.
         n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
         change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
@@ -239,7 +240,7 @@ class NoisyMatrix:
         noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
         public_left, public_right = self._public
         core = noisy - (left.T @ public_left) @ (public_right.T @ right)
-        # Averaging with the transpose makes no noise larger.
+        # Averaging with the transpose does not increase noise.
         return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
 
     def with_noise(self, release: Release) -> Released:
@@ -266,9 +267,9 @@ class NoisyMatrix:
         change_of: Callable[[np.ndarray], float],
         signal: np.ndarray | None,
     ) -> np.ndarray:
-        """Cut long rows of a basis, to the usual norm or a larger one that released values choose.
+        """Cut long rows of a basis, to the usual norm or to a larger one from released values.
 
-        The larger norm balances the noise of a product, relative to the signal, with what is cut.
+        The larger norm balances the noise of a product with the loss by cutting.
         """
         if self._cut is None:
             return basis
@@ -285,20 +286,20 @@ class NoisyMatrix:
             loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
             if best is None or loss < least:
                 least, best = loss, found
-            # No row of an orthonormal basis is longer than 1, except by rounding.
+            # Except for rounding, no row of an orthonormal basis is longer than 1.
             if self._norm_at(cut, basis) == 1 or lost == 0:
                 return best
             cut *= _CUT_GROWTH
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return the row norms that the noise of a product is scaled for."""
+        """Return the row norms to which the noise of a product is scaled."""
         norms = self._norms(basis)
         if self._coherence_bound is None:
             return norms
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return positive row norms: even a centered basis of one row, which is 0, needs noise."""
+        """Return positive row norms: even a basis of 0, as of one centered row, needs noise."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
@@ -312,7 +313,7 @@ class NoisyMatrix:
 
 
 class NoisyMoment(NoisyMatrix):
-    """The second moment of private rows, a symmetric matrix, seen through noisy products."""
+    """The second moment of private rows, a symmetric matrix, with noisy products."""
 
     _power = 1
 
@@ -343,9 +344,9 @@ def _is_by_rows(product: Release) -> bool:
 
 
 # ------------------------------
-# What the iterations share: bases, and how a basis follows from products.
+# Helpers of the iterations: bases, and the next basis from products.
 
-# Products that are averaged. More would need more memory, and older ones add little.
+# Number of products in an average. Further ones need memory, and add little.
 N_AVERAGED = 6  # benchmarks/entries/choices.md, "last product alone"
 
 
@@ -367,14 +368,14 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
     `shrink` also shrinks the rows of their average toward their likely signal.
     """
     estimate, covariance = products.estimate(basis)
-    # Laplace and spherical noise has large values, which the shrinkage would mistake for signal.
+    # The shrinkage would mistake the large values of Laplace and spherical noise for signal.
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)
 
 
 # ------------------------------
-# From released bases to singular vectors or eigenvectors, by a small released core.
+# Singular vectors or eigenvectors from released bases and a small released core.
 
 
 def rotated(
@@ -386,9 +387,9 @@ def rotated(
     is_symmetric: bool,
     is_definite: bool = False,
 ) -> Factors:
-    """Turn the bases to the leading singular vectors of `core`, by falling singular values.
+    """Rotate the bases to the leading singular vectors of `core`, by descending singular values.
 
-    The components that stand out, in the bases and in the core, are counted.
+    The function counts the components that stand out in both the bases and the core.
     """
     if is_symmetric:
         eigenvalues, turn = np.linalg.eigh(core.value)
@@ -396,7 +397,7 @@ def rotated(
             eigenvalues = np.maximum(eigenvalues, 0.0)
         order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
         eigenvalues, right_turn = eigenvalues[order], turn[:, order]
-        # Singular values have no sign, so the left vector takes that of the eigenvalue.
+        # Singular values have no sign: the left vector takes the sign of the eigenvalue.
         left_turn = right_turn * np.where(eigenvalues < 0, -1.0, 1.0)
         singular_values = np.abs(eigenvalues)
     else:
@@ -421,7 +422,7 @@ def rotated(
 
 
 # ------------------------------
-# Block iteration: noise that follows the released basis.
+# Block iteration: noise that depends on the released basis.
 
 
 def solve_iteration(
@@ -434,16 +435,16 @@ def solve_iteration(
 ) -> Factors:
     r"""Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
 
-    If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to
-    the largest row norm of the *released* basis Z protects every matrix. This noise is small if Z
-    is spread evenly: the method gains from low coherence, but does not assume it. M. Hardt and A.
+    If one entry of A changes, A Z changes by that amount times a row of Z. So noise in proportion
+    to the largest row norm of the *released* basis Z protects every matrix. This noise is small if
+    Z is spread evenly: the method gains from low coherence, without assuming it. M. Hardt and A.
     Roth (2013, :arxiv:`1211.0975`) found this for single vectors, and need a promised bound on the
     coherence. Here the sensitivity is exact, long rows of the basis are cut, and the iteration
     alternates between both sides of a rectangular matrix.
 
-    All products released so far contribute to the next basis: those of one side are averaged by
-    least squares, and the rows of the average are shrunk toward their likely signal. Both cost no
-    privacy. A last release, of order p, turns the bases to the singular vectors.
+    The next basis uses all products so far: least squares averages those of one side, and the rows
+    of the average are shrunk toward their likely signal. Both cost no privacy. A last release, of
+    order p, rotates the bases to the singular vectors.
 
     For a symmetric matrix the method iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`,
     and finds the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
@@ -462,7 +463,7 @@ def solve_iteration(
 def find_basis(
     matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis of a symmetric matrix; stop where coherence exceeds its bound."""
+    """Iterate from a random basis of a symmetric matrix; stop if coherence exceeds its bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
@@ -483,7 +484,7 @@ def find_basis(
 def find_bases(
     matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis; a basis that exceeds the coherence bound ends it early."""
+    """Iterate from a random basis; stop early if a basis exceeds the coherence bound."""
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
     left = random_basis(n_rows, size, generator)
     right = random_basis(n_columns, size, generator)
@@ -492,8 +493,8 @@ def find_bases(
     right_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     left_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     n_released, signal = 0, None
-    # Shrinkage leaves a few rows of the basis much longer than the others. That raises the noise of
-    # the next product, unless long rows are cut.
+    # Shrinkage leaves a few rows of the basis much longer than others, which increases the noise of
+    # the next product unless long rows are cut.
     shrink = matrix.is_cut
     for right_release, left_release in steps:
         if matrix.exceeds_bound(right):
@@ -511,7 +512,7 @@ def find_bases(
     failed = bool(skipped)
     if left_products.is_empty:
         return Bases(left, right, 0, failed, np.zeros((size, size)))
-    # Both bases are computed once more, now from all products of the other side.
+    # Both bases are computed again, from all products of the other side.
     left = next_basis(right_products, right, shrink=True)
     right = next_basis(left_products, left, shrink=True)
     product, covariance = left_products.estimate(left)
@@ -545,7 +546,7 @@ def solve_deflation(
     deflated, pairs = matrix, []
     for component in plan.components:
         pair = find(deflated, component.products, generator)
-        # Symmetric matrices keep the sign of the eigenvalue here.
+        # Symmetric matrices keep the sign of their eigenvalue here.
         value, _ = deflated.core(component.core, pair.left, pair.right, is_symmetric=is_symmetric)
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)
@@ -554,7 +555,7 @@ def solve_deflation(
         orthonormal_basis(np.hstack([pair.right for pair in pairs])),
         n_above_noise=sum(pair.n_above_noise for pair in pairs),
         failed=any(pair.failed for pair in pairs),
-        # The noise is independent between pairs, and making them orthogonal hardly turns them.
+        # Noise is independent between pairs, and orthogonalizing them hardly changes it.
         noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
     )
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
@@ -591,7 +592,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
     factors = decompose(*matrix.with_noise(moment), n_components=n_components)
     assert factors.noisy is not None
     n, noise_std = matrix.shape[1], factors.off_diagonal_std
-    # The largest eigenvalue of symmetric noise varies more than the norm of other noise.
+    # The largest eigenvalue of symmetric noise varies more than the norm of other noise does.
     floor = noise_edge(noise_std, n) + _TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
     stands_out &= are_mostly_signal(factors.eigenvalues[:n_components], noise_std, matrix.shape)
@@ -599,7 +600,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
 
 
 # ------------------------------
-# From a raw matrix to released factors.
+# The fit: from rows to released factors.
 
 
 def solve_entries(
@@ -624,7 +625,7 @@ def solve_entries(
         point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
         exact, rounding = rows.squared_norm() if is_moment else rows.squared_deviations(point)
         noisy, _ = budget.release(plan.total, exact, point, rounding)
-        # Squared distances from the point become squared norms, without what its noise adds.
+        # Squared norms around the point, minus those of its noise.
         shift = rows.n_rows * (float(point @ point) - rows.n_features * variance)
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)
@@ -644,14 +645,14 @@ def solve_entries(
 
 
 def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
-    """Release the singular factors, with singular values shrunk for the noise in the vectors."""
+    """Release the singular factors, and shrink singular values for the noise in the vectors."""
     factors = solve_entries(spec, *opened)
     noise_std = float(np.sqrt(factors.eigenvalue_noise))
     values = np.sqrt(factors.eigenvalues)
     if spec.solver == "input":
         values = shrunk(values, noise_std, spec.shape)
     else:
-        # The core has the matrix along the noisy vectors themselves, so no shrinkage is needed.
+        # The core is the matrix along the noisy vectors themselves, so that it needs no shrinkage.
         noise_norm = spherical_norm if spec.cost.is_pure else gaussian_norm
         floor = noise_norm((spec.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)

@@ -1,4 +1,4 @@
-"""From raw rows to released factors: bounds, the mean, the solver, and factors of both sides."""
+"""Fits that protect rows: bounds, the mean, the solver, and factors of both sides."""
 
 from dataclasses import replace
 from functools import partial
@@ -24,11 +24,11 @@ from skdp.privacy.releases import SCALE_GRID, Search
 
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once for the first releases; return them, with what was found, and a digest."""
+    """Read all rows once for the first releases; return rows with cached sums, and a digest."""
     rows, bound = raw, rows_plan.bound_of_mean(spec)
     if isinstance(spec.center, np.ndarray):
         rows = raw.centered(spec.center)
-    # If the bound of the mean is public, this reading sums the clipped rows, too.
+    # If the bound of the mean is public, this reading also sums the clipped rows.
     first = None
     if spec.releases_mean and not isinstance(bound, str):
         first = bound, weighting_to(bound, raw.n_features)
@@ -48,7 +48,7 @@ def solve_rows(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the norms and the mean that the plan has, and the factors."""
+    """Release the planned norms and mean, and the factors."""
     mean, noise_std, rows = np.zeros(raw.n_features), 0.0, raw
     decomposition: Decomposition = decompose
     if isinstance(spec.center, np.ndarray):
@@ -65,7 +65,7 @@ def solve_rows(
         if others and rows_plan.is_far(spec, branch, center_std, rows.bound):
             (branch,) = others
         if branch.means:
-            # Warnings about norms around the first mean do not hold around the second.
+            # Warnings about norms around the first mean do not apply to the second mean.
             del budget.warnings[n_warnings:]
             wider = clipped(rows, rows_plan.WIDER * rows.bound)
             left, center_std = release_mean(branch.means[0], wider, budget)
@@ -102,26 +102,26 @@ def clip_to_norm(
     if search is not None:
         rows = rows.measured()
         norms, q = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
-        # Rows of zeros have no length to clip. Below the median they must not hide the others.
+        # Rows of zeros need no clipping; for low quantiles they must not hide other rows.
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
     assert bound is not None
     return clipped(rows, bound)
 
 
-# The estimate of what clipping leaves uses points from the bound up to this multiple of it.
+# The part left by clipping is estimated from points between the bound and this multiple of it.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
-# The estimate uses a fraction of the rows only if it differs from the quantile, and from 1, by at
-# least this many standard deviations of the noise, and by at least so much.
+# The estimate uses a fraction of the rows only if it differs from the quantile, and from 1, by this
+# many standard deviations of the noise, and by this much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 
 
 def unclipped_fraction(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> float:
-    """Estimate, from released counts alone, what part of the sum of squares clipping leaves.
+    """Estimate from released counts the part of the sum of squares that clipping leaves.
 
-    Up to the median rows are clipped on purpose, as noise takes more than clipping does.
+    At quantiles up to the median, rows are clipped on purpose: noise loses more than clipping.
     """
     if search is None or (q := rows_plan.norm_quantile(search, spec)) <= 0.5:
         return 1.0
@@ -140,8 +140,8 @@ def unclipped_fraction(
 # ------------------------------
 # Factors of both sides of a matrix whose rows are protected.
 
-# Components with a smaller factor become 0. Keeping them would gain next to nothing, and lose much
-# where the released moment is noise itself.
+# Components with a smaller factor become 0: they hold hardly any signal, and much noise where the
+# released moment is noise itself.
 _LEAST_SIGNAL = 0.1  # not studied
 
 
@@ -155,11 +155,11 @@ def solve_projection(
     r"""Release the components, and the rows on them: O(n_rows n_components) more memory.
 
     A solver for rows finds the components V. Then the clipped rows times V are released with noise:
-    exchanging a row of norm c moves them by at most 2 c. As this noise hides whole rows, it leaves
-    little signal in the coordinates of a single row. These are shrunk by
-    :math:`\lambda_j / (\lambda_j + n \sigma^2)`, where :math:`\lambda_j` is the released second
-    moment along component j and :math:`\sigma` the standard deviation of the noise in each of the n
-    coordinates. This factor has the least squared error of all. A small factor becomes 0.
+    exchanging a row of norm c moves them by at most 2 c. This noise hides whole rows, and leaves
+    little signal in the coordinates of one. They are shrunk by :math:`\lambda_j / (\lambda_j + n
+    \sigma^2)`, the factor of least squared error, with the released second moment :math:`\lambda_j`
+    along component j and the noise std :math:`\sigma` in each of the n coordinates. A small factor
+    becomes 0.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     factors = solve_clipped(spec, plan.components, rows, budget, generator)

@@ -13,28 +13,28 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # ------------------------------
 # A noisy second moment.
 
-# Strength of a prior of the entries, in units of the push at the edge of the noise; the least
-# signal of a feature, in units of the noise; and how many pushes an average component must have
-# before the prior fades. benchmarks/diagonal_prior/components.md, "Given bounds"
+# Strength of a prior of the entries, relative to the push at the edge of the noise; least signal of
+# a feature, relative to noise; number of pushes in an average component at which the prior fades.
+# benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
 
 def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
-    r"""Compute what to subtract from the diagonal, so that features with little signal count less.
+    r"""Compute a penalty of the diagonal, so that features with little signal have less weight.
 
     An entry i of a component v with second moment :math:`\lambda` has a prior variance :math:`p_i`.
     Of :math:`y = \lambda v + \tau z`, with standard normal noise z, the posterior mean of
     :math:`v_i` is :math:`y_i / (\lambda + \tau^2 / (\lambda p_i))`. That makes v an eigenvector of
-    the noisy matrix less :math:`\tau^2 / (\lambda p_i)` on its diagonal. With e the diagonal of the
-    matrix without its noise, :math:`e_i / (d \bar e)` stands for :math:`p_i`, and the push
-    :math:`t = \tau \sqrt d` at the edge of the noise for :math:`\tau^2 d / \lambda`. Far above the
-    noise there is nothing to gain, and it fades:
+    the noisy matrix minus :math:`\tau^2 / (\lambda p_i)` on its diagonal. Let e be the diagonal of
+    the noiseless matrix. The penalty replaces :math:`p_i` by :math:`e_i / (d \bar e)`, and
+    :math:`\tau^2 d / \lambda` by the push :math:`t = \tau \sqrt d` at the edge of the noise. It
+    fades far above the noise, where it gains nothing:
 
     .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
         l = \max(\mathrm{trace} / k,\ t).
 
-    If all features hold the same, it changes no eigenvector. It is 0 without noise, and 0 without a
-    number of components.
+    The penalty changes no eigenvector if all diagonal entries are equal. It is 0 without noise, and
+    0 without a number of components.
     """
     if noise_std == 0 or n_components is None:
         return np.zeros(len(diagonal))
@@ -43,11 +43,11 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     signals = np.maximum(positive_means(diagonal, noise_std), least)
     average = max(float(np.sum(diagonal / n_components)), push)
     weight = _STRENGTH * min(_FADE * (push / average), 1.0) ** 2
-    # In this order nothing overflows: no feature holds less than a part of the push.
+    # This order avoids overflow: no feature holds less than a part of the push.
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
-# Eigenvalues that scales of columns are taken from are at least this part of the edge of the noise.
+# The eigenvalues that give scales of columns are at least this part of the edge of the noise.
 _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -56,10 +56,10 @@ def decompose_scaled(
 ) -> Factors:
     """Decompose a released second moment after dividing columns by their released scales.
 
-    The diagonal of the moment has these scales, unless noise hides it: in wide tables it hides
-    most. So eigenvalues that are hidden are raised to a part of the edge of the noise first.
-    Directions that stand out then have their part of a column, and a column of noise stays below
-    the others. Errors are those of noise with the same mean square.
+    The diagonal of the moment has these scales, unless noise hides it, as it does in wide tables.
+    So hidden eigenvalues are first raised to a part of the edge of the noise. Visible directions
+    then have their part of a column, and columns of noise stay below the others. Errors are those
+    of noise with the same mean square.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)
@@ -69,7 +69,7 @@ def decompose_scaled(
     found = noisy / units, noise_std * less, 1.0, n_components, center_error * less
     factors = decompose(*found, smoothed=raised / units)
     assert factors.angles is not None
-    # Noise that is mostly that of few columns varies more.
+    # Noise that comes mostly from few columns varies more.
     uneven = float(np.mean(scales**-4.0)) / less**2
     angles = np.minimum(factors.angles * uneven**0.25, np.pi / 2)
     return replace(factors, scales=scales, angles=angles)
@@ -91,16 +91,15 @@ def decompose(
 ) -> Factors:
     r"""Decompose a released second moment; it and its noise are in units of `squared_bound`.
 
-    If `n_components` is given, so many components span the leading eigenvectors of the moment less
-    its `feature_penalty`, or of the one that is already `smoothed`. `center_error`, in other units,
-    is :math:`n \tau^2` for n rows that were centered by a mean with noise :math:`\tau`: of one
-    random vector the moment has the square. If it `is_scaled`, columns are divided by better scales
-    first.
+    If `n_components` is given, the components span the leading eigenvectors of the moment minus its
+    `feature_penalty`, or of `smoothed`, if given. `center_error`, in other units, is :math:`n
+    \tau^2` for n rows that were centered by a mean with noise :math:`\tau`: the square of one
+    random vector in the moment. If it `is_scaled`, columns are first divided by better scales.
     """
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)
     error = center_error / squared_bound
-    # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
+    # Symmetric noise moves eigenvalues by its variance off the diagonal, which is half as large.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     matrix = noisy - np.diag(penalty) if smoothed is None else smoothed
@@ -110,14 +109,14 @@ def decompose(
     if smoothed is not None:
         second_moments = np.einsum("ij,ij->j", vectors, noisy @ vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
-    # Only the moments of the requested components descend.
+    # Only the moments of the requested components are in descending order.
     in_order = np.sort(second_moments)[::-1]
     cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
     edge = noise_edge(off_diagonal_std, len(noisy))
-    # A badly centered mean adds a direction, whose second moment is a multiple of a chi-squared
-    # number, and noise pushes it (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
+    # A badly centered mean adds a direction: its second moment is a multiple of a chi-squared
+    # number, which noise increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
     added = error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
-    # In this order nothing overflows.
+    # This order avoids overflow.
     edge = added + edge / (4 * added) * edge if 2 * added > edge else edge
     errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
@@ -142,8 +141,8 @@ def decompose_toward(
 ) -> Factors:
     """Shrink a released second moment toward a multiple of a prior, and decompose it.
 
-    The weight of the prior is the part of their squared distance that noise explains (W. James,
-    C. Stein, 1961). The multiple is the nearest one: clipping makes rows shorter.
+    The prior gets the part of the squared distance that noise explains as its weight (W. James, C.
+    Stein, 1961). The multiple is the nearest one, as clipping makes rows shorter.
     """
     unit = max(float(np.abs(noisy).max()), np.finfo(np.float64).tiny)
     direction = prior / max(float(np.abs(prior).max()), np.finfo(np.float64).tiny)
@@ -151,7 +150,7 @@ def decompose_toward(
     along = max(float(np.sum(noisy / unit * direction)), 0.0)
     away = along * direction - noisy / unit
     distance = max(float(np.square(away).sum()), np.finfo(np.float64).tiny)
-    # Off the diagonal noise has half the variance.
+    # Off the diagonal, noise has half the variance.
     explained = np.square(noise_std / unit) * len(noisy) * (len(noisy) + 1) / 2
     taken = min(1.0, float(explained) / distance)
     factors = decomposition(noisy + taken * unit * away, (1 - taken) * noise_std, **asked)
@@ -161,9 +160,9 @@ def decompose_toward(
 def _turned(
     matrix: np.ndarray, vectors: np.ndarray, second_moments: np.ndarray, n_turned: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Turn the first columns to the eigenvectors of `matrix` within their span.
+    """Rotate the first columns to the eigenvectors of `matrix` within their span.
 
-    The penalty decides on the span alone. Within it, second moments descend again.
+    The penalty affects the span alone. Within it, second moments are in descending order.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -172,21 +171,20 @@ def _turned(
 
 
 # ------------------------------
-# A noisy second moment, decomposed with the direction of the released mean as a guide.
+# Decomposition of a noisy second moment that the released mean direction guides.
 
-# Second moment that the mean direction must have, in units of the noise and of an average
-# direction.
+# Least second moment of the mean direction, relative to the noise and to an average direction.
 _LEAST_VALUE = 3.0  # not studied
-# Shifts the axis by this many norms of the matrix, so that its eigenvalue is the least.
+# The axis is shifted by this many norms of the matrix, so that its eigenvalue is the least.
 _FAR = 10.0  # not tuned
 
 
 def decompose_guided(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, is_scaled: bool = False, **asked: Any
 ) -> Factors:
-    """Decompose a released second moment, guided by `axis` unless it holds little of the moment.
+    """Decompose a released moment, guided by `axis` unless the axis holds little of the moment.
 
-    What else is asked goes to `decompose`, or to `decompose_with_axis`.
+    Other arguments go to `decompose` or `decompose_with_axis`.
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if is_scaled or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
@@ -201,32 +199,32 @@ def decompose_with_axis(
     squared_bound: float = 1.0,
     n_components: int | None = None,
 ) -> Factors:
-    """Decompose the moment, whose leading eigenvector is nearly `axis`, the mean direction.
+    """Decompose a moment whose leading eigenvector is nearly `axis`, the mean direction.
 
-    The noise along the axis is that of a single number. How far the eigenvector deviates from the
-    axis is read off the noisy matrix, and shrunk to what stands out from the noise. This vector is
-    deflated, and the rest, less its `feature_penalty`, is decomposed orthogonally to the axis. Its
-    noisy vectors get the variance that they capture, rather than their eigenvalues.
+    The noise along the axis is that of a single number. The deviation of the eigenvector from the
+    axis is read from the noisy matrix, and shrunk to the part that exceeds noise. This vector is
+    deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to the axis. Noisy
+    vectors get the variance that they capture instead of their eigenvalues.
     """
-    # Squares of its entries must not overflow.
+    # Squared entries must not overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
     noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
     value = float(axis @ along)
     cross = along - value * axis
-    # Shrunk by the part of its squared length that noise alone has.
+    # The vector is shrunk by the part of its squared length that is noise.
     length = max(float(np.linalg.norm(cross)), np.finfo(np.float64).tiny)
     cross *= max(1.0 - (len(cross) - 1) * np.square(off_diagonal_std / length), 0.0)
     deflation = cross / np.sqrt(value)
-    # The diagonal of what is left without the axis and the deflated vector.
+    # The diagonal of the rest, without the axis and the deflated vector.
     rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
     penalty = feature_penalty(rest, noise_std, n_components)
     eigenvalues, vectors = _decompose_rest(noisy - np.diag(penalty), axis, deflation)
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
-    # Noise raises an eigenvalue by a push. It also turns the vector, which then captures one push
-    # less than the true eigenvalue. So it captures two pushes less than the noisy eigenvalue.
+    # Noise raises an eigenvalue by one push. It also rotates the vector, which then captures one
+    # push less than the true eigenvalue, and two pushes less than the noisy one.
     pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
     captured = second_moments - 2 * pushes
     values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
@@ -245,11 +243,11 @@ def _decompose_rest(
     """Decompose the deflated rest, orthogonally to the axis; return eigenvalues and columns."""
     along = noisy @ axis
     orthogonal = along - (axis @ along) * axis
-    # Projects the axis out on both sides, and makes it an eigenvector far below the others.
+    # The axis is projected out on both sides, and becomes an eigenvector far below the others.
     far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
     rest = noisy - np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
     eigenvalues, vectors = np.linalg.eigh(rest)
-    # In descending order the axis is the last, and is left out.
+    # The axis is last in descending order, and is left out.
     return eigenvalues[:0:-1], vectors[:, :0:-1]
 
 
@@ -258,14 +256,14 @@ def _joined(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decompose ``value * outer(lead, lead) + vectors @ diag(captured) @ vectors.T``.
 
-    Only a small matrix is decomposed: in the span of the axis, of the vectors with a positive
-    captured variance, and of the one direction outside these that `lead` has.
+    Only a small matrix is decomposed, in the span of three parts: the axis, the vectors with a
+    positive captured variance, and the direction of `lead` outside these.
     """
     n_signals = int(np.count_nonzero(captured))
     rest = vectors[:, n_signals:]
     normal = rest.T @ lead
     if normal.any():
-        # Reflects the rest, so that its first column is parallel to what `lead` has in it.
+        # A reflection makes the first column of the rest parallel to `lead` in it.
         normal[0] += np.copysign(np.linalg.norm(normal), normal[0])
         rest = rest - np.outer(rest @ normal, normal * (2 / (normal @ normal)))
     basis = np.column_stack([axis, vectors[:, :n_signals], rest[:, :1]])
@@ -273,7 +271,7 @@ def _joined(
     diagonal[1 : n_signals + 1] = captured[:n_signals]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
-    # If a direction outside the signal vectors was added, the least eigenvalue is 0 and goes last.
+    # An added direction outside the signal vectors has the least eigenvalue, 0, and goes last.
     *leading, least = (basis @ turn[:, ::-1]).T
     components = np.vstack([*leading, rest[:, 1:].T, least])
     eigenvalues = np.zeros(len(axis))

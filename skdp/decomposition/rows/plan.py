@@ -1,4 +1,4 @@
-"""Checks, "auto" and the releases of a fit that protects rows, from public facts."""
+"""Checks, "auto" and the releases of a fit that protects rows, all from public facts."""
 
 import math
 from collections.abc import Iterator
@@ -22,22 +22,22 @@ _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 # ------------------------------
 # Checks of the parameters, and the values that "auto" stands for.
 
-# Between these numbers of features, rows may be spread over many more dimensions than matter, and
+# Between these numbers of features, rows may spread over far more dimensions than matter, and
 # eigenvectors are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
-# With more features, clipped projections lose less to noise than the d x d matrix does, and cost
-# less. Exchanging a row moves a step twice as far, so that steps pay only with more features.
+# With more features, noise costs clipped projections less than the d x d matrix. Exchanging a row
+# moves a step twice as far, so that steps then pay only with more features.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Without noise only the memory counts: of the matrix, or of a basis of all rows, in numbers.
+# Without noise only memory counts: largest size of the matrix, or of a basis of all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# ARPACK serves for at most this many components, as a part of the shorter side of sparse rows.
+# ARPACK finds at most this many components, as a part of the shorter side of sparse rows.
 _LARGEST_RANK = 0.125  # not tuned
-# If the mean guides the fit, "auto" iterates from this many features on, where n mu / d is below
-# the second number, benchmarks/diagonal_prior/solvers.md, or, for one component, below the last
-# one: benchmarks/guided/guided.md
+# If the mean guides the fit, "auto" iterates from this many features on if n mu / d is below the
+# second number (benchmarks/diagonal_prior/solvers.md) or, for one component, the third one
+# (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
-# Largest ratio of the norm of the center to that of sparse rows. Beyond it the square of the center
-# leaves no digit for the squares of the rows.
+# Largest ratio of the norm of the center to that of sparse rows. Above it, the square of the center
+# leaves no digits for the squares of the rows.
 _LARGEST_RATIO = 1e8  # not tuned
 # Least number of features for a guided fit.
 _FEWEST_GUIDED_FEATURES = 3  # not studied
@@ -48,7 +48,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     check_solver(spec)
     _check_bounds(spec)
     if not spec.cost.is_private:
-        # Without noise no bound is estimated, and a bound that is None clips nothing.
+        # Without noise no bound is estimated, and a bound of None clips nothing.
         if spec.row_norm is None:
             spec = replace(spec, row_norm=math.inf)
         if spec.mean_norm is None and isinstance(spec.center, str):
@@ -72,7 +72,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     elif solver == "power" != spec.solver and not spec.cost.is_private:
         is_small = n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT
         if is_small and spec.unit.name != "user":
-            # Such a basis holds all rows, and the iteration is exact.
+            # A basis of this size holds all rows, and the iteration is exact.
             extra = n_rows
         elif n_features**2 <= _LARGEST_EXACT:
             solver = "covariance"
@@ -88,9 +88,9 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
 
 
 def _is_exact(spec: RowsSpec) -> bool:
-    """Return whether ARPACK finds the components of sparse rows, not a dense matrix or basis.
+    """Return whether ARPACK finds the components of sparse rows, without a dense matrix or basis.
 
-    Only rows in memory can be multiplied by many vectors, one after the other.
+    Only rows in memory allow many products with vectors, one after the other.
     """
     may_choose = spec.solver == "auto" and not spec.cost.is_private
     is_whole = spec.is_sparse and spec.is_in_memory and spec.unit.name == "row"
@@ -100,7 +100,7 @@ def _is_exact(spec: RowsSpec) -> bool:
 
 
 def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
-    """Choose the solvers that the mean may guide, from public facts; of two the mean decides."""
+    """Choose the solvers that the mean may guide, from public facts; of two, the mean chooses."""
     n_rows, n_features = spec.shape
     has_default_steps = spec.n_iter == spec.n_oversamples == "auto"
     may_guide = spec.cost.is_private and spec.releases_mean and spec.center is None
@@ -109,14 +109,14 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
     if solver == "power":
         return ("power",) * has_default_steps
     may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    # The matrix has d^2 noisy numbers, and the iteration a few times d.
+    # The matrix has d^2 noisy numbers, the iteration a few times d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
     return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
 
 
 def _check_bounds(spec: RowsSpec) -> None:
-    """Refuse bounds that would not act, are infinite under noise, or short beside the center."""
+    """Refuse bounds without effect, infinite ones under noise, and short ones beside the center."""
     check_finite_bound("row_norm", spec.row_norm, spec.cost)
     check_finite_bound("mean_norm", spec.mean_norm, spec.cost)
     if spec.mean_norm is not None and not spec.releases_mean:
@@ -126,8 +126,8 @@ def _check_bounds(spec: RowsSpec) -> None:
         )
     if not spec.is_sparse or spec.center is None:
         return
-    # Sparse rows are centered in their products, whose terms are as long as the center. Beside one
-    # that is much longer than the rows, rounding may leave nothing of them.
+    # Sparse rows are centered in their products, whose terms are as long as the center. If the
+    # center is much longer than the rows, rounding may leave nothing of the rows.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
@@ -142,7 +142,7 @@ def _check_bounds(spec: RowsSpec) -> None:
 
 
 def _check_components(spec: RowsSpec) -> None:
-    """Refuse too many components, and to choose their number unless all of them are released."""
+    """Refuse too many components, and a choice of their number if not all are released."""
     n_components, (n_rows, n_features) = spec.n_components, spec.shape
     if isinstance(n_components, Integral):
         of_rows = "n_users" if spec.unit.name == "user" else "n_samples"
@@ -170,28 +170,28 @@ def _check_components(spec: RowsSpec) -> None:
 
 # Share of the count that decides whether the mean may guide the fit.
 _POSITIVITY_SHARE = 0.005  # not studied
-# Share of the mean that guides a fit: a factor over the square root of the signal, within limits.
-# If the guided fit iterates, the same rule gives the share of its two means together.
+# Share of the mean that guides a fit: a factor over the root of the signal, within limits. The same
+# rule with other numbers gives the two means of an iteration their share together.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
-# The guided power method: number of steps, columns beyond the components asked for, and growth of
-# the shares from step to step. The second setting is for signals from the last number on.
+# The guided power method: number of steps, columns beyond the components, and growth of the shares
+# from step to step. The second setting is for signals from the last number on.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
 # Share of the budget for the private estimate of a norm.
 _NORM_SHARE = 0.03  # not studied
-# Share of the mean that rows are centered by: a factor over the signal, within limits. Its noise
-# adds a direction to the rows, which is larger for a weaker signal.
+# Share of the mean that centers rows: a factor over the signal, within limits. Its noise adds a
+# direction to the rows, which is larger for a weaker signal.
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
 # Rows are centered again if the error of their mean, as a second moment, probably exceeds the edge
-# of the noise by this factor; and the share of the mean that they are then centered by.
+# of the noise by this factor; share of the second mean.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For this mean rows are clipped to this multiple of their norm: they lie to one side of the first.
 WIDER = 2.0  # not studied
-# Share of the mean for variances; the solver takes the rest.
+# Share of the mean that variances need; the solver gets the rest.
 _MEAN_SHARE = 0.02  # not studied
 # Fractions of the share of the power method: for all clip levels, and for the spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
-# A step gets this many times the share of the one before.
+# Ratio of the share of a step to the share of the step before.
 _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: Number of clip levels that the power method chooses from.
 N_LEVELS = 24  # not studied
@@ -203,31 +203,31 @@ ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
 # For strong signals the quantile of the norms is the median at this signal, and grows by the second
-# number for each factor of e.
+# number each time the signal is multiplied by e.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# From the signal where the quantile is .95, the fraction that is clipped falls with this power.
+# From the signal with a quantile of .95 on, the clipped fraction falls with this power.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
-# Up to the first of these signals the quantile is the lowest one; from the second on, it is that of
-# strong signals; in between it rises: benchmarks/diagonal_prior/components.md, "Private bounds"
+# Signals up to the first number have the lowest quantile, from the second number on that of strong
+# signals, with a rise in between: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
-# Few components suffer less from noise and more from clipping: for k of `DPPCA` the signal counts
-# up to this number over k - 1 as much, with the square of its ratio to a weak one.
+# With few components noise costs less and clipping more: for k components of `DPPCA` the signal is
+# multiplied by up to this number over k - 1, by the square of its ratio to a weak one.
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
 class AdaptiveReleases(NamedTuple):
-    """A second moment, a probe, and the two branches that the probe decides between."""
+    """A second moment, a probe, and the two branches between which the probe decides."""
 
     second_moment: Release
     clipped_squares: Release
-    # More second moments; or steps that refine the first, and variances along the final span.
+    # More second moments; or steps that refine the first one, and variances along the final span.
     rest: AnyOf
 
 
 class PowerReleases(NamedTuple):
     """The steps of an iteration, and the spectrum."""
 
-    # Counts for the clip level, which without noise are not needed; and the product.
+    # Counts for the clip level, None without noise; and the product.
     steps: tuple[tuple[Release | None, Release], ...]
     projected_moment: Release
 
@@ -237,22 +237,22 @@ SolverReleases = Release | AdaptiveReleases | PowerReleases
 
 
 class Branch(NamedTuple):
-    """What a fit releases once the bounds are known."""
+    """Releases that follow the bounds."""
 
-    # At most one if not guided. The power method releases a guiding mean twice.
+    # One at most, unless guided: the power method releases a guiding mean twice.
     means: tuple[Release, ...]
-    row_norm: Search | None  # of rows that are centered again
+    row_norm: Search | None  # of rows that were centered again
     solver: SolverReleases
 
 
 class RowReleases(NamedTuple):
-    """What a fit of rows releases, in this order."""
+    """Releases of a fit of rows, in this order."""
 
     mean_norm: Search | None
-    center: Release | None  # the mean that rows are centered by
+    center: Release | None  # the mean that centers rows
     row_norm: Search | None
     positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    branches: AnyOf  # of `Branch`: the usual one; guided, by each solver; or centered again
+    branches: AnyOf  # of `Branch`: usual; guided, by each solver; or centered again
 
 
 def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
@@ -267,12 +267,12 @@ def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
 
 
 def norm_quantile(search: Search, spec: RowsSpec) -> float:
-    """Choose which quantile of the norms becomes their bound.
+    """Choose the quantile of the norms that becomes their bound.
 
-    For rows before centering it is .95. For the rows that are decomposed it rises with the
-    logarithm of the signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep
-    their directions, to .95, where there is hardly any, and from there on to 1. With few rows it is
-    nearer to the median, as the noise of the counts would blur other quantiles.
+    Before centering it is .95. For the decomposed rows it rises with the logarithm of the
+    signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep their directions, to
+    .95, where there is hardly any noise, and then to 1. With few rows it is nearer to the median:
+    the noise of the counts would blur other quantiles.
     """
     wanted = _NORM_QUANTILE if search.name == _MEAN_NORM else _quantile_of_strength(spec)
     highest = search.highest_quantile(spec.shape[0], most=wanted)
@@ -322,7 +322,7 @@ def plan_rows(spec: RowsSpec) -> RowReleases:
 
 
 def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Branch, ...]:
-    """Plan the solver of centered rows, or first another mean and the norm of rows around it."""
+    """Plan the solver of centered rows; or another mean, and the norm of rows around it."""
     usual, row_norm = Branch((), None, _plan_solver(spec, share)), spec.row_norm
     if center is None or not spec.cost.is_private:
         return (usual,)
@@ -330,17 +330,17 @@ def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tupl
     mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
     search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
     again = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
-    # Released values decide, unless public bounds do.
+    # Released values decide on the branch, unless public bounds do.
     if row_norm is None or center.noise_std is None:
         return usual, again
     return (again if is_far(spec, usual, center.noise_std, row_norm) else usual,)
 
 
 def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
-    """Plan a mean and the solver, and all that the mean may guide instead."""
+    """Plan a mean, the solver, and the solvers that the mean may guide instead."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
-    # The weaker the signal, the more of the share goes to the mean, which noise hides last.
+    # The weaker the signal, the larger the part of the mean, which noise hides last.
     signal = _signal_to_noise(spec)
     first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
     more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first
@@ -350,10 +350,10 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
             branches.append(Branch((guide,), None, _plan_solver(spec, share)))
             continue
         again = _plan_mean(spec, "guiding mean 2", more)
-        # With little noise more directions can be found, which takes more steps and columns.
+        # Less noise shows more directions, which need more steps and columns.
         n_steps, n_more, growth = _MANY_STEPS if signal >= _STRONG_SIGNAL else _FEW_STEPS
         n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
-        # Steps are orthogonal to the mean, which joins the basis in the end.
+        # Steps are orthogonal to the mean, which joins the basis at the end.
         power = _plan_power(spec, share - more, n_steps, n_columns, growth, n_guides=1)
         branches.append(Branch((guide, again), None, power))
     return tuple(branches)
@@ -367,7 +367,7 @@ def _plan_norm(spec: RowsSpec, name: str = _ROW_NORM) -> Search:
 
 
 def _plan_solver(spec: RowsSpec, share: float) -> SolverReleases:
-    """Plan what the solver releases, except for the guided power method."""
+    """Plan the releases of the solver, except for the guided power method."""
     if spec.solver == "power":
         return _plan_power(spec, share, int(spec.n_iter), spec.basis_size, _GROWTH)
     # Without noise there is nothing to refine.
@@ -386,11 +386,11 @@ def _plan_mean(
 
 
 def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool:
-    r"""Return whether rows of this norm are centered too badly, by public facts and the bound.
+    r"""Return whether rows of this norm are centered too badly, from public facts and the bound.
 
-    Rows that are centered by a mean with the error :math:`\delta` have the second moment
-    :math:`\delta \delta'` too many, of which :math:`d \tau^2` is expected in one direction, and
-    the mean may be far noisier than rows vary: its bound counts how far they are from 0.
+    An error :math:`\delta` of the center adds :math:`\delta \delta'` to the second moment of a row,
+    on average :math:`d \tau^2` in one direction. The mean may be far noisier than rows vary, since
+    its bound includes their distance from 0.
     """
     n_rows, n_features = spec.shape
     change = sensitivity.second_moment(bound, spec.unit.adjacency) / n_rows
@@ -401,7 +401,7 @@ def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool
 
 
 def bound_of_mean(spec: RowsSpec) -> float | str:
-    """Return the bound of rows for their mean, or the name of the search that finds it."""
+    """Return the bound of rows for their mean, or the name of the search for it."""
     norm, search = spec.mean_norm, _MEAN_NORM
     if norm is None and spec.center is None:
         norm, search = spec.row_norm, _ROW_NORM
@@ -419,10 +419,10 @@ def _plan_moment(
     mechanism: str = "symmetric_gaussian",
     projected_shape: tuple[int, ...] = (),
 ) -> Release:
-    """Plan the second moment, or a projection of it that has the given shape."""
+    """Plan the second moment, or a projection of it with the given shape."""
     bound: float | str = _ROW_NORM if spec.row_norm is None else spec.row_norm
     if spec.is_sparse and spec.center is not None:
-        # Sparse rows are centered in the products, whose rounding depends on the center.
+        # Products of sparse rows are centered, so that their rounding depends on the center.
         bound = MEAN if isinstance(spec.center, str) else "center"
     change = sensitivity.projected_spectrum if projected_shape else sensitivity.second_moment
     shape = projected_shape or (spec.shape[1],) * 2
@@ -430,10 +430,10 @@ def _plan_moment(
 
 
 def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
-    """Plan a second moment, a probe, and the two branches that the probe decides between."""
+    """Plan a second moment, a probe, and the two branches between which the probe decides."""
     first, probe, *steps, spectrum = (share * fraction for fraction in ADAPTIVE_SHARES)
-    # One more matrix for each release of the refinement, so that both branches spend the same
-    # share.
+    # For each release of the refinement there is another matrix, so that both branches spend the
+    # same.
     numbered = enumerate((first, *steps, spectrum), start=1)
     moment, *more = (_plan_moment(spec, part, f"{MOMENT} {n}") for n, part in numbered)
     n_levels, size = len(PROBE_LEVELS), spec.basis_size
@@ -470,8 +470,8 @@ def _plan_power(
 ) -> PowerReleases:
     """Plan a clip level and a product for each step, and the spectrum in the final basis.
 
-    The final basis has the columns and `n_guides` more; one more row and column of the spectrum has
-    the variance outside.
+    The final basis has `n_guides` more columns; another row and column of the spectrum has the
+    variance outside the basis.
     """
     shares = growing_shares(share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE), n_steps, growth)
     counts = partial(sensitivity.histogram, spec.unit.adjacency)
@@ -496,7 +496,7 @@ _PROJECTION_SHARE = 0.2  # not studied
 
 
 class RowFactorReleases(NamedTuple):
-    """What a fit of rows and their factors releases, in this order."""
+    """Releases of a fit of rows and of their factors, in this order."""
 
     row_norm: Search | None
     components: SolverReleases
@@ -505,7 +505,7 @@ class RowFactorReleases(NamedTuple):
 
 def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     """Plan the releases of the components, and then the rows projected on them."""
-    # Shares of the components are parts of what the projection leaves.
+    # Shares of the components are parts of the budget that the projection leaves.
     before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
     size = rank_of(spec)

@@ -1,4 +1,4 @@
-"""Solvers of fits that protect rows: noisy moments, refined or guided, and power iterations."""
+"""Solvers of fits that protect rows: noisy, refined or guided moments, and power iterations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,18 +21,18 @@ from skdp.privacy.clipping import clip_rows, clip_weights
 Decomposition = Callable[..., Factors]
 
 # ------------------------------
-# The mean of rows as a guide to their first component.
+# The mean of rows, which guides the search for the first component.
 
 
 @dataclass(frozen=True)
 class PositiveMean:
-    """A released mean of rows that are mostly positive, which guides a fit.
+    """A released mean of mostly positive rows, which guides a fit.
 
-    In a table without negative entries, such as one of people and items, the mean row is nearly the
-    first right singular vector, and its release takes far less noise than a second moment.
+    Without negative entries, as in counts by people and items, the mean row is nearly the first
+    right singular vector, and takes far less noise than a second moment.
     """
 
-    mean: np.ndarray  # with its noise
+    mean: np.ndarray  # noise included
     noise_std: float  # standard deviation of the noise in an entry
     share: float  # of the budget
 
@@ -49,10 +49,10 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Squared length above what noise reaches with a risk of about .001, relative to noise."""
+        """Squared length in excess of noise, over that of noise; by chance above 0 once in 1000."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
-        # Three standard deviations of the chi-squared law that noise alone has.
+        # Noise alone has a chi-squared law; the limit adds three of its standard deviations.
         return squared_length - n_features - 3 * float(np.sqrt(2 * n_features))
 
     def averaged(self, other: "PositiveMean") -> "PositiveMean":
@@ -63,11 +63,11 @@ class PositiveMean:
 
 
 def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
-    """Release how many rows are mostly positive; return whether more than half of them are.
+    """Release the number of mostly positive rows; return whether they are more than half.
 
     A mostly positive row is not 0, and its sum is at least half of the sum of its absolute values.
-    One row moves the count by 1. If the test is passed, the entries of the mean are taken to be
-    nonnegative, which removes noise from the released mean.
+    One row moves the count by 1. After a passed test the mean is taken to have no negative entries,
+    which removes noise from the released mean.
     """
     noisy, _ = budget.release(count, rows.count_mostly_positive())
     return bool(noisy > rows.n_rows / 2)
@@ -80,27 +80,27 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 
 
 # ------------------------------
-# A noisy second moment, refined along its leading directions where that pays.
+# A noisy second moment, refined along leading directions where this pays.
 
 _LEVELS = np.array(rows_plan.PROBE_LEVELS)
 _FIRST_SHARE = rows_plan.ADAPTIVE_SHARES[0]  # not tuned
-# Clipping also changes what is estimated, so a step must promise this many times the precision.
+# Clipping also changes the estimate, so a step must promise this many times the precision.
 _LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
-# An eigenvalue stands out if it exceeds the edge of the noise by this factor; noise alone hardly
-# ever does.
+# An eigenvalue stands out if it exceeds the edge of the noise by this factor, which noise alone
+# hardly ever does.
 _MARGIN = 1.05  # not studied
-# Weight of the matrix outside the span in the next step. It is needed to find directions that the
-# span lacks, but most of it is noise.
+# Weight of the matrix outside the span in the next step: it finds directions that the span lacks,
+# but most of it is noise.
 _WEIGHT_OUTSIDE = 0.5  # not studied
 # If noise costs less than this fraction of the captured variance, clipping may cost more: .010 on
 # standardized images of digits, where noise cost .004.
 _LEAST_LOSS = 5e-3  # not studied
-# Columns are divided by the fraction of their signal that clipping is estimated to leave. A smaller
-# divisor would blow up the noise.
+# Columns are divided by the estimated fraction of signal that clipping leaves. A smaller divisor
+# would magnify the noise.
 _SMALLEST_SIGNAL = 0.05  # not studied
-# Few iterations are enough, as the basis is close already.
+# The basis is close already, so that few iterations suffice.
 _N_TURNS = 4  # not studied
-# This many rows are enough to choose between few levels.
+# This many rows suffice to choose between few levels.
 _PROBE_ROWS = 1 << 15  # not studied
 
 
@@ -119,14 +119,14 @@ def solve_adaptive(
     - Further releases of the matrix, whose average with the first is as good as a single release.
     - Two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method (M. Hardt, E. Price, 2014,
       :arxiv:`1311.2495`) with clipped projections. A row of norm c moves a step by `c b` rather
-      than :math:`c^2`. The steps replace what the matrix says about the span of V, weighted by
-      their precision. A last release has the variances along the final span.
+      than :math:`c^2`. The steps replace the part of the matrix in the span of V, weighted by their
+      precision. A last release has the variances along the final span.
 
-    A small release in between decides which way is taken. It has the squared coordinates in V,
-    clipped at several levels b, and shows how much signal each level leaves. The steps win where
-    rows are spread over many dimensions. They are taken only if all components asked for stand out
-    from the noise, because a step cannot find a direction that V has lost; and only if noise is the
-    main error, because clipping adds an error of its own.
+    A small release in between chooses the branch. It sums the squared coordinates in V, clipped at
+    several levels b, and shows how much signal each level leaves. The steps win if rows spread over
+    many dimensions. They run only if all requested components stand out from the noise, as a step
+    cannot find directions that V lacks; and only if noise is the main error, as clipping adds an
+    error of its own.
     """
     moment, rounding = rows.gram()
     released = budget.release(plan.second_moment, moment, rows.bound, rounding=rounding)
@@ -135,7 +135,7 @@ def solve_adaptive(
     levels, size = rows.bound * _LEVELS, basis.shape[1]
 
     def _weights(norms: np.ndarray) -> np.ndarray:
-        # Squares clipped at a level are counted in units of this level.
+        # Squares clipped at a level are sums in units of this level.
         return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
 
     exact, of_squares = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
@@ -150,7 +150,7 @@ def solve_adaptive(
     for step in steps:
         columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
         estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
-        # The basis is nearly that of the leading eigenvectors.
+        # The basis is close to the leading eigenvectors.
         for _ in range(_N_TURNS):
             basis = spectrum.orthonormal_basis(estimate.value @ basis)
         _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
@@ -160,10 +160,10 @@ def solve_adaptive(
 
 
 def _in_squared_bounds(released: Released, rows: Rows) -> Released:
-    """Express a release in units of the squared bound; overwrite it.
+    """Return a release in units of the squared bound; overwrite it.
 
-    The rounding of centered sparse rows may raise its noise by many powers of ten, and its square
-    may then overflow. So callers divide the noise first, and square the ratio.
+    The rounding of centered sparse rows may raise noise by many powers of ten, and its square may
+    overflow. So callers divide the noise first, and square the ratio.
     """
     noisy, noise_std = released
     squared_bound = rows.bound**2
@@ -181,12 +181,12 @@ def _average(first: Released, second: Released) -> Released:
 
 
 def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
-    """Choose the clip level with the most precise step, in units of the bound; None if none pays.
+    """Choose the clip level of the most precise step, in units of the bound; None if none pays.
 
-    The precision of a step is its signal over its noise, squared, relative to the whole matrix.
+    Precision is the squared ratio of signal to noise, relative to that of the whole matrix.
     """
     signals = _LEVELS * squares.sum(axis=1)
-    # The last level clips nothing, so its signal is the whole.
+    # The last level clips nothing, so that its signal is the whole.
     shrinkage = (
         np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
     )
@@ -198,13 +198,13 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 
 
 def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
-    """Whether all of these eigenvalues stand out, and still suffer from noise."""
+    """Return whether all of these eigenvalues stand out, and still suffer from noise."""
     n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
     if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
         return False
-    # The captured variance that noise would cost if the matrix got the whole share. To second order
-    # a component loses tau^2 d / eigenvalue. One release has the variance of the whole share
-    # divided by its own share.
+    # Captured variance that noise would cost if the matrix got the whole share. To second order a
+    # component loses tau^2 d / eigenvalue. One release has the variance of the whole share divided
+    # by its own share.
     loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 
@@ -212,15 +212,15 @@ def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
 def _refine(
     estimate: Released, basis: np.ndarray, columns: np.ndarray, noise_std: float
 ) -> Released:
-    """Replace what the estimate says about the span of `basis` by its average with `columns`."""
+    """Replace the estimate in the span of `basis` by its average with `columns`."""
     before = estimate.value @ basis
-    # Clipping has shrunk every column. The diagonal of the estimate shows by how much.
+    # Clipping has shrunk every column; the diagonal of the estimate shows by how much.
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
     shrinkage = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
     relative_variances = np.square(noise_std / shrinkage / (estimate.noise_std * np.sqrt(0.5)))
-    # In the second step the noise of the estimate is still that of the first release: the step,
-    # whose share is larger, gets more weight than its precision alone would give.
+    # In the second step, noise of the estimate is still counted as that of the first release: the
+    # step with the larger share gets more weight than its precision alone would give.
     weights = 1 / (1 + relative_variances)
     after = before + weights * (columns / shrinkage - before)
     # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. The inner
@@ -259,7 +259,7 @@ def _release_variances(
         eigenvalues=np.maximum(noisy[order], 0.0),
         total=float(noisy.sum()),
         eigenvalue_noise=noise_std,
-        n_above_noise=basis.shape[1],  # only what stands out is refined
+        n_above_noise=basis.shape[1],  # only visible components are refined
     )
 
 
@@ -268,7 +268,7 @@ def _release_variances(
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
-# This many rows are counted to choose a clip level: enough for any noise that leaves a step usable.
+# Number of rows to choose a clip level from: enough for any noise with a usable step.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -294,7 +294,7 @@ def solve_power(
     sample = rows.subsample(_LEVEL_ROWS)
     size = plan.steps[0][1].shape[1]
     if is_exact:
-        # Divided by about its Frobenius norm, no square of the matrix overflows.
+        # Divided by about its Frobenius norm, the matrix has no square that overflows.
         length = float(row_norms(rows.norms()[np.newaxis])[0])
         basis = spectrum.leading_right_vectors(
             rows.source.X, rows.center, length or 1.0, size, generator
@@ -325,7 +325,7 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release X' P, with projections P of the rows clipped to a level that `sample` chooses."""
+    """Release X' P, with projections P of the rows clipped to a level chosen from `sample`."""
     level_counts, planned_product = step
     level = np.inf
     if level_counts is not None:
@@ -340,7 +340,7 @@ def release_product(
 ) -> tuple[Released, Rows]:
     """Release X' P, with projections P of the rows clipped to `level`.
 
-    The rows are returned with their norms, which the next step need not compute.
+    The function also returns rows with their norms, which the next step reuses.
     """
     product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
     rounding += rows.moved_rounding(basis.shape[1], level)
@@ -354,11 +354,11 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 
 
 # ------------------------------
-# Power iteration orthogonal to the released mean, which joins the basis in the end.
+# Power iteration orthogonal to the released mean, which joins the basis at the end.
 
 # Features of the first group; each later group has twice as many as the one before.
 _FIRST_GROUP = 16  # not studied
-# Least factor that a column is multiplied by in a group.
+# Least factor that shrinks a column in a group.
 _LEAST_SHRINKAGE = 0.05  # not studied
 
 
@@ -372,10 +372,10 @@ def solve_guided_power(
     r"""Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p).
 
     The mean m is nearly the first component, so the power iteration (M. Hardt, E. Price, 2014,
-    :arxiv:`1311.2495`) searches for the others: its columns stay orthogonal to m. After each step
-    they are turned to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e`
+    :arxiv:`1311.2495`) searches for the others with columns orthogonal to m. After each step the
+    columns are rotated to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e`
     within groups of features of about the same mean, where e is the mean square of the column in
-    the group: rare items may carry nothing but noise where popular ones carry signal.
+    the group: rare items may hold only noise where popular ones hold signal.
     """
     axis = positive_mean.axis
     groups = _groups(axis)
@@ -385,20 +385,20 @@ def solve_guided_power(
         basis = spectrum.orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
-        # The signs of the columns do not matter: the basis made of them has its own.
+        # The signs of the columns do not matter: their basis has its own signs.
         columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
         for group in groups:
             energy = np.mean(np.square(columns[group] / noise_std), axis=0)
             columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_SHRINKAGE)
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
-    # Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide.
+    # Rayleigh-Ritz in the span of the mean and the columns, guided by the mean.
     basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
     exact, rounding = rows.projected_moment(basis)
     released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
     noisy, noise_std = released
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
-    # The second moment along the mean is at least n times its squared length, which may be known
-    # more precisely. A value below its noise would make the deflation arbitrary.
+    # The second moment along the mean is at least n times the squared mean, which may be known more
+    # precisely. A value below its noise would make the deflation arbitrary.
     inner[0, 0] = max(
         inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
     )
@@ -408,22 +408,22 @@ def solve_guided_power(
 
 
 def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Project the columns on what is orthogonal to the axis."""
+    """Project the columns on the complement of the axis."""
     return columns - np.outer(axis, axis @ columns)
 
 
 def _groups(axis: np.ndarray) -> list[np.ndarray]:
-    """Group features by descending entries, each group twice as large as the one before."""
+    """Group features by descending entries; each group is twice as large as the group before."""
     n_groups = int(np.log2(len(axis) / _FIRST_GROUP + 1))
     ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
     return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
 
 
 # ------------------------------
-# The solver whose releases a plan has, and the mean that may guide it.
+# Run the solver of a plan, guided by the mean if planned.
 
-# The mean of rows that suit the matrix has a squared length between these, in squared bounds, and
-# weighs like a constant on at least this part of the features.
+# Limits of the mean's squared length, in squared bounds, with which the matrix suits; least part of
+# the features on which the mean weighs like a constant.
 _SHARE_OF_MEAN = {
     "zero_out": (0.25, 0.6),
     "replace": (0.25, 0.8),
@@ -439,7 +439,7 @@ def solve_clipped(
     generator: np.random.Generator,
     decomposition: Decomposition = decompose,
 ) -> Factors:
-    """Run the solver that the plan has releases for, on clipped rows.
+    """Run the solver of the planned releases on clipped rows.
 
     A single release is the second moment, decomposed in time O(n d^2 + d^3) and memory O(d^2). This
     is Analyze Gauss (C. Dwork, K. Talwar, A. Thakurta, L. Zhang, 2014,
@@ -465,12 +465,12 @@ def solve_guided(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the mean of rows that are mostly positive, and the components that it guides."""
+    """Release the mean of mostly positive rows, and the components that it guides."""
     branch, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
-    # The mean has little of the moment where rows have few entries and their products with a basis
-    # are short; little is left to find where it has much. In both cases clipped projections have
-    # less noise. Where few features have most of the moment, the iteration gains by its groups.
+    # The mean has little of the moment if rows have few entries and short products with a basis; if
+    # it has much, little else is left to find. In both cases clipped projections have less noise.
+    # If few features have most of the moment, the iteration gains by its groups.
     least, most = _SHARE_OF_MEAN[budget.adjacency]
     holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):
