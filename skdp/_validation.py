@@ -6,9 +6,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from html import escape
-from inspect import Parameter, Signature, signature
 from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
 from types import NoneType
@@ -48,7 +47,7 @@ from skdp.data.containers import (
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import THE_DEFAULT, callers, shortened, shown
+from skdp.exceptions import THE_DEFAULT, callers, named, shortened, shown
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
@@ -108,39 +107,8 @@ _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
-_signature = cache(signature)
 # The version that a pickle is from.
 _VERSION = "_skdp_version"
-
-
-def named(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a method, so that errors of its arguments name the class and what it takes."""
-
-    @wraps(method)
-    def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
-        expected = _signature(method)
-        try:
-            expected.bind(self, *args, **kwargs)
-        except TypeError as error:
-            who = f"{type(self).__name__}.{method.__name__}"
-            hint = "Use solver. " * bool({"algorithm", "svd_solver"} & kwargs.keys())
-            names = ", ".join([*expected.parameters][1:])
-            if str(error) == "too many positional arguments":
-                hint = _by_keyword(expected, who.removesuffix(".__init__"))
-            raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
-        return method(self, *args, **kwargs)
-
-    return _named
-
-
-def _by_keyword(expected: Signature, who: str) -> str:
-    """Show a call with one argument by its keyword."""
-    kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
-    first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
-    by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
-    one = "epsilon" if "epsilon" in by_keyword else "".join(by_keyword[:1])
-    call = ", ".join([*first, f"{one}=..."])
-    return f"Pass others by keyword: {who}({call}). " * bool(one)
 
 
 class PlainParametersMixin:
@@ -321,6 +289,7 @@ _TEXTS = (
     rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
     r"Sparse data was passed[\w' ]*, but dense data is required",
     r"np\.matrix is not supported",
+    r"(?:at least one array or dtype is required|int too large to convert to float)",
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"X does not contain any features, but \w+ is expecting \d+ features",
     r"Unknown label type: \w+\. [\w ,:]+\.",
@@ -340,11 +309,15 @@ _HINTS = {
         ("required by DPTrace", ". DPTrace"),
         " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
     ),
-    "Complex data": " Make columns of real numbers, as numpy.hstack([X.real, X.imag]) does.",
+    "Complex data": f" {CURES['complex numbers']}",
+    "np.matrix": " Pass numpy.asarray(X).",
+    "at least one array": " Pass a frame with columns: X has none.",
+    "Expected 2D input": " Pass a matrix, with a row of each record.",
+    "passed for y": " Pass y.toarray().ravel().",
     "inhomogeneous": " All rows must have one length, of numbers; an InteractionTable has its X.",
     "inconsistent numbers": " Fill gaps in X, and drop no rows; where y is missing, drop both.",
     "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers.",
-    "not 'dict'": " Pass pandas.DataFrame(X).",
+    "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
     "not 'generator'": " Pass list(X).",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
     "type: bytes": " Make strings of them: [label.decode() for label in y].",
@@ -357,6 +330,7 @@ _HINTS = {
     "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row; to a "
     "ColumnTransformer a list, ['name'].",
     "must be in the same order": " Pass X[list(model.feature_names_in_)].",
+    "at fit time": "\nPass the columns of the fit, X[list(model.feature_names_in_)].",
     "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
     "Input X contains infinity": f" {CURES['infinity']}",
@@ -366,7 +340,7 @@ _HINTS = {
 }
 # These texts are about entries that are no finite numbers; the error then names the columns.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", UNREADABLE, TIMES)
-_OF_COLUMNS += ("setting an array", "Input X contains")
+_OF_COLUMNS += ("setting an array", "Input X contains", "Complex data", "int too large")
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -406,7 +380,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     if isinstance(X, str):
-        flaw = " X is a text: pass rows, as pandas.read_csv(path) makes them of a file."
+        flaw = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
+        if message.startswith("y "):
+            flaw = " Pass the column itself, as frame['label'], and no text."
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()

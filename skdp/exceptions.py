@@ -3,12 +3,14 @@
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache, wraps
+from inspect import Parameter, Signature, signature
 from numbers import Number
 from types import FrameType, NoneType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
@@ -98,6 +100,59 @@ def callers() -> Iterator[tuple[str, str]]:
 def is_called_by(module: str) -> bool:
     """Return whether a function of a module is on the call stack."""
     return any(name == module for name, _ in callers())
+
+
+# ------------------------------
+# Arguments that a method does not take.
+
+# What helps, by a class or by an argument that classes of scikit-learn, or others of skdp, take.
+_INSTEAD = {
+    "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes it. ",
+    **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
+    **dict.fromkeys(
+        ("C", "alpha", "alphas", "l1_ratio", "penalty"),
+        "Leave it out: coefficients are shrunk as far as the noise asks for. ",
+    ),
+    **dict.fromkeys(("max_iter", "tol"), "Leave it out: no fit stops by what it sees. "),
+    "cv": "Leave it out: candidates are judged on the rows that they are fitted to. ",
+    "groups": "Pass the ids of persons as users, with privacy_unit='user'. ",
+    "sample_weight": "Leave it out: each record counts once, and class_weight of a classifier "
+    "weighs classes. ",
+}
+_signature = cache(signature)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def named(method: F) -> F:
+    """Decorate a method, so that errors of its arguments name the class and what it takes."""
+
+    @wraps(method)
+    def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
+        expected = _signature(method)
+        try:
+            expected.bind(self, *args, **kwargs)
+        except TypeError as error:
+            owner = self if isinstance(self, type) else type(self)
+            who = f"{owner.__name__}.{method.__name__}"
+            others = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
+            hint = "".join(sorted({_INSTEAD.get(one.rpartition("__")[2], "") for one in others}))
+            names = ", ".join([*expected.parameters][1:])
+            if str(error) == "too many positional arguments":
+                hint = _by_keyword(expected, who.removesuffix(".__init__"))
+            raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
+        return method(self, *args, **kwargs)
+
+    return cast(F, _named)
+
+
+def _by_keyword(expected: Signature, who: str) -> str:
+    """Show a call with one argument by its keyword."""
+    kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
+    first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
+    by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
+    one = "epsilon" if "epsilon" in by_keyword else "".join(by_keyword[:1])
+    call = ", ".join([*first, f"{one}=..."])
+    return f"Pass others by keyword: {who}({call}). " * bool(one)
 
 
 # ------------------------------

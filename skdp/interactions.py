@@ -103,8 +103,9 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     shape: tuple[int, ...] = getattr(given, "shape", ())
     if len(shape) != 2 or shape[1] not in (2, 3):
         raise ValueError(
-            "pairs must have two columns, a user and an item, or a rating as the third, got shape "
-            f"{shape}."
+            "pairs must have two columns, a user and an item, or a rating as the third, as "
+            "pandas.read_csv(path) makes them of a file, got "
+            f"{f'shape {shape}' if shape else type(pairs).__name__}."
         )
     if list(getattr(given, "columns", ()))[:2] == ["item", "user"]:
         raise ValueError("pairs must have users first: pass pairs[['user', 'item', ...]].")

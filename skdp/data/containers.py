@@ -50,9 +50,11 @@ TIMES = (
     ".dt.days with pandas, or by (polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() "
     "with polars; of durations by .dt.total_seconds(), and of periods after .dt.to_timestamp()."
 )
+COMMAS = "and decimal commas by pandas.read_csv(path, decimal=',', thousands='.')"
 NO_RESPONSES = (
     "y holds texts, or other things that are no numbers, and a regression needs numbers. Make some "
-    "of texts by pandas.to_numeric(y); to labels fit DPLogisticRegression(classes=[...])."
+    f"of texts by pandas.to_numeric(y), {COMMAS}; to labels fit "
+    "DPLogisticRegression(classes=[...])."
 )
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
 RECORDS = (
@@ -218,19 +220,15 @@ def as_feature_names(names: list[Any] | None) -> list[str] | None:
 
 def flaw_of_columns(X: Any) -> str:
     """Name the columns of a data frame whose types are no real numbers; "" if there are none."""
-    bad = [str(name) for name, is_number in types_of(X) if not is_number]
-    return (
-        f"X has columns that are no real numbers: {shortened(bad)}: pass X.drop(columns={bad}), or "
-        "columns of numbers made of them, as .astype('boolean') does of booleans as objects, or "
-        "encode texts by a ColumnTransformer in a DPPipeline."
-    ) * bool(bad)
+    bad = {str(name): kind for name, kind in types_of(X) if kind}
+    return f"X has columns that are no real numbers. {text_of_kinds(bad)}" * bool(bad)
 
 
-def types_of(X: Any) -> list[tuple[Any, bool]]:
-    """Return the names of the columns of a data frame, and whether they are real numbers."""
+def types_of(X: Any) -> list[tuple[Any, str]]:
+    """Return the names of the columns of a data frame, and what they hold but for real numbers."""
     names = names_of(X)
     columns = () if names is None else zip(names, getattr(X, "dtypes", ()), strict=False)
-    return [(name, _is_real(dtype)) for name, dtype in columns]
+    return [(name, _kind_of_type(dtype)) for name, dtype in columns]
 
 
 def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
@@ -255,18 +253,24 @@ def have_times(X: Any) -> bool:
     types = np.asarray(getattr(found, "dtypes", getattr(found, "dtype", None)), dtype=object)
     are_objects = isinstance(found, np.ndarray) and found.dtype == object
     kinds = set(map(type, found.ravel())) if are_objects else set()
+    return bool(kinds & {np.datetime64, np.timedelta64}) or any(map(_is_of_times, types.ravel()))
+
+
+def _is_of_times(dtype: Any) -> bool:
     # `kind` is of numpy and pandas, `is_temporal` of polars.
-    return bool(kinds & {np.datetime64, np.timedelta64}) or any(
-        getattr(dtype, "kind", "O") in "mM" or getattr(dtype, "is_temporal", bool)()
-        for dtype in types.ravel()
-    )
+    return getattr(dtype, "kind", "O") in "mM" or bool(getattr(dtype, "is_temporal", bool)())
 
 
-def _is_real(dtype: Any) -> bool:
-    """Return whether a column of pandas, nullable or not, or of polars holds real numbers."""
-    kind = getattr(dtype, "numpy_dtype", dtype)
-    is_number = getattr(dtype, "is_numeric", lambda: getattr(kind, "kind", "O") in "fiub")
-    return bool(is_number()) or str(dtype) == "Boolean"
+def _kind_of_type(dtype: Any) -> str:
+    """Tell by a type of pandas, nullable or not, or of polars what it is but for real numbers."""
+    kind = getattr(getattr(dtype, "numpy_dtype", dtype), "kind", "O")
+    if getattr(dtype, "is_numeric", lambda: kind in "fiub")() or str(dtype) == "Boolean":
+        return ""
+    if _is_of_times(dtype):
+        return "dates"
+    if kind == "c":
+        return "complex numbers"
+    return "categories" if hasattr(dtype, "categories") else _OBJECTS
 
 
 # ------------------------------
@@ -283,8 +287,12 @@ CURES = {
         f"{_ENCODE}; if they are dates, (pandas.to_datetime(X['name'], utc=True) - "
         "pandas.Timestamp('2000-01-01', tz='UTC')).dt.days makes numbers, and "
         "X['name'].str.to_date() dates of polars; if numbers, pandas.to_numeric(X['name'], "
-        "errors='coerce'), which makes NaN of other texts; or leave them out, as "
-        "X.drop(columns=['name'])."
+        "errors='coerce'), which makes NaN of other texts: signs such as % go by .str.strip('%'), "
+        f"{COMMAS}; or leave them out, as X.drop(columns=['name'])."
+    ),
+    "complex numbers": (
+        "Make two columns of each, by numpy.real and numpy.imag, as "
+        "numpy.hstack([X.real, X.imag]) does of an array."
     ),
     "booleans and gaps": (
         "Pass X['name'].astype('boolean'), whose gaps are filled as those of numbers are; or "
@@ -293,6 +301,9 @@ CURES = {
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
 }
 CURES["texts and gaps"] = CURES["texts"]
+# What a column may hold whose type alone is known.
+_OBJECTS = "texts, categories or objects"
+CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
 #: The cure of texts and gaps for steps that take texts.
 GAPS_OF_TEXTS = (
     "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "
@@ -313,6 +324,8 @@ def _kind_of(column: Any) -> str:
     if hasattr(getattr(column, "dtype", None), "categories"):
         return "categories"
     values = np.asarray(column).ravel()
+    if values.dtype.kind == "c":
+        return "complex numbers"
     if values.dtype.kind in "biuf":
         return "infinity" if np.isinf(values).any() else "NaN" if np.isnan(values).any() else ""
     entries = values.astype(object).tolist()
@@ -324,7 +337,10 @@ def _kind_of(column: Any) -> str:
         return "dates"
     if not all(issubclass(kind, Number | np.bool_) for kind in kinds):
         return "objects"
-    if {np.inf, -np.inf} & set(present):
+    try:
+        if np.isinf(np.array(present, dtype=np.float64)).any():
+            return "infinity"
+    except OverflowError:
         return "infinity"
     is_object = getattr(column, "dtype", None) == np.dtype(object)
     are_booleans = is_object and kinds and kinds <= {bool, np.bool_}
@@ -339,7 +355,9 @@ def _is_gap(entry: Any) -> bool:
 def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str, str]:
     """Return the columns that hold anything but finite numbers, or NaN, and what they hold."""
     if issparse(X):
-        return {}
+        X = X.tocoo()
+        names = np.unique(X.col[~(np.isfinite(X.data) | (allow_nan & np.isnan(X.data)))]).tolist()
+        return {str(name): kind_of(X.data[X.col == name]) for name in names[:10]}
     X = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
     if names is None:
         names = names_of(X) or range(*X.shape[1:2])

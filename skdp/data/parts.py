@@ -539,6 +539,15 @@ class RowBlocks(SkdpContainer):
             "and searches do: split the files or loaders, or use a sample that is an array."
         )
 
+    def __len__(self) -> int:
+        raise TypeError(
+            "RowBlocks have no length: X.shape[0] is the number of rows, and a loop goes over "
+            "blocks of them."
+        )
+
+    def __bool__(self) -> bool:
+        return True
+
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
             "RowBlocks are not converted to an array, which may not fit into memory: iterate over "

@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from skdp.exceptions import BudgetError, LedgerError
+from skdp.exceptions import BudgetError, LedgerError, shown
 from skdp.ledger._database import connected, insert, new_file, rows_of
 from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.plan import largest_epsilon
@@ -40,12 +41,13 @@ class Limit:
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Limit:
         """Make the limit of a guarantee; refuse numbers out of range."""
-        epsilon, delta = float(epsilon), float(delta)
-        if not 0 < epsilon < math.inf or not 0 <= delta < 1:
+        are_numbers = isinstance(epsilon, Real) and isinstance(delta, Real)
+        if not are_numbers or not 0 < epsilon < math.inf or not 0 <= delta < 1:
             raise ValueError(
-                f"A limit needs 0 < epsilon < inf and 0 <= delta < 1, got epsilon={epsilon!r} and "
-                f"delta={delta!r}."
+                "A limit needs numbers, 0 < epsilon < inf and 0 <= delta < 1, got "
+                f"epsilon={shown(epsilon)} and delta={shown(delta)}."
             )
+        epsilon, delta = float(epsilon), float(delta)
         if delta == 0:
             return cls(epsilon, delta, pure_dp.mu_from_epsilon(epsilon))
         return cls(epsilon, delta, gaussian_dp.mu_from_epsilon_delta(epsilon, delta))

@@ -9,7 +9,15 @@ from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
-from skdp.exceptions import BudgetError, LedgerError, is_called_by, shown
+from skdp.exceptions import (
+    BudgetError,
+    LedgerError,
+    is_called_by,
+    named,
+    shortened,
+    shown,
+    warn_of_privacy,
+)
 from skdp.ledger import _file as file
 from skdp.ledger._database import insert, rows_of
 from skdp.privacy.releases import PrivacySpent, as_html
@@ -45,6 +53,9 @@ LEFT_OUT = LeftOutLedger()
 # ------------------------------
 # Checks of what is charged to a ledger, and the text of a refusal.
 
+#: Names of what estimators of skdp protect, as in their records.
+UNITS = ["row", "record", "user", "response", "entry", "edge", "interaction", "update"]
+UNITS += ["spectral", "frobenius"]
 #: Attributes of the record of a fit that are floats.
 NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 
@@ -169,6 +180,7 @@ class PrivacyLedger:
     4.0
     """
 
+    @named
     def __init__(self, path: str | os.PathLike[str], *, note: str | None = None) -> None:
         check_note(note)
         self.path, self.note = os.path.abspath(os.fsdecode(path)), note
@@ -177,6 +189,7 @@ class PrivacyLedger:
             self._uuid = head["uuid"]
 
     @classmethod
+    @named
     def create(
         cls,
         path: str | os.PathLike[str],
@@ -227,6 +240,12 @@ class PrivacyLedger:
         units = (unit,) if isinstance(unit, str) else tuple(unit)
         if not units or not all(isinstance(one, str) and one.isidentifier() for one in units):
             raise ValueError(f"unit must be a name, or a tuple of names, got {shown(unit)}.")
+        if others := [one for one in units if one not in UNITS]:
+            warn_of_privacy(
+                f"No estimator of skdp names its unit {shortened([*map(repr, others)])}, and a "
+                f"ledger refuses fits of other units. Pass some of {', '.join(UNITS)}, unless "
+                "estimators of your own have such a unit."
+            )
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {shown(adjacency)}.")
         head = {

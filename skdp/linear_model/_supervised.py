@@ -434,10 +434,13 @@ def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
         )
         # All labels are of one kind, and the kind is public.
         kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
-        differ = f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}."
+        differ = (
+            f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}. Pass classes of the "
+            "type that y has."
+        )
         raise ValueError(
             "y has a label that is not among classes; it is not named, as it is private. Pass all "
             "labels that there may be as classes."
             + differ * (not are_alike)
-            + codes * (classes.dtype.kind in "iu")
+            + codes * (are_alike and classes.dtype.kind in "iu")
         )

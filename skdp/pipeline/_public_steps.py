@@ -249,7 +249,7 @@ def _without_gaps(rows: Any) -> Any:
     if not hasattr(rows, "iloc"):
         return finite(rows)
     rows = rows.copy()
-    for column in [name for name, is_number in types_of(rows) if is_number]:
+    for column in [name for name, kind in types_of(rows) if not kind]:
         rows[column] = finite(rows[column].to_numpy())
     return rows
 
@@ -328,7 +328,7 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     text = f"Input X contains NaN or infinity, which {what} refuses."
     text = _message(what, error) if of_public or not have_gaps(rows).any() else text
     # Types of columns are public: no later reading may tell which of them has gaps.
-    texts = [one for one, is_number in types_of(rows) if not is_number]
+    texts = [one for one, kind in types_of(rows) if kind]
     if texts and text.endswith("it refuses."):
         text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
@@ -421,7 +421,7 @@ def have_gaps(rows: Any) -> np.ndarray:
     if not twos.are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
             # Columns of objects may be numbers, too.
-            rows = rows[[name for name, is_one in types if is_one or are_numbers(rows[name])]]
+            rows = rows[[name for name, kind in types if not kind or are_numbers(rows[name])]]
         with suppress(Exception):
             values = plain_rows(rows) if issparse(rows) else quietly(_with_gaps, rows)
             return not_finite_rows(values)
@@ -503,16 +503,21 @@ def check_rows_of_columns(
     """
     blocks, rows = rows, twos.as_named(rows)
     for _, _, columns in step.transformers:
-        named = [columns] if isinstance(columns, str) else columns
-        n = sum(twos.shape_of(rows)[1:2])
-        texts = {one for one in names_of(rows) or () if isinstance(one, str)}
+        listed = [columns] if isinstance(columns, str) else columns
+        listed = listed if type(listed) is list else []
+        n, by_name = sum(twos.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
+        texts = [one for one in names_of(rows) or () if isinstance(one, str)]
         # Names of which one stands twice have become numbers.
-        is_known = type(named) is list and (texts or not any(isinstance(one, str) for one in named))
-        lacking = [one for one in named if one not in {*range(-n, n), *texts}] if is_known else []
-        or_else = ", has one of them twice, or is sparse and not in CSR, which X.tocsr() makes"
+        known = {*range(-n, n), *texts} if texts or not by_name else listed
+        lacking = [one for one in listed if one not in known]
+        more = ", or is sparse and not in CSR, which X.tocsr() makes"
+        if lacking:
+            more = f"; it has {shortened(texts)}" * bool(texts)
+        elif by_name:
+            more = ", or has one of them twice. An array has columns by number: pass [0, 1] or so"
         flaw = (
             f"Step {name!r}: X, or the like of a plan, does not have the columns "
-            f"{lacking or columns!r}{'' if lacking else or_else}."
+            f"{lacking or columns!r}{more}."
         )
         with_text(flaw, partial(columns_of, rows, columns))
     # What the transformer refuses without its parts follows from its settings.

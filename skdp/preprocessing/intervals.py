@@ -54,7 +54,10 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
         )
     if len(set(names)) < len(names):
         twice = shortened([str(name) for name, n in Counter(names).items() if n > 1])
-        raise ValueError(f"bounds names columns, and X has several of one name: {twice}.")
+        raise ValueError(
+            f"bounds names columns, and X has several of one name: {twice}. "
+            "Give each its own, as X.set_axis([...], axis=1) does."
+        )
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:

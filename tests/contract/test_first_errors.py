@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.model_selection import FixedThresholdClassifier, cross_val_score
 from sklearn.preprocessing import Normalizer, OneHotEncoder
 
+import skdp.units
 from skdp import (
     DPCovariance,
     DPLinearRegression,
@@ -16,11 +18,14 @@ from skdp import (
     DPStandardScaler,
     DPTraceClassifier,
     DPTruncatedSVD,
+    PrivacyLedger,
+    PrivacyWarning,
     RowBlocks,
     make_dp_pipeline,
     model_card,
 )
 from skdp.interactions import interaction_table, top_items
+from skdp.ledger._ledger import UNITS
 from skdp.model_selection import DPGridSearch, epsilon_curve
 from skdp.privacy import PrivacyCost
 
@@ -90,9 +95,12 @@ SHOWN = {
     "a dict": (lambda: SCALER.fit({"age": [1.0]}), r"Pass pandas.DataFrame\(X\)"),
     "dicts": (lambda: SCALER.fit([{"age": 1.0}]), r"Pass pandas.DataFrame\(X\)"),
     "a generator": (lambda: SCALER.fit(row for row in X), r"Pass list\(X\)"),
-    "a path": (lambda: SCALER.fit("people.csv"), "X is a text: pass rows, as pandas.read_csv"),
+    "a path": (lambda: SCALER.fit("people.csv"), "Pass rows, as pandas.read_csv.* and no text"),
     "rows of several lengths": (lambda: SCALER.fit([[1, 2], [3]]), "rows must have one length"),
-    "complex numbers": (lambda: SCALER.fit(X + 1j), r"hstack\(\[X.real, X.imag\]\)"),
+    "complex numbers": (
+        lambda: SCALER.fit(X + 1j),
+        r"hstack\(\[X.real, X.imag\]\) .*Columns 0, 1, 2 hold",
+    ),
     "texts in an array": (
         lambda: SCALER.fit(X.astype(str).astype(object) + "y"),
         r"Columns 0, 1, 2 hold texts.* numpy.delete\(X, \[0, 1, 2\], axis=1\)",
@@ -211,6 +219,107 @@ SHOWN = {
         lambda: PrivacyCost(1.0, 1e-6).release("count", "gaussian", 1.0, 1.0, {}),
         "count: sensitivity_of must be a function, as lambda: 1.0",
     ),
+    "a parameter of scikit-learn": (
+        lambda: DPLogisticRegression(C=1.0),
+        r"keyword argument 'C'\. Leave it out: coefficients are shrunk .* It takes classes",
+    ),
+    "folds of a private search": (
+        lambda: DPGridSearch(MODEL, {}, cv=5),
+        "'cv'. Leave it out: candidates are judged on the rows",
+    ),
+    "weights of records": (
+        lambda: MODEL.fit(X, Y, dplogisticregression__sample_weight=X[:, 0]),
+        "Leave it out: each record counts once, and class_weight .* It takes X, y, users",
+    ),
+    "groups": (
+        lambda: CLASSIFIER.fit(X, Y, groups=np.arange(N)),
+        "'groups'. Pass the ids of persons as users, with privacy_unit='user'",
+    ),
+    "a limit of a ledger that there is": (
+        lambda: PrivacyLedger(epsilon=4.0),
+        r"PrivacyLedger\.__init__: .*'path'\. PrivacyLedger\.create\(path, dataset=.* makes it",
+    ),
+    "a limit by its place": (
+        lambda: PrivacyLedger.create("file", "people", 4.0, 1e-6),
+        r"PrivacyLedger\.create\(path, epsilon=\.\.\.\)\. It takes path, dataset, epsilon",
+    ),
+    "a limit in a text": (
+        lambda: PrivacyLedger.create("file", dataset="people", epsilon="4", delta=1e-6),
+        "numbers, 0 < epsilon < inf .* got epsilon='4'",
+    ),
+    "numbers with commas": (
+        lambda: CLASSIFIER.fit(FRAME.assign(town="1,5"), Y),
+        r"Column town holds texts.* commas by pandas.read_csv\(path, decimal=','",
+    ),
+    "responses with commas": (
+        lambda: DPLinearRegression().fit(X, ["1,5"] * N),
+        r"y holds texts.* commas by pandas.read_csv\(path, decimal=','",
+    ),
+    "one column of complex numbers": (
+        lambda: CLASSIFIER.fit(NUMBERS.assign(age=NUMBERS["age"] + 1j), Y),
+        r"two columns of each, by numpy.real .*Column age holds complex numbers\.$",
+    ),
+    "whole numbers beyond all floats": (
+        lambda: CLASSIFIER.fit(NUMBERS.assign(age=10**400), Y),
+        "Column age holds infinity. Cut it off at public ends",
+    ),
+    "no columns": (lambda: CLASSIFIER.fit(NUMBERS[[]], Y), "Pass a frame with columns: X has none"),
+    "dicts in a column": (
+        lambda: CLASSIFIER.fit(FRAME.assign(town=[{"A": 1}] * N), Y),
+        "if each row is a dict. Column town holds objects. Make columns of numbers",
+    ),
+    "a gap in sparse rows": (
+        lambda: CLASSIFIER.fit(csr_array(np.where(X.max() > X, 1.0, np.nan)), Y),
+        f"Fill missing values .* Column {X.max(axis=0).argmax()} holds NaN",
+    ),
+    "sparse rows of one axis": (
+        lambda: CLASSIFIER.fit(coo_array(X[:, 0]), Y),
+        "shape \\(40,\\). Pass a matrix, with a row of each record",
+    ),
+    "sparse responses": (
+        lambda: DPLinearRegression().fit(X, csr_array(X[:, :1])),
+        r"Sparse data .* Pass y.toarray\(\).ravel\(\)",
+    ),
+    "the name of a label": (
+        lambda: CLASSIFIER.fit(NUMBERS, "returned"),
+        r"Pass the column itself, as frame\['label'\], and no text",
+    ),
+    "classes of another type": (
+        lambda: DPLogisticRegression(classes=[0, 1]).fit(X, np.where(Y == "no", "0", "1")),
+        r"y has strings, and classes has integers\. Pass classes of the type that y has\.$",
+    ),
+    "a column more": (
+        lambda: fitted().predict(NUMBERS.assign(more=1)),
+        r"- more\nPass the columns of the fit, X\[list\(model.feature_names_in_\)\]",
+    ),
+    "columns of one name": (
+        lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.set_axis(["age"] * 3, axis=1)),
+        r"several of one name: age\. Give each its own, as X.set_axis",
+    ),
+    "a column by another name": (
+        lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, ["agee"])]), CLASSIFIER).fit(
+            FRAME, Y
+        ),
+        r"does not have the columns \['agee'\]; it has age, income, visits, town\.",
+    ),
+    "names of an array": (
+        lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, ["age"])]), CLASSIFIER).fit(X, Y),
+        r"columns \['age'\], .* An array has columns by number: pass \[0, 1\]",
+    ),
+    "dates in blocks": (
+        lambda: SCALER.fit(
+            RowBlocks.from_partitions([lambda: NUMBERS.assign(age=pd.Timestamp("2020"))], [N], 3)
+        ),
+        "Column age holds dates.* Make numbers of them first",
+    ),
+    "how many rows in blocks": (
+        lambda: len(RowBlocks.from_partitions([lambda: X], [N], 3)),
+        r"X\.shape\[0\] is the number of rows, and a loop goes over blocks",
+    ),
+    "a path of pairs": (
+        lambda: interaction_table("log.csv", items=["tea"]),
+        "two columns, a user and an item, .* as pandas.read_csv.* got str",
+    ),
 }
 
 
@@ -228,3 +337,13 @@ def test_ends_in_an_array_are_not_shown(kind):
     with pytest.raises(ValueError, match="of column 1") as refused:
         DPStandardScaler(bounds=kind(pairs)).fit(X)
     assert "3.25" not in str(refused.value)
+
+
+def test_a_unit_that_no_estimator_has_is_warned_of(tmp_path):
+    about = {"dataset": "people", "epsilon": 1.0, "delta": 1e-6}
+    with pytest.warns(PrivacyWarning, match=r"its unit 'rows', .* Pass some of row, record, user"):
+        PrivacyLedger.create(tmp_path / "rows", unit="rows", **about)
+    for name in UNITS:
+        PrivacyLedger.create(tmp_path / name, unit=name, **about)
+    units = (kind for kind in vars(skdp.units).values() if hasattr(kind, "counted"))
+    assert {kind.name for kind in units if hasattr(kind, "name")} == {*UNITS}
