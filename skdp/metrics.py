@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 from skdp._validation import AT_LEAST_ONE, check_numbers, check_rows, validate_plain
 from skdp.interactions import InteractionTable
 from skdp.linalg import spectrum
-from skdp.linalg.spectrum import orthonormal_basis, principal_sines
+from skdp.linalg.spectrum import orthonormal_basis
 
 __all__ = ["captured_variance", "coherence", "ndcg_at_k", "recall_at_k", "subspace_distance"]
 
@@ -46,8 +46,12 @@ def subspace_distance(components: Any, reference: Any) -> float:
     >>> subspace_distance([[1, 0, 0]], [[0.6, 0.8, 0]])
     0.8
     """
-    both = [check_numbers(rows, "components").T for rows in (components, reference)]
-    return float(principal_sines(*map(orthonormal_basis, both)).max())
+    basis, other = (
+        orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
+    )
+    # The sine is that of the part of `other` outside the span: cosines of small angles are
+    # inaccurate.
+    return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))
 
 
 def captured_variance(components: Any, X: Any) -> float:

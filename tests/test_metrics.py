@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.linalg import subspace_angles
 from sklearn.metrics import ndcg_score
 
 from skdp.datasets import make_low_rank
 from skdp.interactions import interaction_table
-from skdp.metrics import captured_variance, coherence, ndcg_at_k, recall_at_k
+from skdp.metrics import captured_variance, coherence, ndcg_at_k, recall_at_k, subspace_distance
 
 
 @pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array, list])
@@ -14,6 +15,24 @@ def test_arguments_in_the_wrong_order_are_refused(contain):
     assert captured_variance(components, contain(X)) == pytest.approx(2 / 3)
     with pytest.raises((TypeError, ValueError), match=r"the other way round|Sparse data"):
         captured_variance(contain(X), components)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (3, 3), (2, 4), (4, 2)])
+def test_distances_of_subspaces_agree_with_scipy(first, second):
+    generator = np.random.default_rng(2)
+    for _ in range(20):
+        basis, other = generator.normal(size=(first, 7)), generator.normal(size=(second, 7))
+        # What a larger subspace has beyond the smaller one stands at a right angle to it.
+        expected = 1.0 if second > first else np.sin(subspace_angles(basis.T, other.T)).max()
+        assert subspace_distance(basis, other) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("angle", [1e-14, 1e-10, 1e-5, 1.0, np.pi / 2])
+def test_distances_of_small_angles_keep_their_digits(angle):
+    basis = np.eye(5)[:2]
+    other = basis.copy()
+    other[1] = np.cos(angle) * basis[1] + np.sin(angle) * np.eye(5)[4]
+    assert subspace_distance(basis, other) == pytest.approx(np.sin(angle), rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1.0, -3.0])

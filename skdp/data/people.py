@@ -228,7 +228,17 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if names is None or codes is None:
         raise ValueError(_KINDS_DIFFER)
     if names.dtype.kind == "f":
-        _check_float_ids(names)
+        if not np.isfinite(names).all():
+            raise ValueError("An id of a user is NaN or infinite; each row must have a finite one.")
+        if not np.equal(names, np.rint(names)).all():
+            raise ValueError(
+                "The ids of users are fractions; pass integers or strings, and no weights."
+            )
+        if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
+            raise ValueError(
+                f"The ids of users are too large for {names.dtype}, which cannot distinguish all "
+                "of them; pass integers or strings."
+            )
     return names, codes.ravel()
 
 
@@ -252,21 +262,6 @@ def kind_of_ids(ids: np.ndarray) -> type:
     if ids.dtype.kind != "O":
         return by_code.get(ids.dtype.kind, NoneType)
     return next((kind for kind in _KINDS if isinstance(ids[0], kind)), NoneType)
-
-
-def _check_float_ids(names: np.ndarray) -> None:
-    """Refuse floats that are no ids, or that several users may share."""
-    if not np.isfinite(names).all():
-        raise ValueError("An id of a user is NaN or infinite; each row must have a finite one.")
-    if not np.equal(names, np.rint(names)).all():
-        raise ValueError(
-            "The ids of users are fractions; pass integers or strings, and no weights."
-        )
-    if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
-        raise ValueError(
-            f"The ids of users are too large for {names.dtype}, which cannot distinguish all of "
-            "them; pass integers or strings."
-        )
 
 
 def checked_ids(ids: Any, name: str) -> np.ndarray:

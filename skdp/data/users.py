@@ -190,42 +190,31 @@ def _blocks(
     starts = np.cumsum(counts) - counts
     if max_rows_per_user is not None:
         counts = np.minimum(counts, max_rows_per_user)
-    lengths = padded_lengths(counts)
-    for first, end in pairwise(block_starts):
-        batches = []
-        for chosen in _users_of_batches(lengths[first:end], first, rows.shape[1]):
-            places = starts[chosen, np.newaxis] + np.arange(lengths[chosen[0]])
-            is_row = np.arange(lengths[chosen[0]]) < counts[chosen, np.newaxis]
-            index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
-            batches.append(
-                UserBatch(
-                    chosen,
-                    _bounded(rows[index], is_row[:, :, np.newaxis]),
-                    _bounded(responses[index], is_row),
-                    is_row.astype(np.float64),
-                    counts[chosen].astype(np.float64),
-                )
-            )
-        yield batches
-
-
-def _users_of_batches(lengths: np.ndarray, start: int, n_features: int) -> Iterator[np.ndarray]:
-    """Yield users of the same padded length, as many as stay in cache together."""
-    for length in np.unique(lengths[lengths > 0]):
-        slots = np.flatnonzero(lengths == length) + start
-        size = max(_BATCH_ENTRIES // (int(length) * n_features), 1)
-        yield from (slots[first : first + size] for first in range(0, len(slots), size))
-
-
-def padded_lengths(counts: np.ndarray) -> np.ndarray:
-    """Round numbers of rows up to one of few lengths, each number by itself.
-
-    Lengths are even, so that the rows of every user begin at a multiple of 16 bytes: elsewhere some
-    processors add up in another order.
-    """
+    # Padded to one of few lengths, each by itself. Lengths are even, so that the rows of every user
+    # begin at a multiple of 16 bytes: elsewhere some processors add up in another order.
     exponents = np.frexp(counts.astype(np.float64))[1]
     step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
-    return (step * np.ceil(counts / step)).astype(np.int64)
+    lengths = (step * np.ceil(counts / step)).astype(np.int64)
+    for first, end in pairwise(block_starts):
+        batches, of_block = list[UserBatch](), lengths[first:end]
+        for length in np.unique(of_block[of_block > 0]):
+            slots = np.flatnonzero(of_block == length) + first
+            # As many users of this length as stay in cache together.
+            size = max(_BATCH_ENTRIES // (int(length) * rows.shape[1]), 1)
+            for chosen in (slots[i : i + size] for i in range(0, len(slots), size)):
+                places = starts[chosen, np.newaxis] + np.arange(length)
+                is_row = np.arange(length) < counts[chosen, np.newaxis]
+                index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
+                batches.append(
+                    UserBatch(
+                        chosen,
+                        _bounded(rows[index], is_row[:, :, np.newaxis]),
+                        _bounded(responses[index], is_row),
+                        is_row.astype(np.float64),
+                        counts[chosen].astype(np.float64),
+                    )
+                )
+        yield batches
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What all parties of a federated fit agree on, and the one fit that every party runs."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -15,7 +15,6 @@ from sklearn.utils import get_tags
 from skdp._estimator import (
     Data,
     PrivateEstimator,
-    parameters_by_value,
     planned_size,
 )
 from skdp._validation import (
@@ -39,10 +38,8 @@ from skdp.pipeline import DPPipeline
 from skdp.pipeline._composition import steps_of
 from skdp.pipeline._dp_pipeline import planned
 from skdp.pipeline._run import warnings_of
-from skdp.preprocessing.intervals import in_order
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import algorithm_generator, digest_of
-from skdp.privacy.precision import as_python
 from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
 from skdp.units import ResolvedRow
@@ -281,11 +278,6 @@ def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows
         )
 
 
-def no_rows(agreement: Agreement) -> Any:
-    """Return a view of a null record: the coordinator has no rows."""
-    return view_of(agreement, agreement.like, agreement.null_target)
-
-
 def run_fit(
     agreement: Agreement,
     rows: Any,
@@ -331,25 +323,6 @@ class PipelineData(NamedTuple):
 
     source: Any
     y: Any
-
-
-def parameters_of_pipeline(pipeline: DPPipeline) -> tuple[Any, ...]:
-    """Return what tells pipelines apart: budgets, and names, shares and parameters of steps."""
-    steps = (
-        (one.name, type(one.estimator).__name__, one.share, parameters_by_value(one.estimator))
-        for one in steps_of(pipeline)
-    )
-    return "DPPipeline", as_python(pipeline.epsilon), as_python(pipeline.delta), *steps
-
-
-def by_position(pipeline: DPPipeline, names: list[str] | None) -> DPPipeline:
-    """Put bounds by names in the order of the columns: rows of owners have no names."""
-    changes = {
-        f"{name}__bounds": in_order(one.bounds, names)
-        for name, one in pipeline.steps
-        if names and isinstance(getattr(one, "bounds", None), Mapping)
-    }
-    return clone(pipeline).set_params(**changes)
 
 
 def party_of(

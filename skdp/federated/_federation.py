@@ -24,12 +24,10 @@ from skdp.federated._agreement import (
     Agreement,
     Terms,
     agreement_of,
-    by_position,
-    no_rows,
     null_record,
     opened_pipeline,
-    parameters_of_pipeline,
     run_fit,
+    view_of,
 )
 from skdp.federated._masks import Story, Summed, checked_sum, digest, sum_modulo
 from skdp.federated._messages import TO_COORDINATOR, Message, pack, unpack
@@ -40,8 +38,10 @@ from skdp.pipeline import DPPipeline
 from skdp.pipeline._composition import steps_of
 from skdp.pipeline._run import n_components_of
 from skdp.preprocessing import DPStandardScaler
+from skdp.preprocessing.intervals import in_order
 from skdp.privacy import Plan
 from skdp.privacy.noise import digest_of
+from skdp.privacy.precision import as_python
 from skdp.privacy.shares import ShareLayout, Shares
 from skdp.units import ONE_ROW_EACH, Interaction
 
@@ -110,7 +110,9 @@ class Coordinator:
         """
         agreement = self._agreement
         asking = _Asking(agreement, send)
-        model, warnings = run_fit(agreement, no_rows(agreement), asking.exchange)
+        # The coordinator has no rows.
+        null = view_of(agreement, agreement.like, agreement.null_target)
+        model, warnings = run_fit(agreement, null, asking.exchange)
         asking.end()
         warn_of_privacy(*warnings)
         return model
@@ -272,9 +274,18 @@ def agree(
     # The clone is not fitted, and has its own copies of the parameters.
     estimator, spec, depth = clone(estimator), None, 0
     if isinstance(estimator, DPPipeline):
-        model = parameters_of_pipeline(estimator)
-        target = _null_target([step.estimator for step in steps_of(estimator)])
-        estimator = by_position(estimator, names)
+        steps = steps_of(estimator)
+        of_steps = [
+            (one.name, type(one.estimator).__name__, one.share, parameters_by_value(one.estimator))
+            for one in steps
+        ]
+        epsilon, delta = map(as_python, (estimator.epsilon, estimator.delta))
+        model = "DPPipeline", epsilon, delta, *of_steps
+        target = _null_target([step.estimator for step in steps])
+        for _, one in estimator.steps:
+            # Rows of owners have no names: bounds by names are put in the order of the columns.
+            if names and isinstance(getattr(one, "bounds", None), Mapping):
+                one.set_params(bounds=in_order(one.bounds, names))
         plan, warnings = opened_pipeline(estimator, terms, null, target)
     else:
         model = type(estimator).__name__, parameters_by_value(estimator)

@@ -82,21 +82,6 @@ def check_bytes(data: Any) -> None:
         raise FederationError("A message must be bytes.")
 
 
-def check_all_owners(entries: Any, n_owners: int) -> None:
-    """Refuse a list of [number, ...] that is not of all owners, strictly ascending.
-
-    A name that stands twice would take a mask off, and a list without some owners would show the
-    sum of the others.
-    """
-    are_pairs = isinstance(entries, list) and all(
-        isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
-    )
-    if not are_pairs or [number for number, _ in entries] != list(range(n_owners)):
-        raise FederationError(
-            f"A list of owners must name each of the {n_owners} owners once, in ascending order."
-        )
-
-
 def _encode(head: Mapping[str, Any]) -> bytes:
     """Write the one encoding of a head."""
     text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
@@ -176,7 +161,16 @@ def _of_all(check: Check) -> Check:
     """Check for a list with a pair [number, value] for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
-        check_all_owners(entries, n_owners)
+        # A name that stands twice would take a mask off, and a list without some owners would show
+        # the sum of the others.
+        are_pairs = isinstance(entries, list) and all(
+            isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
+        )
+        if not are_pairs or [number for number, _ in entries] != list(range(n_owners)):
+            raise FederationError(
+                f"A list of owners must name each of the {n_owners} owners once, in ascending "
+                "order."
+            )
         return all(check.holds(value, n_owners) for _, value in entries)
 
     return Check(f"a list of all owners, each with {check.what}", holds)

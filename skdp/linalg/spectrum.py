@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, svdvals
+from scipy.linalg import eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import chdtri, gammaln
@@ -104,16 +104,6 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
     return signs
 
 
-def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Compute the sines of the principal angles between two orthonormal bases, descending.
-
-    They are computed from the part of `other` outside the span of `basis`: cosines of small angles
-    are inaccurate.
-    """
-    outside = other - basis @ (basis.T @ other)
-    return np.clip(svdvals(outside), 0.0, 1.0)
-
-
 # ------------------------------
 # Symmetry up to rounding.
 
@@ -136,11 +126,6 @@ def is_symmetric(X: Any) -> bool:
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15  # not tuned
-
-
-def denoise_eigenvalues(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
-    """Subtract the upward push of noise from descending eigenvalues; negative ones become 0."""
-    return descending(eigenvalues - eigenvalue_pushes(eigenvalues, off_diagonal_std))
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:

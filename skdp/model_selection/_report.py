@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -234,7 +234,13 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     elif record is not None:
         _check_met_once(id(estimator), path, met)
         yield _private(path, estimator, record)
-        yield from _steps_of_ours(estimator, path, met)
+        parts: Sequence[tuple[str, Any]] | None = None
+        if isinstance(estimator, rules.SharedBudget):
+            parts = vars(estimator)["pipeline_"].steps
+        elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
+            parts = [("estimator", vars(estimator)["best_estimator_"])]
+        # They fit public steps to public rows, and show none of their warnings.
+        yield from map(_unwarned, _inner_steps(parts or (), path, met))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
     elif carried_record := carried(estimator):
@@ -264,17 +270,6 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list
         except ValueError as error:
             met.errors.append(error)
     return inner
-
-
-def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep]:
-    """Walk through what a pipeline or a search of skdp has fitted."""
-    attributes, parts = vars(estimator), list[tuple[str, Any]]()
-    if isinstance(estimator, rules.SharedBudget):
-        parts = attributes["pipeline_"].steps
-    elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in attributes:
-        parts = [("estimator", attributes["best_estimator_"])]
-    # They fit public steps to public rows, and show none of their warnings.
-    return map(_unwarned, _inner_steps(parts, path, met))
 
 
 def _steps_of_carried(

@@ -1,7 +1,7 @@
 """Losses of rows, and counts: the private choice by them, and a noisy score on new rows."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -694,7 +694,14 @@ def _score_of_losses(
     plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
     if search is not None:
         counted = "rows" if people is None else "users"
-        warn_of_privacy(*_warnings_for_few(search, counted, n_units))
+        quantile = search.highest_quantile(n_units, most=_QUANTILE)
+        clipped = f"about {1 - quantile:.0%} of" if quantile > LEAST_QUANTILE else "half of"
+        if quantile < _QUANTILE:
+            warn_of_privacy(
+                f"The score looks better than it is, by more than its std: {clipped} the losses "
+                f"are clipped, as {n_units} {counted} are few at this epsilon. Take more "
+                f"{counted}, or a larger epsilon."
+            )
     budget = opened("private_score", plan, losses, people, given)
     if search is not None:
         level = release_level(search, np.abs(losses), budget, most=_QUANTILE)
@@ -757,15 +764,3 @@ def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> No
     """Make a source of noise, keyed by the losses and the owners of rows."""
     keyed = (losses,) if people is None else (losses, people.codes)
     return NoiseSource(seed, () if seed is None else digests(*keyed))
-
-
-def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str]:
-    """Warn where there are so few rows, or users, that many of the losses are clipped."""
-    quantile = level.highest_quantile(n_units, most=_QUANTILE)
-    clipped = f"about {1 - quantile:.0%} of" if quantile > LEAST_QUANTILE else "half of"
-    if quantile < _QUANTILE:
-        yield (
-            f"The score looks better than it is, by more than its std: {clipped} the losses are "
-            f"clipped, as {n_units} {counted} are few at this epsilon. Take more {counted}, or a "
-            "larger epsilon."
-        )

@@ -282,9 +282,6 @@ ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
 # Assumed variance of squares, in squared variances, for errors of variances; an exponential law has
 # 8.
 _SQUARES = 4.0  # benchmarks/noise_errors/scales.md
-# Least deviation, in steps of the data's dtype at the center: with smaller ones, the rounding of
-# predictions loses the coefficients.
-_FINEST = 64  # not tuned
 
 
 class Scales(NamedTuple):
@@ -394,12 +391,6 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
         center_std=intervals.half * noise_std,
         variance_std=intervals.half**2 * noise * np.sqrt(2 - shrinkage),
     )
-
-
-def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:
-    """Raise variances to the least that this dtype can represent around the center; 0 stays 0."""
-    least = (_FINEST * np.finfo(dtype).eps * found.center) ** 2
-    return np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:

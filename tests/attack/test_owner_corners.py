@@ -8,7 +8,7 @@ from owner_neighbors import assert_one_story, assert_within_limits, farthest
 from scipy.sparse import csr_array
 
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.federated._agreement import no_rows, view_of
+from skdp.federated._agreement import view_of
 from skdp.federated._federation import agree
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import counts_of
@@ -98,7 +98,8 @@ def check(seed):
     if agreement.plan.adjacency == "zero_out":
         alone = view_of(agreement, contain(X[:1])) if agreement.is_unit_owner else view
         null = retold(agreement, without_row(alone, agreement.spec, 0), story)
-    strangers = [retold(agreement, no_rows(agreement), story), *([null] if null else [])]
+    nobody = view_of(agreement, agreement.like, agreement.null_target)
+    strangers = [retold(agreement, nobody, story), *([null] if null else [])]
     assert_one_story([*heard, *strangers])
     assert_within_limits([*heard, *strangers])
     assert max(farthest(story, heard, null).values()) <= 1 + 1e-12

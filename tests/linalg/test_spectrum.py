@@ -3,7 +3,12 @@ import pytest
 from sklearn import datasets
 from sklearn.decomposition import PCA
 
-from skdp.linalg.spectrum import components_for_ratio, denoise_eigenvalues, most_likely_rank
+from skdp.linalg.spectrum import (
+    components_for_ratio,
+    descending,
+    eigenvalue_pushes,
+    most_likely_rank,
+)
 
 
 def noisy_spectrum(truth, scale, generator):
@@ -24,7 +29,7 @@ def test_cleaning_takes_the_bias_out_of_spiked_spectra(spikes, order):
     for _ in range(20):
         noisy = noisy_spectrum(truth, scale, generator)
         raw.append(noisy[: len(spikes)])
-        cleaned.append(denoise_eigenvalues(noisy, scale)[: len(spikes)])
+        cleaned.append(descending(noisy - eigenvalue_pushes(noisy, scale))[: len(spikes)])
     biases = [
         np.abs(np.mean(found, axis=0) - truth[: len(spikes)]).mean() for found in (raw, cleaned)
     ]
@@ -40,7 +45,7 @@ def test_cleaned_spectra_descend_shrink_and_are_not_negative(scale):
         eigenvalues = eigenvalues[::-1]
         eigenvalues[4:6] = eigenvalues[4]
         before = eigenvalues.copy()
-        cleaned = denoise_eigenvalues(eigenvalues, scale)
+        cleaned = descending(eigenvalues - eigenvalue_pushes(eigenvalues, scale))
         np.testing.assert_array_equal(eigenvalues, before)
         assert np.isfinite(cleaned).all()
         assert np.all(np.diff(cleaned) <= 0)

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy.linalg import subspace_angles
 
 from skdp.linalg import spectrum
 
@@ -65,28 +64,3 @@ def test_random_basis_is_uniform_and_reproducible():
     np.testing.assert_array_equal(bases[0], spectrum.random_basis(4, 2, np.random.default_rng(0)))
     projectors = np.mean([basis @ basis.T for basis in bases], axis=0)
     np.testing.assert_allclose(projectors, np.eye(4) / 2, atol=0.03)
-
-
-@pytest.mark.parametrize(("first", "second"), [(1, 1), (3, 3), (2, 4), (4, 2)])
-def test_sines_agree_with_scipy(first, second):
-    generator = np.random.default_rng(2)
-    for _ in range(20):
-        basis = spectrum.orthonormal_basis(generator.normal(size=(7, first)))
-        other = spectrum.orthonormal_basis(generator.normal(size=(7, second)))
-        sines = spectrum.principal_sines(basis, other)
-        assert np.all(np.diff(sines) <= 0)
-        # What a larger subspace has beyond the smaller one stands at a right angle to it.
-        expected = np.sin(subspace_angles(basis, other))
-        excess = max(second - first, 0)
-        np.testing.assert_allclose(sines[:excess], 1.0)
-        np.testing.assert_allclose(sines[excess:], expected[: second - excess], atol=1e-12)
-
-
-@pytest.mark.parametrize("angle", [1e-14, 1e-10, 1e-5, 1.0, np.pi / 2])
-def test_sines_of_small_angles_keep_their_digits(angle):
-    basis = np.eye(5)[:, :2]
-    other = basis.copy()
-    other[:, 1] = np.cos(angle) * basis[:, 1] + np.sin(angle) * np.eye(5)[:, 4]
-    np.testing.assert_allclose(
-        spectrum.principal_sines(basis, other), [np.sin(angle), 0.0], rtol=1e-12
-    )

@@ -309,9 +309,11 @@ def solve_power(
     moment, moment_std = released
     # Rayleigh-Ritz: the eigenvectors within the basis.
     eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
+    eigenvalues = eigenvalues[::-1]
+    pushes = spectrum.eigenvalue_pushes(eigenvalues, moment_std * np.sqrt(0.5))
     return Factors(
         components=(basis @ turn[:, ::-1]).T,
-        eigenvalues=spectrum.denoise_eigenvalues(eigenvalues[::-1], moment_std * np.sqrt(0.5)),
+        eigenvalues=spectrum.descending(eigenvalues - pushes),
         total=float(np.trace(moment)),
         eigenvalue_noise=moment_std,
         n_above_noise=count_above_edge(product, product_std),
@@ -378,7 +380,10 @@ def solve_guided_power(
     the group: rare items may hold only noise where popular ones hold signal.
     """
     axis = positive_mean.axis
-    groups = _groups(axis)
+    # By descending entries of the mean, each group twice as large as the one before.
+    n_groups = int(np.log2(len(axis) / _FIRST_GROUP + 1))
+    ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
+    groups = np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
     sample = rows.subsample(_LEVEL_ROWS)
     columns = generator.normal(size=plan.steps[0][1].shape)
     for step in plan.steps:
@@ -410,13 +415,6 @@ def solve_guided_power(
 def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Project the columns on the complement of the axis."""
     return columns - np.outer(axis, axis @ columns)
-
-
-def _groups(axis: np.ndarray) -> list[np.ndarray]:
-    """Group features by descending entries; each group is twice as large as the group before."""
-    n_groups = int(np.log2(len(axis) / _FIRST_GROUP + 1))
-    ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
-    return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
 
 
 # ------------------------------
