@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 
-# Imported when they are first asked for, so that an owner in `skdp.federated` begins fast.
+# Modules are imported on first use, so that an owner in `skdp.federated` starts fast.
 _MODULES = {
     "covariance",
     "datasets",

@@ -1,4 +1,4 @@
-"""Models that can be handed over: as estimators of scikit-learn, and with a card."""
+"""Handing models over: as estimators of scikit-learn, and with a model card."""
 
 import math
 import re
@@ -45,8 +45,8 @@ __all__ = ["ModelCard", "model_card", "to_sklearn"]
 def to_sklearn(estimator: Any) -> Any:
     """Make the fitted estimator of scikit-learn that predicts and transforms as one of skdp does.
 
-    What is returned holds released values and public facts, and is a model of scikit-learn alone:
-    it loads, and can be converted to other formats, where skdp is not installed.
+    The result holds released values and public facts, and is a model of scikit-learn alone: without
+    skdp it loads, and converts to other formats.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def to_sklearn(estimator: Any) -> Any:
         If scikit-learn has no twin of a class, or a step may have learned without privacy, as
         :func:`privacy_spent` says, or calls or holds anything of skdp.
     ValueError
-        If scikit-learn has no estimator that does the same to rows.
+        If scikit-learn has no estimator that transforms rows in the same way.
 
     See Also
     --------
@@ -82,17 +82,17 @@ def to_sklearn(estimator: Any) -> Any:
     Notes
     -----
     **Privacy.** No data are read and nothing is spent: a function of released values and public
-    parameters. No random state or ledger is copied. The record is carried along as text, in
-    `privacy_record_`, from which :func:`privacy_spent` and :func:`model_card` read it until the
-    twin is fitted again or changed. Frozen steps are handed over whole: the caller has made sure
-    that they were fitted to public rows.
+    parameters. Random states and ledgers are not copied. The twin carries the record as text in
+    `privacy_record_`, where :func:`privacy_spent` and :func:`model_card` read it until the twin is
+    fitted again or changed. Frozen steps are handed over whole: the caller has made sure that they
+    were fitted to public rows.
 
-    What skdp does besides becomes a step of a ``Pipeline``. A `DPStandardScaler` that clips is
-    followed by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it fills gaps;
-    without centering its clip has no twin and is refused. A `DPLinearRegression` that clips
-    features is preceded by two scalers: one clips, the next takes rows back to the units of the
-    data. If it has a prior and a weak signal, both and the prior stand in a ``FeatureUnion``. Then
-    the twin takes dense rows only, which the columns and categories before it make.
+    Other work of skdp becomes steps of a ``Pipeline``. A `DPStandardScaler` that clips is followed
+    by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it fills gaps; without
+    centering its clip has no twin and is refused. A `DPLinearRegression` that clips features comes
+    after two scalers: one clips, the other maps rows back to the units of the data. With a prior
+    and a weak signal, a ``FeatureUnion`` holds the regression and the prior: the twin then takes
+    dense rows only, also from columns and encoders before it.
 
     With ``whiten=True``, `explained_variance_` is at least `noise_variance_`, as the coordinates
     are divided by its root. Names of the columns of components begin with ``pca``. Units that
@@ -123,14 +123,14 @@ def to_sklearn(estimator: Any) -> Any:
 
 
 class _OfOurs(Pickler):
-    """Find what a pickle takes from skdp."""
+    """Find the parts of a pickle that come from skdp."""
 
     def __init__(self) -> None:
         super().__init__(BytesIO())
         self.names: list[str] = []
 
     def find(self, model: Any) -> list[str]:
-        # Nobody can load what cannot be pickled.
+        # An object without a pickle cannot be loaded by anybody.
         with suppress(Exception):
             self.dump(model)
         return self.names
@@ -139,12 +139,12 @@ class _OfOurs(Pickler):
         for one in (obj, *getattr(obj, "__mro__", type(obj).__mro__)):
             if str(getattr(one, "__module__", "")).partition(".")[0] == "skdp":
                 self.names.append(getattr(one, "__qualname__", type(one).__name__))
-        # Some functions have no pickle, and would hide what comes next.
+        # Some functions have no pickle, and would hide the parts after them.
         return (int, ()) if isinstance(obj, FunctionType) else NotImplemented
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:
-    """Make the twin of a part; one that was fitted to public rows may have learned anything."""
+    """Make the twin of a part; a part fitted to public rows may have learned anything."""
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
@@ -158,7 +158,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     if (fitted := parts_of(model, is_fitted=True)) is not None:
         twins = {name: _twin_of(part, is_public=is_public) for name, part in fitted}
         both = [*(parts_of(model) or ()), *fitted]
-        # A part that got no columns was not fitted. Names of steps are no parts.
+        # A part without columns was not fitted. Names of steps are not parts.
         memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
         return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
@@ -186,7 +186,7 @@ def _refusal(model: Any) -> str:
 # Estimators.
 
 
-_OUTPUT = "_sklearn_output_config"  # What set_output has set.
+_OUTPUT = "_sklearn_output_config"  # set by set_output
 
 
 def _copied(model: Any, twin: Any, *names: str) -> Any:
@@ -222,12 +222,12 @@ def _pca(model: DPPCA) -> PCA:
 def _linear_regression(model: DPLinearRegression) -> Any:
     twin = LinearRegression(fit_intercept=model.fit_intercept)
     _copied(model, twin, "coef_")
-    # The type that scikit-learn sets: converters reshape the intercept.
+    # scikit-learn sets this type, and converters reshape the intercept.
     twin.intercept_ = np.float64(model.intercept_)
     steps = {}
     if model.feature_bounds_ is not None:
         steps = _clip_between(model, *model.feature_bounds_.astype(np.float64))
-    if (whole := model._whole) is not None:  # Takes rows that are not clipped.
+    if (whole := model._whole) is not None:  # takes unclipped rows
         product = TruncatedSVD(1)
         product.components_ = whole[np.newaxis]
         ends = _clip_between(None, *np.array(model._ends)[:, np.newaxis])
@@ -248,7 +248,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
         )
     steps: dict[str, Any] = {}
     if model._takes_gaps:
-        # Takes long to import.
+        # This import takes long.
         from sklearn.impute import SimpleImputer
 
         # The mean of a single row is that row.
@@ -263,9 +263,9 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
 
 
 def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """Clip each column between its own ends: map these to 0 and 1, clip there, and map back."""
+    """Clip each column between its own ends: map the ends to 0 and 1, clip, and map back."""
     width = high - low
-    # A column whose ends are equal is a constant.
+    # A column with equal ends is a constant.
     divisor = np.where(width > 0, width, 1.0)
     clip = _copied(model, MinMaxScaler(clip=True).fit([low, high]))
     clip.scale_ = (width > 0) / divisor
@@ -277,11 +277,11 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
 
 
 # ------------------------------
-# Estimators that hold others.
+# Estimators that hold other estimators.
 
 
 def _steps(steps: dict[str, Any]) -> Any:
-    """Make a pipeline of several steps. Unless set_output is used, later steps get no names."""
+    """Make a pipeline of several steps. Later steps get names only if set_output is used."""
     first, *others = steps.values()
     if getattr(first, _OUTPUT, {}).get("transform", "default") == "default":
         for step in others:
@@ -289,19 +289,19 @@ def _steps(steps: dict[str, Any]) -> Any:
     return Pipeline([*steps.items()]) if others else first
 
 
-# Names of components that begin with the name of a class of ours, not of its twin.
+# Names of components that begin with the name of our class instead of its twin.
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
 def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -> Pipeline:
-    """Make a pipeline of twins; it has neither the memory nor the callbacks of the first one."""
+    """Make a pipeline of twins, without the memory and callbacks of the original."""
     twins = [(name, _twin_of(step, is_public=is_public)) for name, step in steps]
     for _, twin in twins[1:]:
         first = twin[0] if type(twin) is Pipeline else twin
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = first.feature_names_in_
             first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
-        # The encoder makes dense rows: the clip takes no sparse ones.
+        # An encoder before the clip must make dense rows, as the clip takes no sparse ones.
         for _, before in twins if type(first) is MinMaxScaler else ():
             if type(before) is OneHotEncoder:
                 before.sparse_output = False
@@ -330,22 +330,22 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
 
 # Deltas at which a card states epsilon, beside the delta of the record.
 _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
-# Parameters that a card leaves out: the record states the budget, and others are secret or do
-# not describe the model.
+# Parameters that a card leaves out: the record states the budget, and the others are secret or
+# irrelevant to the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
-# Parameters that describe the data; a card has them in full, as what is assumed public.
+# Parameters that describe the data: the card lists them in full as assumed to be public.
 _ASSUMED = {
     *("bound", "bounds", "categories", "center", "classes", "coherence_bound", "degree_floor"),
     *("edges", "knots", "largest", "max_entries", "max_rows_per_user", "mean_norm", "n_users"),
     *("prior", "response_bound", "row_norm", "sensitivity", "vocabulary"),
 }
-# What somebody may guess of one unit.
+# Guesses about one unit.
 _GUESSES = {
     **dict.fromkeys(("row", "record"), "that a person, of whom there is one row, is in the data"),
     "response": "which of two responses a person gave",
     "user": "that a person is in the data",
 }
-# Fields of the registry of deployments that a publisher has to fill in.
+# Fields of the registry of deployments that the publisher has to fill in.
 _OF_PUBLISHER = (
     *("name", "data_curators", "description", "intended_use", "data_product_region"),
     "publication_date",
@@ -361,16 +361,16 @@ _WIDEST = 60  # not tuned
 
 @dataclass(frozen=True, repr=False)
 class ModelCard:  # numpydoc ignore=PR02
-    """What to publish beside a model: what it is, what it protects, and what it has cost.
+    """Text to publish beside a model: what the model is, what it protects, and what it has cost.
 
-    :func:`skdp.model_card` makes it. Printed, it is Markdown.
+    :func:`skdp.model_card` makes the card. Printed, it is Markdown.
 
     Parameters
     ----------
     model : str
         Name of the class.
     report : PrivacyReport
-        Its steps, their record and the verdict.
+        The steps, their record and the verdict.
     spent : PrivacySpent
         The record of all steps together.
     parameters : dict
@@ -381,15 +381,15 @@ class ModelCard:  # numpydoc ignore=PR02
     versions : dict
         Versions of Python and of packages that the card was made with.
     assumptions : dict
-        What was taken to be public: bounds, classes, categories and such, in full.
+        Facts assumed to be public: bounds, classes, categories and such, in full.
     n_units : int or None, default=None
-        Number of what is protected, such as rows; None if that is not known.
+        Number of protected units, such as rows; None if that is not known.
     notes : str, default=""
-        What its publisher adds.
+        Further text of the publisher.
 
     Notes
     -----
-    **Privacy.** A function of the record and of public facts; as public as these.
+    **Privacy.** A function of the record and of public facts, and as public as they are.
 
     Examples
     --------
@@ -412,12 +412,12 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def advantage(self) -> float:
-        """The most by which guesses about one unit are right more often than wrong."""
+        """The most by which guesses about one unit are more often right than wrong."""
         return self.spent.delta_at(0.0)
 
     @property
     def true_positives(self) -> float:
-        """The largest rate of true positives of such guesses where 1% of all others are false."""
+        """The largest true positive rate of such guesses at a false positive rate of 1%."""
         return gaussian_dp.true_positives_at(self.spent.mu, _FALSE, self.spent.delta_tail)
 
     @property
@@ -441,7 +441,7 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def cautions(self) -> list[str]:
-        """What weakens the guarantee."""
+        """Reasons that weaken the guarantee."""
         return cautions(self.spent, self.spent._notes)
 
     @property
@@ -458,7 +458,7 @@ class ModelCard:  # numpydoc ignore=PR02
         Returns
         -------
         dict
-            What the model is, the verdict, the guarantee, and the whole record.
+            Model, verdict, guarantee and the whole record.
         """
         steps = self.report.steps
         facts = {
@@ -492,18 +492,18 @@ class ModelCard:  # numpydoc ignore=PR02
     def registry_entry(
         self, slug: str, *, authors: str | Iterable[str], **product: Any
     ) -> dict[str, Any]:
-        """Return a draft for the registry of deployments of differential privacy, by its schema.
+        """Return a draft for the registry of deployments of differential privacy, in its schema.
 
         The schema is that of https://github.com/opendp/deployments-registry-data, as of 2026. Edit
-        what a card cannot know but assumes: one release of static data, which nobody else
-        queries. As text for a pull request take ``json.dumps``, which is YAML, too.
+        assumptions that a card cannot check: one release of static data, which nobody else queries.
+        For a pull request, ``json.dumps`` gives text that is also YAML.
 
         Parameters
         ----------
         slug : str
-            What the registry makes the address of.
+            Last part of the entry's address in the registry.
         authors : str or iterable of str
-            Who fills in the entry.
+            Names of those who fill in the entry.
         **product : object
             Fields of ``basic``: `name`, `data_curators` (a list of dicts with `data_curator_name`
             and `data_curator_type`), `description`, `intended_use`, `data_product_region` and
@@ -602,20 +602,19 @@ class ModelCard:  # numpydoc ignore=PR02
 
 
 def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
-    """Describe a fitted estimator and what it has cost, to publish beside it.
+    """Describe a fitted estimator and its privacy cost, to publish beside the model.
 
     Parameters
     ----------
     estimator : estimator
         The fitted estimator, with at least one private step. It is not changed.
     notes : str, default=""
-        What you add: what the model is for, whose the data are, how long they are stored.
+        Your additions: purpose of the model, owner of the data, how long they are stored.
 
     Returns
     -------
     ModelCard
-        The card; printed, or by ``as_markdown()``, it is Markdown, and by ``as_dict()`` it is ready
-        for JSON.
+        The card. Printed, or as ``as_markdown()``, it is Markdown; ``as_dict()`` is ready for JSON.
 
     Raises
     ------
@@ -626,14 +625,14 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
 
     See Also
     --------
-    privacy_spent : The report that the card has.
-    to_sklearn : The model for those who do not have skdp.
+    privacy_spent : The report in the card.
+    to_sklearn : The model for users without skdp.
 
     Notes
     -----
     **Privacy.** No data are read and nothing is spent: the card follows from records, parameters,
-    names of features, and warnings of the fits, which follow from what was released and from public
-    facts: it is as public as these. It has no seed and no ledger.
+    feature names and the warnings of the fits, which follow from released and public values. The
+    card is as public as these. It has no seed and no ledger.
 
     Examples
     --------
@@ -670,13 +669,13 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
 
 
 def _holds_steps(value: Any) -> bool:
-    """Return whether a parameter is a step, or a list of steps, whose own parameters are listed."""
+    """Return whether a parameter is a step, or a list of steps; the card lists their parameters."""
     steps = value if isinstance(value, list | tuple) else [(value,)]
     return any(hasattr(one, "fit") for step in steps if isinstance(step, tuple) for one in step)
 
 
 def _plain(value: Any, widest: float = _WIDEST) -> Any:
-    """Keep plain values of parameters, in grids too; of secrets and other values keep the kind.
+    """Return plain values of parameters, in grids too; for secrets and other values the kind.
 
     Objects, functions with arguments and long texts may hold seeds and paths.
     """
@@ -697,7 +696,7 @@ def _plain(value: Any, widest: float = _WIDEST) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """Make text of infinity and NaN, which JSON does not have."""
+    """Return text for infinity and NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _as_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

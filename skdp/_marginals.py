@@ -1,4 +1,4 @@
-"""Marginal distributions of columns, and rows that follow these and released correlations."""
+"""Marginal distributions of columns, and sampled rows with these and released correlations."""
 
 import math
 from collections.abc import Iterable
@@ -17,25 +17,25 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# The release: counts of entries, by column.
+# The release: counts of entries by column.
 
 #: Share of the counts.
 MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
-# Bins of a column: equal steps of arcsinh of this many times its standardized numbers, and as many
-# neighbors as single numbers, the ends and 0, have counts of their own.
+# A column has this many bins: equal steps of arcsinh of `_FINE` times its standardized numbers.
+# Both ends and 0 have counts of their own.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
 _ENDS_AND_ZERO = 3  # not tuned
-# Least width of a column, in units of its bounds, by which its bins are chosen.
+# Least width of a column that chooses its bins, relative to its bounds.
 _LEAST_SCALE = 1e-9  # not tuned
 
 
 def are_whole(dtypes: Iterable[str]) -> np.ndarray:
-    """Return which columns have whole numbers by their types."""
+    """Return which columns have whole numbers, by their dtypes."""
     return np.array([np.dtype(one).kind in "biu" for one in dtypes])
 
 
 def plan_marginals(cost: PrivacyCost, n_columns: int, adjacency: str) -> Release | None:
-    """Plan the counts of so many columns; none if it is known what these may be."""
+    """Plan the counts of so many columns; None without columns, as 0 and 1 need no counts."""
     if not n_columns:
         return None
     change = partial(sensitivity.histograms, adjacency=adjacency)
@@ -57,9 +57,9 @@ def release_marginals(
 ) -> tuple[np.ndarray, float]:
     """Release counts of the columns that may have more than two numbers; return all quantiles.
 
-    They are the corners of piecewise linear functions: levels, and numbers, of each column. A
-    single number is flat, and a number that no row has is a jump. Return also the noise of a count
-    in units of the rows.
+    Quantiles are the corners of piecewise linear functions: levels and numbers of each column. A
+    single number is flat, and a gap between numbers is a jump. Return also the noise of a count, as
+    a fraction of the rows.
     """
     low, high = interval
     center = np.clip(mean, low, high)
@@ -67,7 +67,7 @@ def release_marginals(
     scale = np.maximum(scale, _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
-    # Quantiles of columns that have no numbers but their ends.
+    # Quantiles of columns with no numbers but their ends.
     shares = np.zeros((len(low), _N_BINS + 2))
     shares[:, 0], shares[:, -1] = 1 - fraction, fraction
     found = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
@@ -80,13 +80,13 @@ def release_marginals(
         expected = ndtr((edges[j] - center[j]) / scale[j])
         found[j] = _quantiles(line, noise_std / n_rows, edges[j], expected, found[j])
         if _has_many(found[j]):
-            # The released moment has no rows beyond these bounds.
+            # The released moment contains no rows beyond these bounds.
             found[j][1] = np.clip(found[j][1], *clip_bounds[:, j])
     return np.stack(found), noise_std / n_rows
 
 
 def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the edges of the bins of each column, which are narrow around its center."""
+    """Return the edges of the bins of each column, which are narrow near its center."""
     first, last = np.arcsinh(_FINE * (ends - center[:, np.newaxis]) / scale[:, np.newaxis]).T
     steps = np.sinh(np.linspace(first, last, _N_BINS + 1, axis=1)) / _FINE
     edges = np.clip(center[:, np.newaxis] + scale[:, np.newaxis] * steps, *ends.T[..., np.newaxis])
@@ -95,7 +95,7 @@ def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarra
 
 
 def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return which bin has each number, clipped to the ends; these and 0 have bins of their own."""
+    """Return the bin of each number, clipped to the ends; the ends and 0 have their own bins."""
     places = np.empty(values.shape, np.intp)
     for place, line, of_column in zip(places, values, edges, strict=True):
         place[:] = np.searchsorted(of_column[1:-1], line, side="right")
@@ -107,12 +107,12 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 
 
 # ------------------------------
-# From counts to quantiles.
+# Quantiles from counts.
 
-# The least part of the rows that a number, or a bin, surely has, in stds of its noise.
+# The least part of the rows at a number, or in a bin, in standard deviations of its noise.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column has only its ends if the part of the rows beside them is at most this many standard
-# deviations of its noise, and these are a small part of the rows.
+# A column has only its ends if the part of the rows between them is at most this many standard
+# deviations of its noise, and these are less than the second number.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
@@ -123,10 +123,10 @@ def _quantiles(
     expected: np.ndarray,
     of_two: np.ndarray,
 ) -> np.ndarray:
-    """Compute quantiles from noisy parts of the rows in the bins, the ends and 0.
+    """Compute quantiles from noisy parts of the rows in the bins, at the ends and at 0.
 
-    Bins are shrunk toward those of a normal law by the part of their squared distance that is
-    noise. Far from bins that are visible they have no more than by that law.
+    Bins are shrunk toward those of a normal law by the noise in their squared distance. Bins far
+    from visible ones have at most as much as by that law.
     """
     bins, single = parts[:_N_BINS], parts[_N_BINS:]
     missing = _MISSING * noise_std
@@ -140,7 +140,7 @@ def _quantiles(
     bins = normal + weight * (bins - normal)
     if weight:
         bins = np.where(is_near, bins, np.minimum(bins, normal))
-    # The nearest vector that is not negative and sums to 1 (J. Duchi et al., 2008).
+    # The nearest nonnegative vector with sum 1 (J. Duchi et al., 2008).
     values = np.concatenate([bins, single])
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
@@ -155,7 +155,7 @@ def _has_many(corners: np.ndarray) -> bool:
 
 
 def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray:
-    """Return levels and numbers: the parts below, within and above the edges, and that of 0."""
+    """Return levels and numbers, from the parts below, within and above the edges, and at 0."""
     numbers = np.array([edges[0], *edges, edges[-1]])
     levels = np.concatenate([[0.0], np.cumsum(parts)])
     zero = float(np.clip(0.0, edges[0], edges[-1]))
@@ -168,13 +168,13 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
 
 
 # ------------------------------
-# Rows: a Gaussian copula of columns of many numbers, and those of two by linear probabilities.
+# Sampled rows: a Gaussian copula of columns of many numbers; binary ones by linear probabilities.
 
-# With more noise in correlations, in the root mean square, or in the parts of the rows that bins
-# have, made-up rows tell little.
+# With more noise in correlations (root mean square), or in the parts of rows in bins, sampled rows
+# show little.
 _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
-# Part of the penalty of regressions by which correlations shrink: so linear models of made-up rows
-# are about as good, and correlations change by little.
+# Part of the regressions' penalty by which correlations shrink: linear models of sampled rows are
+# then about as good as the release, and correlations change little.
 _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
 # Grid of normal scores, terms of the expansion, steps of the bisection, and the largest latent
 # correlation.
@@ -182,14 +182,14 @@ _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
 _N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
 # Steps of the search for a correlation matrix, and its least eigenvalue.
 _N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied
-# Steps by which probabilities make up for what clipping to [0, 1] takes from their correlations,
-# and the penalty of the regressions that they follow.
+# Corrections of probabilities for the correlations lost by clipping to [0, 1], and the penalty of
+# their regressions.
 _N_CORRECTIONS = 30  # benchmarks/covariance/samples.md
 _PENALTY = 1e-3  # benchmarks/covariance/samples.md
 
 
 def hides_samples(covariance: np.ndarray, noise_std: np.ndarray, noise_of_counts: float) -> bool:
-    """Return whether noise leaves little that made-up rows could show."""
+    """Return whether noise leaves little for sampled rows to show."""
     stds = np.sqrt(np.diag(covariance))
     stds = np.where(stds > 0, stds, np.inf)
     noise = (noise_std / np.outer(stds, stds))[np.triu_indices(len(stds), 1)]
@@ -207,7 +207,7 @@ def sample_rows(
 ) -> np.ndarray:
     """Draw rows that follow the marginals and the covariances; whole numbers are rounded.
 
-    Regressions of them have a part of the penalty that those of the release have.
+    Regressions of sampled rows have a part of the penalty of those of the release.
     """
     if type(n := as_python(n)) is not int or n < 1:
         raise ValueError(f"n={shown(n)} must be an int, at least 1.")
@@ -229,7 +229,7 @@ def sample_rows(
 def _transformed(
     levels: np.ndarray, columns: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray
 ) -> np.ndarray:
-    """Return the quantiles at the levels of each column."""
+    """Return the quantiles of each column at these levels."""
     pairs = zip(levels, marginals[columns], strict=True)
     found = np.stack([np.interp(one, *corners) for one, corners in pairs])
     found[is_whole[columns]] = np.rint(found[is_whole[columns]])
@@ -237,10 +237,10 @@ def _transformed(
 
 
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    r"""Find correlations of normal scores whose transforms have the given ones.
+    r"""Find correlations of normal scores whose transforms have the given correlations.
 
-    With the coefficients a of two transforms in Hermite polynomials, those of scores with the
-    correlation r have the correlation :math:`\sum_k a_k b_k r^k`, which rises with r.
+    Let a and b be the Hermite coefficients of two transforms. If the scores have the correlation r,
+    the transforms have :math:`\sum_k a_k b_k r^k`, which rises with r.
     """
     weights = np.exp(-np.square(_SCORES) / 2)
     weights /= weights.sum()

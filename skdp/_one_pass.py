@@ -1,4 +1,4 @@
-"""One pass over rows that come in several calls: their sums stay secret until one release."""
+"""One pass over rows that arrive in several calls: sums stay secret until one release."""
 
 import os
 import pickle
@@ -19,27 +19,27 @@ from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.privacy.noise import digest_of
 
-# Raised with every change of the contents of files: other versions refuse them.
+# A new number marks each change of the file format: versions refuse other numbers.
 _FORMAT = 1  # not tuned
 
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Stand-in for rows that are gone: their `moment` is known, and sums that are in the cache."""
+    """Stand-in for rows that are gone; it has their `moment`, and further sums in the cache."""
 
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the known moment: a fit asks for no other sum."""
+        """Return the known moment: a fit needs no other sum of these rows."""
         return self.moment.copy()
 
 
 class OpenSums(NamedTuple):
     """State between the first call and the release, which is as secret as the rows."""
 
-    key: bytes  # of the parameters, which decide on the sums
+    key: bytes  # of the parameters on which the sums depend
     spec: Any  # public facts of the first rows
-    trees: Trees  # sums of the calls, in the tree that adds up the parts of a fit
+    trees: Trees  # sums of the calls, in the tree that sums parts in a fit
     depth: int = 0  # longest chain of additions within a call
     n_calls: int = 0
     n_rows: int = 0
@@ -51,10 +51,10 @@ def _added(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tup
 
 
 class OnePassMixin(PrivateEstimator):
-    """Takes rows in several calls, where bounds are public, and releases once.
+    """Takes rows in several calls, if bounds are public, and releases once.
 
-    Before `finalize` nothing is published or spent. Until then the sums are exact: the estimator is
-    neither pickled nor copied.
+    Before `finalize` nothing is published or spent. Until then the sums are exact, and the
+    estimator is neither pickled nor copied.
     """
 
     _open_sums: OpenSums | None = None
@@ -64,15 +64,15 @@ class OnePassMixin(PrivateEstimator):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add rows of more people to the sums that `finalize` will release. Nothing is spent.
 
-        A person has a row in one call only. Until `finalize` the sums in memory are as secret as
-        the rows; the estimator is neither pickled nor copied, and a clone has none of them. `fit`
-        forgets them, and a fitted estimator begins anew.
+        Each person has a row in one call only. Until `finalize` the sums in memory are as secret as
+        the rows; the estimator is neither pickled nor copied, and a clone has no sums. `fit` drops
+        the sums, and a fitted estimator begins anew.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             More rows to protect, as `fit` takes them. If an error other than those below ends the
-            call, they may have been added: do not repeat it.
+            call, the rows may have been added: do not repeat it.
         y : None
             Ignored.
 
@@ -84,8 +84,8 @@ class OnePassMixin(PrivateEstimator):
         Raises
         ------
         AttributeError
-            If the parameters ask for more than one reading of the rows. The error before says what
-            to pass.
+            If the parameters need more than one reading of the rows. The error it comes from says
+            what to pass.
         ValueError
             If X is not acceptable, or a parameter has changed since the first call. Then nothing
             has been added.
@@ -114,7 +114,7 @@ class OnePassMixin(PrivateEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def finalize(self) -> Self:
-        """Release what `fit` of all rows together would release, spending the whole budget.
+        """Make the releases of a `fit` of all rows together, spending the whole budget.
 
         Returns
         -------
@@ -142,7 +142,7 @@ class OnePassMixin(PrivateEstimator):
                 if hasattr(found.spec, "shape"):
                     of_all["shape"] = n_rows, n_features
                 spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
-                # A row of zeros stands for the rows, which are gone.
+                # The rows are gone: a row of zeros replaces them.
                 gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
                 rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
                 released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)
@@ -156,7 +156,7 @@ class OnePassMixin(PrivateEstimator):
         Parameters
         ----------
         path : str or path-like
-            Where to write. There must be no file yet, and only its user may read it.
+            Where to write. No file may exist there. Only its user may read the file.
         key : bytes of length 32
             Secret by which the file is encrypted, such as ``secrets.token_bytes(32)``. Keep it in
             another place than the file: together they are as secret as the rows.
@@ -176,7 +176,7 @@ class OnePassMixin(PrivateEstimator):
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
-        """Load the sums that `checkpoint` wrote to a file; each file can be resumed once.
+        """Unpickling runs code in the file, written by anybody who has the key.
 
         The file is unpickled, which runs what whoever has the key wrote into it.
 
@@ -185,19 +185,19 @@ class OnePassMixin(PrivateEstimator):
         path : str or path-like
             The file. Delete it afterwards, and all copies of it.
         key : bytes of length 32
-            The key that `checkpoint` was given.
+            The key of `checkpoint`.
 
         Returns
         -------
         Self
-            The estimator, with all parameters but a seed and a ledger: set these again, by
-            `set_params`, before `partial_fit` or `finalize`, which refuse to go on without.
+            The estimator with all parameters except seed and ledger. Set these by `set_params`
+            before `partial_fit` or `finalize`, which otherwise refuse to go on.
 
         Raises
         ------
         ValueError
-            If the file has been resumed before or was not written to its end, it is damaged or none
-            of this class and version, or the key is another one.
+            If the file was resumed before, is incomplete, damaged, or from another class or
+            version, or the key is a different one.
         """
         place, key = Path(path).absolute(), checked_key(key)
         found, attributes = take_once(place, cls._kind_of_file(), key, pickle.loads)
@@ -241,14 +241,14 @@ class OnePassMixin(PrivateEstimator):
             )
         return super().__getstate__()
 
-    # What each estimator defines.
+    # Methods that each estimator defines.
 
     def _check_one_pass(self) -> None:
         """Refuse parameters with which a sum depends on earlier releases."""
         raise NotImplementedError
 
     def _sums_of(self, spec: Any, rows: Any) -> tuple[np.ndarray, ...]:
-        """Compute all sums that a fit releases."""
+        """Compute all sums that a fit would release."""
         raise NotImplementedError
 
     def _known_sums(self, spec: Any, sums: tuple[np.ndarray, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Published models as priors: their arrays."""
+"""Arrays of published models that serve as priors."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,7 +24,7 @@ Values = tuple[Any, ...]
 class PriorParameter:
     """A parameter that stores the arrays of a fitted model, so that a clone keeps them.
 
-    Other objects are stored as they are; the fit refuses them.
+    Other objects are stored unchanged; the fit refuses them.
     """
 
     def __init__(self, read: Callable[[Any], Values]) -> None:
@@ -42,7 +42,7 @@ class PriorParameter:
 
 
 def _innermost(model: Any) -> Any:
-    """Return the fitted model within a frozen estimator, a search or a pipeline of skdp."""
+    """Return the fitted model inside a frozen estimator, a search or a pipeline of skdp."""
     if isinstance(model, FrozenEstimator):
         model = model.estimator
     for name in ("best_estimator_", "pipeline_"):
@@ -69,7 +69,7 @@ def linear_classifier(model: Any) -> Values:
 
 
 def normal_law(model: Any) -> Values:
-    """Return mean and covariance of a model that has them."""
+    """Return mean and covariance of a model with these attributes."""
     has_own = hasattr(model, "covariance_")
     covariance = model.covariance_ if has_own else model.get_covariance()
     mean = model.location_ if has_own else model.mean_
@@ -79,7 +79,7 @@ def normal_law(model: Any) -> Values:
 def check_prior(
     prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], facts: dict[str, Any]
 ) -> tuple[np.ndarray, ...]:
-    """Return the arrays of a prior in float64; refuse others, and those with other `facts`."""
+    """Return the arrays of a prior in float64; refuse others, also those with other `facts`."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
         hint = " If it has been fitted, a clone has undone that: pass it in a FrozenEstimator."

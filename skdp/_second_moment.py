@@ -1,4 +1,4 @@
-"""A private second moment of rows in units of scales or bounds, and the covariances it gives."""
+"""A private second moment of scaled rows, and the covariances computed from it."""
 
 import math
 from dataclasses import dataclass
@@ -26,25 +26,25 @@ from skdp.privacy.clipping import NO_CLIPPING, weighting_to
 from skdp.privacy.plan import left_of
 
 # ------------------------------
-# The plan: scales, and the second moment of rows in their units.
+# The plan: scales, and the second moment of scaled rows.
 
-# Share of the scales: the first number at a strength of `WEAK` or more. With a smaller strength it
-# grows as one over its root, up to the second. Chosen on half of the tables of the sweep.
+# Share of the scales: the first number at a strength of `WEAK` or more. For smaller strengths it
+# grows as one over their root, up to the second. Chosen on half of the tables of the sweep.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Fraction of that share for the sizes of columns: a target whose location noise hides costs most.
+# Fraction of that share for the sizes of columns: a target of hidden location costs most.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
-# Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
-# rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
-# rows grows with the fourth root of the strength, and that of entries with its square root: the
-# less harm noise does, the less clipping may do.
+# Below a strength n mu / d of 100 dedicated fits are better, as a warning says. Up to there, rows
+# are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the limit of rows
+# grows with the fourth root of the strength, and that of entries with its square root: the smaller
+# the noise, the less clipping.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# In units of bounds, rows are clipped if their mean square exceeds this one, of uniform entries.
+# In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class CovarianceSpec(ScaleSpec):
-    """Public facts of a fit: those of scales, and the types of columns."""
+    """Public facts of a fit: facts of scales, and dtypes of columns."""
 
     scales: str | None  # "bounds", or None for private ones
     marginals: bool
@@ -53,13 +53,13 @@ class CovarianceSpec(ScaleSpec):
 
     @property
     def are_binary(self) -> np.ndarray:
-        """Return which columns are 0 or 1 by their types and bounds."""
+        """Return which columns are 0 or 1, by their dtypes and bounds."""
         low, high = self.interval or (0.0, 1.0)
         return np.asarray((low == 0) & (high == 1)) & are_whole(self.dtypes)
 
 
 class CovarianceReleases(NamedTuple):
-    """What a fit releases, in this order."""
+    """Releases of a fit, in this order."""
 
     scales: ScaleReleases | None
     moment: Release
@@ -72,7 +72,7 @@ def strength_of(spec: ScaleSpec) -> float:
 
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
-    """Choose clipping norms: of scaled rows with a 1 appended, and of single entries."""
+    """Choose clipping norms: of scaled rows with a 1 appended, and of their entries."""
     entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
         return NO_CLIPPING, entry
@@ -109,17 +109,17 @@ def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: st
 
 
 class Moment(NamedTuple):
-    """A released second moment of rows in units of `scale` around `center`, with a 1 at the end."""
+    """A released second moment of rows in units of `scale` around `center`, with a 1 appended."""
 
     center: np.ndarray
     scale: np.ndarray
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales
-    is_constant: np.ndarray  # columns that do not vary, as far as releases show
-    shows_nothing: np.ndarray  # those that may vary, but whose scales do not show it
-    ends: np.ndarray  # what rows were clipped between: the lower ends, and the upper ones
-    is_in_bounds: bool = False  # in units of bounds
+    is_constant: np.ndarray  # columns that releases show as constant
+    shows_nothing: np.ndarray  # columns that may vary, with useless scales
+    ends: np.ndarray  # lower and upper ends of clipping
+    is_in_bounds: bool = False  # whether units are those of bounds
 
 
 def release_moment(
@@ -130,9 +130,9 @@ def release_moment(
     *,
     is_centered: bool,
 ) -> Moment:
-    """Release the scales, and then the moment; rows that are `is_centered` have the center 0.
+    """Release the scales, then the moment; rows that are `is_centered` have the center 0.
 
-    In units of bounds there are no scales to release.
+    In units of bounds, no scales are released.
     """
     none, in_bounds = np.zeros(spec.n_features, bool), plan.scales is None
     if plan.scales is None:
@@ -166,7 +166,7 @@ def release_moment(
 
 
 def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middle of the bounds of each column and half their width; or 0 and their size."""
+    """Return the middle and half width of each column's bounds; if centered, 0 and their size."""
     assert spec.interval is not None
     low, high = spec.interval
     if is_centered:
@@ -177,14 +177,14 @@ def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndar
 def summed_moment(
     spec: CovarianceSpec, view: Rows, center: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Sum the outer products of rows in these units, with a 1 at the end, and clipped."""
+    """Sum the outer products of clipped rows in these units, with a 1 appended."""
     row_norm, entry = clip_of(spec)
 
     def _joint_gram(_: slice, block: Any) -> np.ndarray:
         rows = np.asarray(block.raw, np.float64)
         joint = np.ones((len(rows), rows.shape[1] + 1))
         joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
-        # Gaps become 0. A row that has nothing but gaps is null, and counts nowhere.
+        # Gaps become 0. A row of gaps alone is null, and counts nowhere.
         is_gap = np.isnan(joint)
         is_null = is_gap[:, :-1].all(axis=1)
         joint[is_gap] = 0.0
@@ -197,17 +197,17 @@ def summed_moment(
 
 
 # ------------------------------
-# From the moment to covariances.
+# Covariances from the moment.
 
-# Weight of the clipped rows as a fraction of all: the least one, the usual one, and its deviation.
+# Weight of clipped rows, as a fraction of all rows: least, usual, and standard deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# For errors, a moment has at least this part of the variance of a scale plus so much of the noise
+# In errors, a moment has at least this part of the variance of a scale, plus this part of the noise
 # of the scale. Without that noise, intervals of a skewed target are too short.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
-# A column whose scale shows nothing has no covariance if its variance is not this many standard
-# deviations of its noise, either.
+# A column with a useless scale has no covariance unless its variance exceeds this many standard
+# deviations of its noise.
 _LEAST_SEEN = 4.0  # not studied
-# Standard deviation of a location of which nothing is known; its square is finite.
+# Standard deviation of an unknown location; its square is finite.
 _UNKNOWN = 1e150  # not tuned
 
 
@@ -216,24 +216,24 @@ def attributes_of(
 ) -> tuple[dict[str, Any], np.ndarray]:
     r"""Compute means and covariances, positive semidefinite, in the units of the columns.
 
-    Return also of which columns noise hides the variance in the moment.
+    Return also for which columns noise hides the variance in the moment.
 
-    A sum over pairs of columns i and j has only the rows that have both. If gaps are at random, it
-    is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
-    :doi:`10.3150/12-BEJ487`). Rows with nothing but gaps count nowhere: of the others a column has
-    :math:`p_i / (1 - \prod_j (1 - p_j))`. Means are those of shortened rows, by their weights. Long
-    rows, which are shortened, have more than their part of the variance, of which about as much is
-    lost once more.
+    A sum over pairs of columns i and j contains only rows with both entries. If gaps are at random,
+    it is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
+    :doi:`10.3150/12-BEJ487`). Rows of gaps alone count nowhere: among the others a column has the
+    part :math:`p_i / (1 - \prod_j (1 - p_j))`. Means are those of shortened rows, by their weights.
+    Long rows, which are shortened, have more than their part of the variance: about as much is lost
+    a second time.
     """
     of_scales = moment.scales
     presence, presence_std = of_scales.presence, of_scales.presence_std
     is_there = 1 - float(np.prod(1 - presence))
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
-    # Where noise exceeds the released weight, the usual weight is the better estimate.
+    # If noise exceeds the released weight, the usual weight is the better estimate.
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
     weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
     unclipped = weight / is_there
-    # Rows in units of bounds are of about the same length: clipping takes the same part of all.
+    # Rows in units of bounds have similar lengths: clipping takes the same part of each.
     again = 1.0 if moment.is_in_bounds else unclipped
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / again
     of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
@@ -247,7 +247,7 @@ def attributes_of(
         is_seen = ~(moment.is_constant | moment.shows_nothing)
         covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
-    # Covariances are divided by the weight, and again where it corrects for clipping.
+    # Covariances are divided by the weight, and once more where it corrects for clipping.
     of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * covariance)
     values, vectors = np.linalg.eigh(covariance)
@@ -255,12 +255,12 @@ def attributes_of(
     edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
-    # In its own tiny unit, the noisy covariances of a constant would be large: they become 0.
+    # In its own tiny unit, noisy covariances of a constant would be large, so they become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     mean, of_noise = moment.center + moment.scale * mean, noise_std * again / presence
-    # A center that is assumed has no noise.
+    # An assumed center has no noise.
     own = mean, (not is_centered) * moment.scale * of_noise
     other = moment.center, moment.scales.center_std
     unit = moment.scale
@@ -268,7 +268,7 @@ def attributes_of(
         # Bounds estimate neither the location nor the deviation of a column.
         other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * np.sqrt(np.diag(repaired))
     location, location_std, is_located = denoising.located(*own, *other, unit)
-    # A constant is correlated with itself alone.
+    # A constant correlates with itself alone.
     stds = np.sqrt(np.diag(repaired))
     stds = np.where(stds > 0, stds, 1.0)
     correlations = np.clip(repaired / np.outer(stds, stds), -1.0, 1.0)

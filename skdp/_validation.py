@@ -1,4 +1,4 @@
-"""Checks of what a user passes: parameters, and data, with errors that show no values."""
+"""Checks of parameters and data from users, with errors that show no values."""
 
 import os
 import re
@@ -69,12 +69,12 @@ HIDDEN = _Hidden()
 
 
 def is_printing() -> bool:
-    """Whether `get_params` was called by scikit-learn in order to print the parameters.
+    """Return whether scikit-learn called `get_params` in order to print the parameters.
 
-    scikit-learn prints what `get_params` returns, for estimators inside others, too, and calls no
-    method of theirs for it. Only the call stack shows what the parameters are for.
+    scikit-learn prints the result of `get_params`, also for estimators inside others, and calls
+    none of their methods for it. Only the call stack shows the purpose.
     """
-    # The call for the parameters, and what it has called.
+    # The call for the parameters, and its inner calls.
     within = {"is_printing", "get_params", "_get_params"}
     above = dropwhile(lambda caller: caller[1] in within, callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
@@ -107,20 +107,20 @@ _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
-# The version that a pickle is from.
+# The version that wrote a pickle.
 _VERSION = "_skdp_version"
 
 
 class PlainParametersMixin:
-    """Checks parameters as plain values: numpy would round the limits to a small type."""
+    """Checks parameters as plain values: numpy would round their limits to a small dtype."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
-    # For the representation in HTML.
+    # scikit-learn links these addresses in HTML.
     _doc_link_module, _doc_link_template = "skdp", "{address}"
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
-        # Pages are named as classes are imported.
+        # Pages have the names by which classes are imported.
         is_at_the_top = hasattr(sys.modules["skdp"], name)
         module = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
         return {"address": escape(f"{base}/generated/{module}.{name}.html") if base else ""}
@@ -143,7 +143,7 @@ class PlainParametersMixin:
         super().__setstate__(attributes)  # type: ignore[misc]
 
     def _validate_params(self) -> None:
-        # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
+        # Faster than get_params, which inspects the signature. Subclasses may lack a parameter.
         constraints = self._parameter_constraints
         given = {name: getattr(self, name) for name in constraints if hasattr(self, name)}
         validate_plain(constraints, given, type(self).__name__)
@@ -158,7 +158,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
         )
     if ledger is LEFT_OUT:
-        # A LeftOutLedger refuses by itself, once it is charged.
+        # A LeftOutLedger raises its own error when charged.
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
@@ -166,22 +166,22 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             validate_parameter_constraints(constraints, {name: value}, caller_name=caller_name)
         except InvalidParameterError as error:
             flaw = str(error).partition(" Got ")[0]
-        # An interval of scikit-learn takes True for 1.
+        # scikit-learn's Interval takes True for 1.
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # Outside the handler, as the text of scikit-learn has the value.
+            # The error is raised outside the handler, as scikit-learn's text contains the value.
             mend = " Counts of labels are private." * (shown(value) == "'balanced'")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
 
 
 def check_sizes(**sizes: Any) -> None:
-    """Refuse sizes that are no positive whole numbers."""
+    """Refuse sizes that are not positive whole numbers."""
     for name, size in sizes.items():
         check_scalar(size, name, Integral, min_val=1)
 
 
-# Default of all constructors.
+# The default of all constructors.
 _DEFAULT_DELTA = 1e-6  # not studied
 
 
@@ -189,8 +189,7 @@ def warnings_for_settings(
     cost: PrivacyCost, counted: str, n_units: int, seed: Any = None
 ) -> Iterator[str]:
     """Warn of a seed that may be guessed, and of a delta that allows publishing single units."""
-    # A GuessableSeed needs no warning: whoever passed the seed that it was derived from has been
-    # warned of that seed.
+    # A GuessableSeed needs no warning here: the warning was given when its first seed was passed.
     if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
         yield (
@@ -206,7 +205,7 @@ def warnings_for_settings(
 
 
 class SeededEstimator(PlainParametersMixin, BaseEstimator):
-    """An estimator with a seed that has to stay secret: printed forms and pickles leave it out."""
+    """An estimator with a secret seed, which printed forms and pickles leave out."""
 
     random_state: Any
 
@@ -221,8 +220,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         Returns
         -------
         dict
-            Parameter names mapped to their values. With an integer `random_state` they are as
-            secret as that seed: whoever has it can take the noise out.
+            Parameter names mapped to their values. An integer `random_state` makes them as secret
+            as that seed: whoever has it can remove the noise.
         """
         parameters: dict[str, Any] = super().get_params(deep)
         given = {name: parameters.get(name) for name in _HIDDEN_PARAMETERS}
@@ -232,8 +231,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib hashes data and parameters to find the cached result of a fit. Other callers that
-        # hash an estimator repeat no fit.
+        # joblib hashes data and parameters to find the cached result of a fit. Other hashes of an
+        # estimator do not repeat a fit.
         if any(
             outer[0] == "joblib.memory" and inner[1] == "hash"
             for inner, outer in pairwise(callers())
@@ -243,19 +242,18 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
                 f"{type(self).__name__} where the data are the same, noise and all: two results "
                 "would tell whether they are. Pass memory=None."
             )
-        # Before a fit nothing is left out: a process that makes the fit needs the seed and the
-        # ledger.
+        # Before a fit nothing is left out: another process that fits needs the seed and the ledger.
         state = super().__getstate__()
         return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 
 
 def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave the seed and the ledger out of a pickle; a placeholder stands for a ledger.
+    """Leave the seed out of a pickle, and replace a ledger by a placeholder.
 
-    Whoever has the seed can take the noise out of released results.
+    Whoever has the seed can remove the noise from released results.
     """
     ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
-    # An estimator of another author may have neither.
+    # Estimators of other authors may have neither a seed nor a ledger.
     return {**state, **dict.fromkeys({"random_state"} & state.keys()), **ledger}
 
 
@@ -268,8 +266,8 @@ R = TypeVar("R")
 #: Arguments of scikit-learn's validation of X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _SHAPE = r"\([\d, ]*\)"
-# Beginnings of error texts of scikit-learn and numpy that show shapes and types only. What follows
-# them may be values, and is cut off.
+# Beginnings of error texts of scikit-learn and numpy that show only shapes and types. The rest of
+# the text may show values, and is cut off.
 _TEXTS = (
     r"Expected 2D array, got (?:1D|scalar) array instead",
     rf"Expected 2D input, got input with shape {_SHAPE}",
@@ -296,12 +294,12 @@ _TEXTS = (
     r"Expected sequence or array-like, got <class '[\w.]+'>",
     r"Unable to find the number of features from X of type [\w.]+",
     r"Feature names are only supported if all input features have string names",
-    # Names are public.
+    # Feature names are public.
     r"(?s:The feature names should match those that were passed during fit.*)",
 )
 _KNOWN = re.compile("|".join(_TEXTS))
-# Errors of these packages may be quoted. An object in X could raise one of the texts above with
-# values in it.
+# Errors of these packages may be quoted. Other code, such as an object in X, could raise one of the
+# texts above with values in it.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
@@ -338,7 +336,7 @@ _HINTS = {
     "before a logarithm above 0, as numpy.log(numpy.clip(y, .01, None)) does.",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
 }
-# These texts are about entries that are no finite numbers; the error then names the columns.
+# These texts concern entries that are not finite numbers; the error then names the columns.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", UNREADABLE, TIMES)
 _OF_COLUMNS += ("setting an array", "Input X contains", "Complex data", "int too large")
 
@@ -351,23 +349,23 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
         X = checked_container(X)
         try:
             # The check for infinity sums the entries, and would warn of huge ones. NaN and infinity
-            # are refused even if scikit-learn is configured not to check for them.
+            # are refused even if scikit-learn is configured not to check.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            # With allow-nan, NaN is not what the check has refused.
+            # With allow-nan, the check does not refuse NaN.
             allow_nan = kwargs.get("ensure_all_finite") == "allow-nan"
             redacted = _redacted(error, X, allow_nan=allow_nan)
-        # Outside the handler: inside, the error with the values would be attached as its context.
+        # Inside the handler, the error with the values would be attached as context.
         raise redacted
 
     return _check
 
 
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
-    """Make an error from the part of its text that is known to show no values."""
+    """Return an error with the known part of its text, which shows no values."""
     text = flaw = ""
-    # An error of foreign code may fail to print itself.
+    # Errors of foreign code may fail to print.
     with suppress(Exception):
         text = str(error)
     known = None if _is_foreign(error) else _KNOWN.match(text)
@@ -376,7 +374,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         message = text if text in SAFE_TEXTS else UNREADABLE
     else:
         kind = TypeError if isinstance(error, TypeError) else kind
-        # A list of names, one a line, ends without a period.
+        # A list of names, one per line, ends without a period.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     if isinstance(X, str):
@@ -392,7 +390,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Whether foreign code, such as a method of an entry, raised the error."""
+    """Return whether foreign code, such as a method of an entry, raised the error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -406,11 +404,11 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) ->
     refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
-        # check_array would add up duplicate entries before it checks them.
+        # check_array would sum duplicate entries before it checks them.
         X = plain_csr(X)
     checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
-        # The duplicate entries of a cell may be finite, and their sum infinite.
+        # The duplicate entries of a cell may be finite although their sum is infinite.
         checked = check_array(canonical_csr(checked), accept_sparse="csr", **settings)
     return checked
 
@@ -419,7 +417,7 @@ def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: Any 
     """Check rows, and read all blocks of a stream."""
     if not isinstance(X, RowBlocks):
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
-    # The first pass of a fit checks parts.
+    # The first pass of a fit checks rows in parts.
     if not isinstance(X, RowParts):
         X.check(allow_nan=ensure_all_finite == "allow-nan")
     return X
@@ -435,7 +433,7 @@ def refuse_blocks(X: Any, estimator_name: str) -> None:
 
 
 def refuse_stream(X: Any, estimator_name: str) -> None:
-    """Refuse rows in one stream, which bring no targets along."""
+    """Refuse rows in one stream, which contain no targets."""
     if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
         raise ValueError(
             f"X is a RowBlocks of one stream, which has no targets for {estimator_name}: pass "
@@ -450,7 +448,7 @@ def check_given(y: Any, estimator_name: str) -> None:
 
 
 def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
-    """Return the `Targets` of rows in parts, which take no y; for other rows return y."""
+    """Return the `Targets` of rows in parts, for which y must be None; for other rows return y."""
     if not isinstance(X, RowParts):
         check_given(y, estimator_name)
         return y
@@ -467,13 +465,13 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
     return X.y
 
 
-# Rows for a fitted estimator. Only these functions ask whether rows come in blocks.
+# Rows for a fitted estimator. Only these functions distinguish blocks from other rows.
 
 
 def check_rows_of(
     X: Any, estimator: Any, *, accept_sparse: Any = "csr", ensure_all_finite: Any = True
 ) -> Any:
-    """Check rows, and the names of their features; reading checks blocks."""
+    """Check rows and the names of their features; blocks are checked when read."""
     check_is_fitted(estimator)
     if not isinstance(X, RowBlocks):
         own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
@@ -492,7 +490,7 @@ def _validated(X: Any, /, estimator: Any, **settings: Any) -> Any:
 def check_transformed(
     X: Any, n_columns: int, estimator_name: str, *, accept_sparse: Any = "csr"
 ) -> Any:
-    """Check transformed rows, and their width; reading checks blocks."""
+    """Check transformed rows and their width; blocks are checked when read."""
     _refuse_sparse(X, accept_sparse)
     checked = X if isinstance(X, RowBlocks) else check_rows(X, estimator_name)
     if checked.shape[1] != n_columns:
@@ -514,8 +512,8 @@ def transformed(
 ) -> Any:
     """Map checked rows by a function of each row; blocks are mapped when they are read.
 
-    Rows of these that are not finite then become NaN, as later readings must raise nothing. The
-    next opening refuses them. The function may take gaps.
+    Rows of blocks that are not finite then become NaN, as later readings must not raise; the next
+    opening refuses them. The function may take gaps.
     """
     if not isinstance(rows, RowBlocks):
         return function(rows)
@@ -524,7 +522,7 @@ def transformed(
 
 
 def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
-    """Compute results of checked rows; those of blocks are `PartResults`."""
+    """Compute results of checked rows; blocks give `PartResults`."""
     if not isinstance(rows, RowBlocks):
         return function(rows)
     none = function(np.empty((0, rows.shape[1]), rows.dtype))
@@ -537,18 +535,18 @@ def _of_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype
 
 
 def feature_names(X: Any) -> list[Any] | None:
-    """Return the names of the features of rows, whatever they are; None if they have none."""
+    """Return the feature names of any rows; None if they have none."""
     return X.feature_names if isinstance(X, RowBlocks) else names_of(X)
 
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     """Check number and names of features against a fit, or set them; read no values."""
-    # This may read the first block, which raises errors of skdp.
+    # `feature_names` may read the first block, which raises errors of skdp.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
         _validated(X, estimator, reset=reset, skip_check_array=True)
         return
-    # scikit-learn would search columns for names, and warn that there are none.
+    # scikit-learn would look for names of columns, and warn that there are none.
     _check_n_features(estimator, X, reset=reset)
     if reset:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
@@ -567,11 +565,11 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 
 
 # ------------------------------
-# Collections of dask: fits and scores take them as rows in parts, other methods chunk by chunk.
+# Dask collections: fits and scores take them as rows in parts, other methods chunk by chunk.
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a collection as rows in parts, which have their targets; other rows as they are.
+    """Return a collection as rows in parts with their targets; return other rows unchanged.
 
     Parameters
     ----------
@@ -583,7 +581,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
     Returns
     -------
     tuple
-        Rows, and targets that these do not bring along.
+        Rows, and targets that the rows do not contain.
     """
     if isinstance(X, list) and any(map(is_collection, X)):
         raise ValueError(
@@ -599,7 +597,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
 
 
 def public_like(X: Any) -> Any:
-    """Return public rows in place of a collection; other rows as they are."""
+    """Return public stand-in rows for a collection; return other rows unchanged."""
     if not is_collection(X):
         return X
     from skdp.data import dask_rows
@@ -610,7 +608,7 @@ def public_like(X: Any) -> Any:
 def by_chunks(
     method: Callable[Concatenate[Any, Any, P], Any],
 ) -> Callable[Concatenate[Any, Any, P], Any]:
-    """Decorate a method that takes each row by itself, to map the chunks of a collection lazily."""
+    """Decorate a method that maps each row alone, so that it maps the chunks of a collection."""
 
     @wraps(method)
     def _by_chunks(self: Any, X: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -621,7 +619,7 @@ def by_chunks(
         container = _get_output_config("transform", self)["dense"]
         is_wrapped = method.__name__ == "transform" and _auto_wrap_is_configured(self)
         if is_wrapped and container != "default":
-            # scikit-learn would gather the array.
+            # scikit-learn would load the whole array.
             raise ValueError(
                 f"set_output(transform={container!r}) would gather an array of dask in memory: "
                 "leave it at 'default', and make a data frame by "

@@ -1,4 +1,4 @@
-"""One private release of scales and of a second moment, and the models that follow from it."""
+"""One private release of scales and a second moment, and the models computed from it."""
 
 import math
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
 
-# The least part of the variance of a column of 0 and 1 that others leave unexplained.
+# Least unexplained part of the variance of a column of 0 and 1.
 _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 # ------------------------------
@@ -51,17 +51,17 @@ _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 
 class DPCovariance(OnePassMixin, ColumnEstimator):
-    """Covariances, correlations, and the models that follow from them, of one private release.
+    """Covariances, correlations, and models that follow from them, by one private release.
 
-    Publishes centers and scales of the columns, and one second moment of the rows in their units.
-    Covariances, correlations, components, regressions of any column on any others, and
-    discriminants are computed from these and cost nothing more, however many. With ``epsilon=inf``
-    and ``bounds=None`` it is :class:`sklearn.covariance.EmpiricalCovariance`.
+    Publishes centers and scales of the columns, and one second moment of scaled rows. Covariances,
+    correlations, components, regressions of any column on any others, and discriminants follow from
+    these, and cost nothing more, however many. With ``epsilon=inf`` and ``bounds=None`` the
+    estimator equals :class:`sklearn.covariance.EmpiricalCovariance`.
 
     Parameters
     ----------
     assume_centered : bool, default=False
-        Whether the columns are known to have the mean 0, so that covariances are taken around it.
+        Whether the columns are known to have the mean 0; covariances are then taken around 0.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -77,16 +77,16 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
         As in :class:`DPStandardScaler`.
     scales : {"bounds"} or None, default=None
-        ``None`` releases centers and scales, and clips rows in these. ``"bounds"`` measures columns
-        in half the width of `bounds`, which are needed, and releases the moment alone: rows may
-        come by `partial_fit`. Noise grows with the square of that width.
+        ``None`` releases centers and scales, and clips scaled rows. ``"bounds"`` scales columns by
+        half the width of `bounds`, which are needed, and releases the moment alone: rows may then
+        arrive by `partial_fit`. Noise grows with the square of that width.
     missing : {"refuse", "mean"}, default="refuse"
-        What becomes of NaN in dense rows. "mean" leaves it out of all sums, which is unbiased if
-        gaps are at random: independent of all values, and of the gaps of other columns. Leave rows
-        with nothing but gaps out.
+        What becomes of NaN in dense rows. "mean" leaves NaN out of all sums, which is unbiased if
+        gaps are at random: independent of all values, and of the gaps of other columns. Leave out
+        rows of gaps alone.
     marginals : bool, default=False
-        Whether counts of the entries are released, too, for a fifth of the budget, so that `sample`
-        can draw rows, whose entries are between `bounds`, which are needed, and `feature_bounds_`.
+        Whether counts of the entries are released, too, for a fifth of the budget. `sample` then
+        draws rows with entries between `bounds`, which are needed, and `feature_bounds_`.
     prior : estimator, tuple or None, default=None
         Published covariances of the same columns, toward which those of a fit are shrunk as far as
         noise hides them: a fitted ``EmpiricalCovariance`` or the like, ``PCA``, `DPPCA` or
@@ -110,8 +110,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     location_noise_std_ : ndarray of shape (n_features,)
         Standard deviation of the noise in `location_`. Covered by the guarantee.
     is_located_ : ndarray of bool of shape (n_features,)
-        Whether noise leaves visible where a column lies. Other columns have no regression. Covered
-        by the guarantee.
+        Whether the location of a column stands out from noise. Other columns have no regression.
+        Covered by the guarantee.
     correlation_ : ndarray of shape (n_features, n_features)
         Correlations of the columns. Covered by the guarantee.
     scale_ : ndarray of shape (n_features,)
@@ -119,14 +119,14 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     noise_std_ : ndarray of shape (n_features, n_features)
         Standard deviation of the noise in each entry of `covariance_`. Covered by the guarantee.
     presence_ : ndarray of shape (n_features,)
-        What fraction of the entries of each column is there. Covered by the guarantee.
+        Fraction of present entries in each column. Covered by the guarantee.
     unclipped_ : float
-        Mean square of the factors by which clipping has shortened rows: 1 if it has changed none.
-        Covered by the guarantee.
+        Mean square of the factors by which clipping shortened rows; 1 if it shortened none. Covered
+        by the guarantee.
     left_ : ndarray of shape (n_features,)
-        What part of the variance of each column clipping has left. Covered by the guarantee.
+        Part of the variance of each column that clipping left. Covered by the guarantee.
     prior_weight_ : float
-        How much of the prior is in `covariance_`, from 0 to 1; 0 without one. Covered by the
+        Share of the prior in `covariance_`, from 0 to 1; 0 without a prior. Covered by the
         guarantee.
     feature_bounds_ : ndarray of shape (2, n_features)
         The lowest and the highest number of each column that the fit did not clip; infinite without
@@ -151,7 +151,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     See Also
     --------
     sklearn.covariance.EmpiricalCovariance : The same without privacy.
-    DPLinearRegression, DPPCA : One model alone.
+    DPLinearRegression, DPPCA : A single model.
 
     Notes
     -----
@@ -167,7 +167,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     functions of the rows; and the running time.
 
     Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise, or to
-    what its trace leaves those below the edge, and regressions have .3 of it as their penalty.
+    the mean of the trace left for those below it; .3 of the edge is the penalty of regressions.
     Mathematics and proofs: :doc:`/covariance`. Readings of rows: one for the moment, those of
     :class:`DPStandardScaler`, and one that checks them.
 
@@ -190,7 +190,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         "assume_centered": ["boolean"],
         "scales": [StrOptions({"bounds"}), None],
         "marginals": ["boolean"],
-        "prior": "no_validation",  # `check_prior` checks it.
+        "prior": "no_validation",  # `check_prior` checks the prior.
     }
     prior: Any = PriorParameter(normal_law)
     _kind = CovarianceSpec
@@ -238,7 +238,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             Ignored.
         users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
                 default=None
-            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            Owner of each row, for ``privacy_unit="user"``: ids of one kind, integers or strings;
             of rows in parts also a list with an array for each part.
 
         Returns
@@ -339,15 +339,13 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         on : list of str or int, or None, default=None
             Names or places of the columns that predict it; ``None`` for all others.
         alpha : float or None, default=None
-            Penalty of a ``Ridge``, as scikit-learn has it, beside the penalty that the noise asks
-            for.
+            Penalty of a ``Ridge``, as in scikit-learn, in addition to the penalty for the noise.
 
         Returns
         -------
         LinearRegression, Ridge or Pipeline
             A fitted estimator of scikit-learn. After a private fit it is the last step of a
-            pipeline, behind a ``FunctionTransformer`` that clips rows to `feature_bounds_`, as the
-            fit did.
+            pipeline, whose ``FunctionTransformer`` clips rows to `feature_bounds_`, as the fit did.
 
         Raises
         ------
@@ -374,7 +372,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return self._clipping(model, columns)
 
     def std_errors(self, target: Any, on: Any = None) -> np.ndarray:
-        """Estimate standard errors of the coefficients of `regression`: of noise and of sampling.
+        """Estimate standard errors of the coefficients of `regression`, due to noise and sampling.
 
         Parameters
         ----------
@@ -391,8 +389,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Raises
         ------
         ValueError
-            If noise hides a direction of the columns, along which the coefficients may be anything,
-            or where the target lies (`is_located_`).
+            If noise hides a direction of the columns, along which coefficients are arbitrary, or
+            the location of the target (`is_located_`).
         """
         found, columns = self._regress(target, on)
         denoising.check_visible(found)
@@ -415,7 +413,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Returns
         -------
         tuple of float
-            Its `value` and its `std_error`, by these names, too.
+            Its `value` and `std_error`, also as attributes.
 
         Raises
         ------
@@ -430,7 +428,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Parameters
         ----------
         k : int
-            How many, at most the number of columns.
+            Number of components, at most the number of columns.
         on : list of str or int, or None, default=None
             Names or places of the columns; ``None`` for all.
         scale : bool, default=False
@@ -450,7 +448,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         pca = self._named(PCA(n_components=k), columns)
         matrix = self.correlation_ if scale else self.covariance_
         values, vectors = np.linalg.eigh(matrix[np.ix_(columns, columns)])
-        # Variances are divided by n - 1.
+        # scikit-learn divides variances by n - 1.
         n_rows, n_free = self.n_samples_seen_, max(self.n_samples_seen_ - 1, 1)
         values = np.maximum(values[::-1], 0.0) * (n_rows / n_free)
         found = vectors[:, ::-1].T[:k]
@@ -485,14 +483,14 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Returns
         -------
         LinearDiscriminantAnalysis or Pipeline
-            A fitted estimator of scikit-learn, of the classes 0 and 1; of a private fit behind a
-            ``FunctionTransformer``, as in `regression`.
+            A fitted estimator of scikit-learn with the classes 0 and 1; after a private fit, behind
+            a ``FunctionTransformer``, as in `regression`.
 
         Raises
         ------
         ValueError
-            If the mean of the column is not between 0 and 1, as far as noise shows it, or if noise
-            hides it (`is_located_`).
+            If the noisy mean of the column is not between 0 and 1, or noise hides it
+            (`is_located_`).
         """
         found, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])
@@ -519,16 +517,16 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return self._clipping(model, columns)
 
     def sample(self, n: int, random_state: Any = None) -> Any:
-        """Draw made-up rows with the released marginals and correlations.
+        """Draw random rows with the released marginals and correlations.
 
-        They are a function of released values, and cost nothing more, however many. Linear models
-        of them are about those of `regression`; what is no function of pairs of columns, such as
-        interactions and rare combinations, they do not have.
+        The rows are a function of released values, and cost nothing more, however many. Linear
+        models of them are about those of `regression`. Structure beyond pairs of columns, such as
+        interactions and rare combinations, is missing.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of rows.
         random_state : int, RandomState instance or None, default=None
             Seed of the draw.
 
@@ -541,7 +539,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Raises
         ------
         ValueError
-            If the fit had no `marginals`.
+            If the fit had ``marginals=False``.
         """
         check_is_fitted(self)
         if not hasattr(self, "marginals_"):
@@ -561,12 +559,12 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return frame.astype(dict(zip(frame, self.dtypes_, strict=True)))
 
     def _clipping(self, model: Any, columns: list[int]) -> Any:
-        """Put the clipping of the fit before a model, which has not seen rows beyond it."""
+        """Put the fit's clipping before a model, which has seen no rows beyond the clip bounds."""
         low, high = self.feature_bounds_[:, columns]
         if not np.isfinite([low, high]).all():
             return carrying(model, self)
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
-        # The clip takes the names, and returns an array.
+        # The clip accepts the names, and returns an array.
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
         return carrying(Pipeline([("clip", self._named(clip, columns)), *steps]), self)
@@ -589,7 +587,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return denoising.regress(self.covariance_, self.noise_std_, columns, at, penalty), columns
 
     def _place(self, parameter: str, column: Any) -> int:
-        """Return the place of a column that is given by its name or place."""
+        """Return the place of a column, given its name or place."""
         names = list(getattr(self, "feature_names_in_", ()))
         if isinstance(column, str) and column in names:
             return names.index(column)
@@ -616,7 +614,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return found
 
     def _named(self, model: Any, columns: list[int]) -> Any:
-        """Set the features that a model of scikit-learn takes."""
+        """Set the feature names and numbers of a scikit-learn model."""
         model.n_features_in_ = len(columns)
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_[columns]
@@ -649,7 +647,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
 
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
-        """Warn of so little budget for so many columns that single models would be better."""
+        """Warn if the budget is so small for so many columns that single models would be better."""
         if spec.cost.is_private and strength_of(spec) < WEAK:
             yield (
                 f"Many correlations will be mostly noise: {spec.n_units} {spec.unit.counted} with "
@@ -682,7 +680,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
             found["marginals_"], found["marginals_noise_std_"] = released
             found["dtypes_"] = np.array(spec.dtypes, dtype=object)
-        # A column whose variance the moment shows is not hidden.
+        # A column is not hidden if the moment shows its variance.
         return found, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:

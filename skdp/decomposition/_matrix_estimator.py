@@ -1,4 +1,4 @@
-"""The base of estimators of matrices: checks, reading, projections, and warnings."""
+"""The base class of estimators of matrices: checks, reading, projections, and warnings."""
 
 import math
 from abc import abstractmethod
@@ -36,23 +36,23 @@ from skdp.privacy.precision import as_python
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
 # ------------------------------
-# What released components do with rows: projections, reconstructions, and factors of streams.
+# Rows and released components: projections, reconstructions, and factors of streams.
 
 
 class Projection(NamedTuple):
     """The map from rows to coordinates and back, for arrays and CSR matrices.
 
-    It holds nothing else of a fit.
+    The map holds nothing else of a fit.
     """
 
     components: np.ndarray
-    normalize: Callable[[Any], Any] | None = None  # what the unit does to rows first
+    normalize: Callable[[Any], Any] | None = None  # preprocessing of rows by the unit
     mean: np.ndarray | None = None
-    stds: np.ndarray | None = None  # that coordinates are divided by
-    middle: float = 0.0  # added to all entries of rows that are mapped back
+    stds: np.ndarray | None = None  # divisors of coordinates
+    middle: float = 0.0  # added to all entries by `undo`
 
     def apply(self, X: Any) -> np.ndarray:
-        """Project rows; finite ones may overflow, and stay finite all the same."""
+        """Project rows; overflowing coordinates of finite rows become finite."""
         with np.errstate(all="ignore"):
             rows = X if self.normalize is None else self.normalize(X)
             scores = np.asarray(rows @ self.components.T)
@@ -77,11 +77,11 @@ class ReconstructionMixin:
 
     @property
     def _middle(self) -> float:
-        """The constant that fits to centered entries add to the products of the factors."""
+        """The constant that fits to centered entries add to the product of the factors."""
         return getattr(self, "middle_", 0.0)
 
     def _shifted(self, X: Any) -> Any:
-        """Return the rows that the factors approximate, of an X to be scored."""
+        """Return the rows of X that the factors approximate, for a score."""
         return shift_entries(X, self._middle) if self._middle else X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
@@ -90,18 +90,18 @@ class ReconstructionMixin:
         Parameters
         ----------
         rows, columns : int, slice, array-like or None, default=None
-            Which rows and columns, as numpy indexes an axis; ``None`` takes all.
+            Rows and columns, as numpy indexes an axis; ``None`` takes all.
 
         Returns
         -------
         ndarray of shape (n_rows, n_columns)
-            The product of the three factors there, plus `middle_` if there is one; an axis that is
+            The product of the three factors there, plus `middle_` if it exists; an axis that is
             indexed by an int is dropped.
 
         Raises
         ------
         IndexError
-            If there are no such rows or columns.
+            If such rows or columns do not exist.
         """
         if hasattr(self, "fit"):
             check_is_fitted(self)
@@ -111,9 +111,9 @@ class ReconstructionMixin:
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared entry of rows outside the span of the components.
 
-        The score rises with every component, even with one that is noise. `singular_values_`
-        shows how many are worth keeping: it is 0 for the others. The score is a noise-free
-        function of the rows passed in, which the guarantee does not cover.
+        The score rises with every component, even with one of noise. `singular_values_` shows how
+        many are worth using: it is 0 for the others. The score is a noise-free function of the rows
+        passed in, which the guarantee does not cover.
 
         Parameters
         ----------
@@ -132,14 +132,14 @@ class ReconstructionMixin:
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
         sources = as_source(checked, self._shifted), as_source(scores)
         (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
-        # Rows in blocks have been read by now: rows that are not finite became NaN.
+        # Rows in blocks have been read by now, and rows that are not finite became NaN.
         if np.isnan(inside):
             raise ValueError(NOT_FINITE)
         return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])
 
 
 def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
-    """Index rows of a factor; errors do not name the index, which may come from private data."""
+    """Index rows of a factor; errors hide the index, which may come from private data."""
     if which is None:
         return factor
     which = checked_container(which)
@@ -159,7 +159,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     components_ : ndarray of shape (n_components, n_features)
         Right singular vectors.
     singular_values_ : ndarray of shape (n_components,)
-        Lengths of the approximation along the factors; 0 where nothing stands out from noise.
+        Lengths of the approximation along the factors; 0 where noise hides them.
     left_components_ : ndarray of shape (n_samples, n_components)
         Left singular vectors.
     privacy_spent_ : PrivacySpent
@@ -219,19 +219,19 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 # ------------------------------
 # The base of estimators.
 
-# "Few" columns are at most this fraction; "nearly all" of the variance is at least that.
+# Largest fraction that counts as "few" columns; least one that is "nearly all" of the variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
-# The largest variance is more than this many times the median one.
+# Columns are uneven if the largest variance is this many times the median one.
 _LARGEST_RATIO = 1e4  # not studied
-# A smaller variance, in standard deviations of the noise, may be noise alone.
+# A smaller variance, in standard deviations of noise, may be noise alone.
 _VISIBLE = 4.0  # not studied
 
 
 def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
-    """Warn if nearly all of the released variance is that of few columns, and name the scaler.
+    """Warn if few columns have nearly all of the released variance, and recommend the scaler.
 
-    Asked where noise hides components that are missed: columns in very different units may be why.
-    Variances that noise hides count as 0, as components that do not stand out are left out.
+    Called if noise hides wanted components, of which very different units may be the cause.
+    Variances that noise hides count as 0, as their components are left out.
     """
     n_visible = factors.n_above_noise
     if not n_visible or len(factors.eigenvalues) < n_features:
@@ -252,12 +252,12 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     ]
 
 
-# Attributes that only some units or solvers have; a refit drops those of the fit before.
+# Only some units or solvers set these attributes; a refit drops those of the last fit.
 _OF_SOME = (
     *("coherence_left_", "coherence_right_", "failed_", "left_components_", "row_norm_"),
     *("components_noise_angle_", "explained_variance_std_error_", "prior_weight_"),
 )
-# Warn if less than this fraction of the squared coordinates of rows is signal.
+# Warn if signal is less than this fraction of the squared coordinates of rows.
 _LEAST_SIGNAL = 0.5  # not studied
 
 
@@ -266,7 +266,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
-        # `_resolved_unit` checks it.
+        # `_resolved_unit` checks the unit.
         "privacy_unit": "no_validation",
         "row_norm": [*checks.ANY_BOUND, None],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
@@ -286,7 +286,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     #: What the estimator supports for each unit.
     _support: ClassVar[dict[type[ResolvedUnit], _spec.Support]] = _spec.SUPPORT
     _is_pca: ClassVar[bool] = False
-    # For estimators that have no parameters of these names.
+    # Estimators without parameters of these names have these values.
     center: Any = False
     mean_norm: float | None = None
     coherence_bound: float | None = None
@@ -304,7 +304,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             Ignored.
         users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
                 default=None
-            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            Owner of each row, for ``privacy_unit="user"``: ids of one kind, integers or strings;
             of rows in parts also a list with an array for each part.
 
         Returns
@@ -371,12 +371,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 f"{spec.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
                 "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
             )
-        # The checked X has lost the names of its features.
+        # The checked X lacks the names of its features.
         checks.check_features(X, self, reset=True)
         return spec, self._view(checked, spec, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
-        # `_view` computes the norms, which are NaN for rows that are not finite.
+        # `_view` computes norms, which are NaN for rows that are not finite.
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
@@ -388,14 +388,14 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     ) -> _spec.MatrixSpec:
         """Refuse parameters that contradict each other or the public facts; resolve "auto".
 
-        `changes` replace fields of the spec, whatever the parameters are.
+        `changes` replace fields of the spec, whatever the parameters say.
         """
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
-        # The check of symmetry needs the whole matrix, and bases have a vector for each row.
+        # The check of symmetry needs the whole matrix; bases have a vector for each row.
         refused = RowBlocks if unit.is_symmetric else RowParts if support.has_bases else ()
         if isinstance(like, refused):
             raise ValueError(
@@ -427,7 +427,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _checked_prior(
         self, n_features: int, names: Any, given_unit: str, *, has_bases: bool
     ) -> np.ndarray | None:
-        """Return the covariances of the prior; refuse one where no whole moment is released."""
+        """Return the covariances of the prior; refuse a prior if no whole moment is released."""
         if (prior := getattr(self, "prior", None)) is None:
             return None
         if has_bases or self.solver not in ("auto", "covariance"):
@@ -447,7 +447,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return supported_unit(given, self.adjacency, self._cost().epsilon, self._support, name)
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
-        """Refuse unused bounds: of norms if the solver has bases, else the bound on bases."""
+        """Refuse unused bounds: of norms if the solver has bases, otherwise the coherence bound."""
         names, purpose, hint = ["coherence_bound"], "iterations whose noise follows bases", ""
         if has_bases:
             names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
@@ -482,12 +482,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     @abstractmethod
     def _set_factors(self, factors: _spec.Factors, spec: _spec.MatrixSpec) -> int:
-        """Set attributes from the factors; return how many components were asked for."""
+        """Set attributes from the factors; return the number of requested components."""
 
     def _set_components(
         self, factors: _spec.Factors, variances: np.ndarray, total: float, dtype: np.dtype
     ) -> None:
-        """Set the leading factors, their variances, and what part of the total these are."""
+        """Set the leading factors, their variances, and their parts of the total."""
         self.explained_variance_ = in_dtype(variances, dtype)
         self.explained_variance_ratio_ = in_dtype(_spec.ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)
@@ -499,7 +499,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _view(
         self, X: Any, spec: _spec.MatrixSpec, view_of: Callable[[Source, int | None], Rows] = Rows
     ) -> Data:
-        """Return a view of the rows and their digest; read rows whose norms are bounded once."""
+        """Return a view of the rows, and their digest; read rows with bounded norms only once."""
         if spec.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         if not isinstance(spec, _spec.RowsSpec):
@@ -541,7 +541,7 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
 
 
 # Warn of clipping if the part of the sum of squares that it removes, times the part that components
-# leave unexplained, is this large.
+# do not explain, is this large.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -590,18 +590,18 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
     return warnings
 
 
-# Warn of components that noise hides if they surely hold the first part of the sum of squares, or
-# may hold the second one.
+# Warn of hidden components if they surely hold the first part of the sum of squares, or may hold
+# the second part.
 _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
-    """Bound the part that components hidden by noise can hold; return 0 if that is little.
+    """Bound the part that components hidden by noise can hold; return 0 if the part is small.
 
-    They hold all that is left, or the noise: that hides an eigenvalue of a released matrix up to
-    the largest push, see `eigenvalue_pushes`. Where none stands out, the error of a center counts.
+    They hold the rest or, if less, the noise, which hides eigenvalues of a released matrix up to
+    the largest push, see `eigenvalue_pushes`. If none stands out, a center's error counts.
     """
-    # The standard deviation of the trace.
+    # The standard deviation of the trace due to noise.
     noise = result.eigenvalue_noise * math.sqrt(n_features)
     left = max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0.0)
     most = result.total

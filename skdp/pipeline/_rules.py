@@ -520,7 +520,7 @@ class DelegatesMixin(SeededEstimator):
             Their responses, for a dask collection in the same chunks; None for rows in parts, which
             bring theirs along.
         users : array-like of shape (n_samples,) or None, default=None
-            Whose each row is, for a last step whose own `score` takes that.
+            Owner of each row, for a last step whose own `score` takes that.
 
         Returns
         -------

@@ -368,7 +368,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
             Ignored.
         users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
                 default=None
-            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            Owner of each row, for ``privacy_unit="user"``: ids of one kind, integers or strings;
             of rows in parts also a list with an array for each part.
 
         Returns
