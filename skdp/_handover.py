@@ -441,7 +441,7 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def cautions(self) -> list[str]:
-        """Reasons that weaken the guarantee."""
+        """The weaknesses of the guarantee."""
         return cautions(self.spent, self.spent._notes)
 
     @property

@@ -1,1 +1,1 @@
-"""Views of the data in blocks: containers, passes over them, and the sums that fits need."""
+"""Data in blocks: containers, passes over blocks, and the sums that fits need."""

@@ -1,4 +1,4 @@
-"""Checks and conversions of a container before anything else is done with it."""
+"""Checks and conversions of a container, which come before anything else."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from skdp.exceptions import shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
-# Checks of a container: all data enter through here.
+# Checks of a container: all data enter here.
 
 #: Replaces the text of any error that a container raises. A container may be any object with code
 #: of its own, and its text may contain private values.
@@ -76,11 +76,11 @@ T = TypeVar("T")
 
 
 class SkdpContainer:
-    """A container of skdp, which checks its parts itself."""
+    """A container of skdp, which checks its own parts."""
 
 
 def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a function that may run foreign code; an error that it raises loses its text."""
+    """Call a function that may run foreign code; its errors lose their text."""
     return with_text(UNREADABLE, partial(function, *args, **kwargs))
 
 
@@ -90,7 +90,7 @@ def with_text(
     unchanged: type[Exception] | tuple[()] = (),
     prefix: str | None = None,
 ) -> T:
-    """Call a function; errors other than `unchanged` lose their text, or get a prefix."""
+    """Call a function; its errors lose their text or get a prefix, unless they are `unchanged`."""
     try:
         return function()
     except unchanged:
@@ -99,16 +99,16 @@ def with_text(
         kind: type[Exception] = MemoryError
     except Exception as error:
         kind = ValueError
-        # Only plain texts are read: reading anything else may run foreign code.
+        # Only plain texts are read: other arguments may run foreign code.
         texts = error.args if prefix is not None and type(error) is ValueError else ()
         safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
         text = next((f"{prefix}{one}" for one in safe), text)
-    # Raised outside the handler: within it, Python would attach the original error with its text.
+    # Raised outside the handler, where Python would attach the original error with its text.
     raise kind(text)
 
 
 def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
-    """Call a loader; errors name what it loads, and lose any text that may hold values."""
+    """Call a loader; errors name what it loads, and lose texts that may show values."""
     text = (
         f"{name}: The data cannot be read: loading them raises an error, whose text is left out "
         f"because it may contain values. {hint}"
@@ -127,14 +127,14 @@ def checked_container(X: Any) -> Any:
     Returns
     -------
     object
-        X itself, or an array if X can only be converted to one by its `__array__`, or a data frame
-        without names if two columns have the same.
+        X itself; an array, if X can only be converted to one by its `__array__`; or a data frame
+        without names, if two columns have the same name.
 
     Raises
     ------
     ValueError
-        If X is a masked array, is a sparse matrix whose parts do not fit together, has not been
-        read, has records, or raises an error of its own.
+        If X is masked, inconsistent as a sparse matrix, not read yet, or made of records, or if it
+        raises an error of its own.
     """
     if is_collection(X):
         raise ValueError(COLLECTION)
@@ -150,12 +150,12 @@ def checked_container(X: Any) -> Any:
 
 
 def _check_parts(X: Any) -> None:
-    """Raise an error if parts of a sparse matrix do not fit together: scipy trusts them."""
+    """Raise an error if parts of a sparse matrix are inconsistent: scipy trusts them."""
     if is_compressed := X.format in ("bsr", "csc", "csr"):
-        X = copy(X)  # scipy may change what it checks
+        X = copy(X)  # scipy may change X while checking it
         indices = X.indptr, X.indices
     else:
-        # scipy checks the indices of the other formats where it makes COO of them.
+        # scipy checks the indices of other formats when it converts them to COO.
         X = X.tocoo(copy=False)
         # One-dimensional arrays have no `row`, and old versions of scipy have no `coords`.
         indices = X.coords if hasattr(X, "coords") else (X.row, X.col)
@@ -165,7 +165,7 @@ def _check_parts(X: Any) -> None:
         sparse.coo_array((X.data, indices), shape=X.shape)
         return
     X.check_format(full_check=True)
-    # scipy compares starts only where something is stored.
+    # scipy compares row starts only if something is stored.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError
 
@@ -176,7 +176,7 @@ def is_collection(X: Any) -> bool:
 
 
 def refuse_masked(X: Any) -> None:
-    """Check X as `checked_container` does, but convert nothing and read no entry."""
+    """Check X as `checked_container` does, without converting it or reading entries."""
     if isinstance(getattr(X, "data", None) if issparse(X) else X, np.ma.MaskedArray):
         raise ValueError(MASKED)
 
@@ -188,16 +188,16 @@ def _as_array(X: Any) -> Any:
         return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else np.asarray(X)
     if is_accepted or hasattr(X, "columns") or hasattr(X, "iloc") or not hasattr(X, "__array__"):
         return X
-    # Unlike `asarray`, this keeps the mask of a masked array.
+    # Unlike `asarray`, this call preserves a mask.
     return np.asanyarray(X)
 
 
 # ------------------------------
-# Names and types of the columns of a data frame, which are public.
+# Names and dtypes of the columns of a data frame, which are public.
 
 
 def names_of(X: Any) -> list[Any] | None:
-    """Return the names of the columns of a data frame, whatever they are; None if it is none."""
+    """Return the column names of a data frame, of any type; None for other objects."""
     is_frame = any(map(partial(hasattr, X), ("iloc", "__dataframe__", "__arrow_c_stream__")))
     # A table of pyarrow has arrays as its columns.
     names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
@@ -205,13 +205,13 @@ def names_of(X: Any) -> list[Any] | None:
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
-    """Refuse other names, or another order; rows without names go by position."""
+    """Refuse other names, or another order; rows without names are taken by position."""
     if names is not None and not hide_error_text(lambda: names == declared):
         raise ValueError(prefix + OTHER_COLUMNS)
 
 
 def as_feature_names(names: list[Any] | None) -> list[str] | None:
-    """Return the names of the features; scikit-learn takes only strings."""
+    """Return the names of the features if all are strings, as scikit-learn requires."""
     are_strings = [isinstance(name, str) for name in names or ()]
     if any(are_strings) and not all(are_strings):
         raise ValueError("X has names of columns of several types: pass X.rename(columns=str).")
@@ -219,7 +219,7 @@ def as_feature_names(names: list[Any] | None) -> list[str] | None:
 
 
 def flaw_of_columns(X: Any) -> str:
-    """Name the columns of a data frame whose types are no real numbers; "" if there are none."""
+    """Name the columns of a data frame whose dtypes are no real numbers; "" if there are none."""
     bad = {str(name): kind for name, kind in types_of(X) if kind}
     return f"X has columns that are no real numbers. {text_of_kinds(bad)}" * bool(bad)
 
@@ -232,7 +232,7 @@ def types_of(X: Any) -> list[tuple[Any, str]]:
 
 
 def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
-    """Make two public rows of columns by names, and whether these hold texts."""
+    """Make two public rows from column names, and from whether columns hold texts."""
     import pandas as pd
 
     texts, numbers = np.full(2, "", dtype=object), np.ones(2, dtype)
@@ -257,7 +257,7 @@ def have_times(X: Any) -> bool:
 
 
 def _is_of_times(dtype: Any) -> bool:
-    # `kind` is of numpy and pandas, `is_temporal` of polars.
+    # numpy and pandas have `kind`, polars has `is_temporal`.
     return getattr(dtype, "kind", "O") in "mM" or bool(getattr(dtype, "is_temporal", bool)())
 
 
@@ -274,7 +274,7 @@ def _kind_of_type(dtype: Any) -> str:
 
 
 # ------------------------------
-# What columns hold that is no finite number, and what makes numbers of it, for errors.
+# Column contents other than finite numbers, and their conversion to numbers, for errors.
 
 _ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
 #: What a column may hold, beside finite numbers, and what helps.
@@ -312,8 +312,8 @@ GAPS_OF_TEXTS = (
 
 
 def kind_of(column: Any) -> str:
-    """Return what one column has, if it is anything but finite real numbers; else ""."""
-    with suppress(Exception):  # foreign code may raise anything, and numpy cannot decode some texts
+    """Return the content of a column if it is other than finite real numbers; otherwise ""."""
+    with suppress(Exception):  # foreign code may raise anything; numpy cannot decode some texts
         return _kind_of(column)
     return ""
 
@@ -353,7 +353,7 @@ def _is_gap(entry: Any) -> bool:
 
 
 def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str, str]:
-    """Return the columns that hold anything but finite numbers, or NaN, and what they hold."""
+    """Return the content of each column that holds other values than finite numbers, or NaN."""
     if issparse(X):
         X = X.tocoo()
         names = np.unique(X.col[~(np.isfinite(X.data) | (allow_nan & np.isnan(X.data)))]).tolist()
@@ -370,7 +370,7 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
 def text_of_kinds(
     kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES
 ) -> str:
-    """Name columns, what they hold, and the cure, unless that is `text`."""
+    """Name columns, their contents, and the cure, unless `text` is that cure."""
     texts = []
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name, its in kinds.items() if its == kind]
@@ -387,13 +387,13 @@ def text_of_kinds(
 
 
 # ------------------------------
-# Types and shapes of matrices; sparse matrices become CSR, with which skdp computes.
+# Dtypes and shapes of matrices; sparse matrices become CSR, with which skdp computes.
 
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
 def checked_shape(shape: Any) -> tuple[int, int]:
-    """Return a shape of two positive integers; refuse any other."""
+    """Return a shape of two positive integers; refuse other shapes."""
     is_pair = hasattr(shape, "__len__") and len(shape) == 2
     if not is_pair or not all(isinstance(n, Integral) and int(n) > 0 for n in shape):
         raise ValueError(f"shape must be two positive integers, got {shown(shape)}.")
@@ -401,14 +401,14 @@ def checked_shape(shape: Any) -> tuple[int, int]:
 
 
 def checked_dtype(dtype: Any) -> np.dtype:
-    """Refuse a type of numbers other than float32 and float64."""
+    """Refuse a dtype other than float32 and float64."""
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
     return np.dtype(dtype)
 
 
 def float_dtype(X: Any) -> np.dtype:
-    """Return the type in which numbers computed from X are given: float32 if X has that."""
+    """Return the dtype of numbers computed from X: float32 if X has it, otherwise float64."""
     return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
 
 
@@ -422,11 +422,11 @@ def is_mapped(X: Any) -> bool:
 
 
 def in_c_order(block: RawBlock) -> RawBlock:
-    """Lay dense rows out in C order, whatever was loaded: in another one, rows may round otherwise.
+    """Convert dense rows to C order: in another memory order, rows may round differently.
 
-    Which order they come in may depend on other rows, as that of a data frame does.
+    Their order may depend on other rows, as in a data frame.
     """
-    # Data frames have texts.
+    # Data frames hold texts.
     is_array = not (sparse.issparse(block) or hasattr(block, "iloc"))
     return np.require(block, requirements=["C", "A"]) if is_array else block
 
@@ -440,30 +440,30 @@ def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
 def canonical_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR without duplicate entries, which would make the norm of a row wrong.
 
-    Duplicates are added up in the order of their row, whatever other rows hold.
+    Duplicates are summed in the order of their row, whatever other rows hold.
     """
     return as_canonical(checked_container(X))
 
 
 def as_canonical(X: Any) -> sparse.csr_array:
-    """Convert a container that was checked to CSR without duplicate entries."""
+    """Convert a checked container to CSR without duplicate entries."""
     X = plain_csr(X)
     if X.ndim == 2 and not X.has_canonical_format:
-        # To CSC and back: unlike `sort_indices`, this keeps the order of duplicates.
+        # Converting to CSC and back preserves the order of duplicates; `sort_indices` does not.
         X = sparse.csr_array(X.tocsc().tocsr())
         X.sum_duplicates()
     return X
 
 
 def plain_csr(X: Any) -> sparse.csr_array:
-    """Convert a container that was checked to CSR, and keep duplicate entries."""
+    """Convert a checked container to CSR, with its duplicate entries."""
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # Even if there are duplicates: else the conversion would add them up.
+        # This flag stops the conversion from summing duplicates.
         X.has_canonical_format = True
     X = X.tocsr()
-    # A new object: the old one may be flagged as canonical although it is not.
+    # The old object may be flagged as canonical although it is not.
     return with_data(X, X.data)
 
 
@@ -499,18 +499,18 @@ def finite(rows: Any) -> Any:
 def of_finite(
     rows: Any, function: Callable[[Any], Any], dtype: np.dtype, *, allow_nan: bool = False
 ) -> Any:
-    """Apply a function that takes each row by itself; rows that are not finite become NaN.
+    """Apply a function that maps each row by itself; rows that are not finite become NaN.
 
     Parameters
     ----------
     rows : ndarray or CSR matrix
         Rows.
     function : callable
-        Makes finite rows of finite rows.
+        Maps finite rows to finite rows.
     dtype : dtype
-        Floating-point type of what it is given, and of the result.
+        Floating-point type of the rows passed in, and of the result.
     allow_nan : bool, default=False
-        Whether the function takes rows with NaN, too.
+        Whether the function accepts rows with NaN, too.
 
     Returns
     -------
@@ -523,7 +523,7 @@ def of_finite(
 
 
 def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
-    """Return which rows, dense or CSR, have an entry that is not finite, or infinite ones alone."""
+    """Return which rows, dense or CSR, have an entry that is not finite, or only infinite ones."""
     values = rows.data if issparse(rows) else rows
     is_finite = ~np.isinf(values) if allow_nan else np.isfinite(values)
     if is_finite.all():
@@ -544,13 +544,13 @@ def with_nan(rows: Any, is_null: np.ndarray) -> Any:
 
 
 # ------------------------------
-# Paths of files, and files of numpy: each is a part of rows, and is mapped into memory.
+# Paths of files, and numpy files: each file is a part of rows, mapped into memory.
 
 _PATHS = str | bytes | os.PathLike
 
 
 def paths_of(paths: Any, name: str = "paths") -> list[str]:
-    """Return one path, or several, in full: other processes may run in another directory."""
+    """Return one or several full paths: other processes may have another working directory."""
     several = [paths] if isinstance(paths, _PATHS) else list(paths)
     if not several:
         raise ValueError(f"{name} must name at least one file, got none.")
@@ -561,7 +561,7 @@ def paths_of(paths: Any, name: str = "paths") -> list[str]:
 
 
 def files_of_numpy(paths: Any, y: Any) -> tuple[Any, ...]:
-    """Describe files that `numpy.save` has written, and make functions that map them.
+    """Describe files written by `numpy.save`, and make functions that map them.
 
     Parameters
     ----------
@@ -573,14 +573,14 @@ def files_of_numpy(paths: Any, y: Any) -> tuple[Any, ...]:
     Returns
     -------
     tuple
-        Arguments of `RowParts`: functions that can be pickled, and what is public of their rows.
+        Arguments of `RowParts`: picklable functions, and public facts of their rows.
 
     Raises
     ------
     OSError
-        If there is no such file.
+        If a file does not exist.
     ValueError
-        If a file holds something else, or files do not fit together.
+        If a file holds other data, or files are inconsistent.
     """
     loaders, rows = _mapped(paths, "paths")
     of_targets, targets = (None, rows) if y is None else _mapped(y, "y")
@@ -600,7 +600,7 @@ def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]
 
 
 def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
-    """Map a file of one array; the text of an error is left out, unless the system raised it."""
+    """Map a file of one array; an error loses its text, unless the system raised it."""
     (path,) = loader.args
     text = (
         f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "

@@ -1,7 +1,7 @@
 """Rows in a collection of dask: a pass is one graph of tasks and additions.
 
 A sum goes from `sum_in_graph` through `_sum_of_part`, a task for each chunk, to `reduce.part_sum`;
-`_added` adds up what these give.
+`_added` adds the results.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from skdp.data import containers, sources, workers
 from skdp.data.parts import PartResults, RowParts, composed, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
 
-try:  # what newer versions of joblib depend on
+try:  # a dependency of newer versions of joblib
     from cloudpickle import CloudPickler
 except ImportError:
     from joblib.externals.cloudpickle import CloudPickler
@@ -41,9 +41,9 @@ except ImportError:
 # A pass over chunks of dask: one task for each, and a tree of additions.
 
 Graph = dict[Any, Any]
-# A power of two. The overhead of a task is as long as several additions of small sums.
+# A power of two. A task's overhead takes as long as several additions of small sums.
 _ADDED_AT_ONCE = 8  # not tuned
-# Blocks of the task in this thread, by the names of their collections.
+# Blocks of the task that runs in this thread, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
 
 
@@ -52,7 +52,7 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = optimize(collection)
-        # Optimizing drops futures, whose results wait at workers.
+        # Optimizing drops futures, whose results are at workers.
         futures = {
             key: value
             for key, value in dict(collection.__dask_graph__()).items()
@@ -60,12 +60,12 @@ class Chunks:
         }
         self.graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
-        # Unique for ever: workers remember what they have unpickled.
+        # The name is unique for ever: workers store unpickled arguments by it.
         self.name = uuid4().hex
 
 
 def _block_of(chunks: Chunks | str, number: int) -> Any:
-    """Compute a block, or find it by the name of its chunks in a task, which was given it."""
+    """Compute a block; in a task, find the block that the task was given."""
     return (
         _BLOCKS.get()[chunks]
         if isinstance(chunks, str)
@@ -74,35 +74,35 @@ def _block_of(chunks: Chunks | str, number: int) -> Any:
 
 
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
-    """Add up what a kernel gives for all parts of a source that are chunks of dask.
+    """Sum the results of a kernel over all parts of a source whose parts are dask chunks.
 
-    The scheduler that is active computes it. A task is given chunks and what all tasks share, and
-    returns bytes: a sum, or what has failed. It raises no error, as schedulers log where one was
-    raised, and draws no noise: it may run twice.
+    The active scheduler computes the sum. A task gets chunks and the arguments that all tasks
+    share, and returns bytes: a sum, or a failure. It raises no error, as schedulers log the place
+    of errors, and draws no noise: it may run twice.
 
     Parameters
     ----------
     source : object
         As in :func:`skdp.data.reduce.map_sum`, in parts.
     kernel : callable
-        What is computed of each block of a part.
+        Computes the result for each block of a part.
     size : int
-        How many numbers the sum has.
+        Number of entries of the sum.
     numbers : sequence of int
-        For each part, which chunk it is.
+        Number of the chunk of each part.
 
     Returns
     -------
     object
-        The sum, in the one tree.
+        The sum, added in the one tree.
     """
     shared, found = pickled((source, kernel, size))
     token = uuid4().hex
     prefix, given = f"skdp-sum-{token}", f"skdp-shared-{token}"
     call = partial(_sum_of_part, tuple(found), this_process())
-    # What all tasks share, released values too, is the result of a task: dask sends it to each
-    # worker once, and makes it again if a worker dies. Delayed objects would make the same graph,
-    # but in more time than the tasks take.
+    # The shared arguments, including released values, are the result of a task: dask sends them to
+    # each worker once, and again if a worker dies. Delayed objects would make the same graph, but
+    # take longer than the tasks.
     graph: Graph = {given: (bytes, shared)}
     for chunks in found.values():
         graph |= chunks.graph
@@ -119,11 +119,11 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
 def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     """Add a tree of additions to a graph, and return its top.
 
-    A task adds a power of two of them: the tree has the additions of `skdp.data.reduce`.
+    A task adds a power of two of them, in the order of the tree of `skdp.data.reduce`.
     """
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
-        # A single key that is left over waits for the next level.
+        # A single key that remains waits for the next level.
         sums = {(prefix, len(keys), i): (_added, *one) for i, one in enumerate(groups) if one[1:]}
         keys = [*sums, *groups[-1][: len(groups) - len(sums)]]
         graph |= sums
@@ -141,7 +141,7 @@ def _sum_of_part(
 
 
 def _added(*results: bytes) -> bytes:
-    """Add up results, unless one has failed or they come from machines that are not alike."""
+    """Add results; return a failure if one has failed, or if their machines differ."""
     machines, values = zip(*map(pickle.loads, results), strict=True)
     failure = next((value for value in values if isinstance(value, Exception)), None)
     failure = failure or unlike(machines)
@@ -149,12 +149,12 @@ def _added(*results: bytes) -> bytes:
 
 
 def computed(result: Any) -> Any:
-    """Compute a result with the scheduler that is active; errors lose their text."""
+    """Compute a result with the active scheduler; errors lose their text."""
     return _by_dask(partial(result.compute, optimize_graph=False))
 
 
 def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
-    """Have workers store the chunks of small collections, which each pass would make again."""
+    """Have workers store the chunks of small collections, which each pass would recompute."""
     if 8 * n_entries > sources.CACHE_BYTES:
         return collections
     return tuple(_by_dask(partial(persist, *collections)))
@@ -175,20 +175,20 @@ def _by_dask(function: Callable[[], Any]) -> Any:
 
 
 # ------------------------------
-# What workers of dask are sent, and what they send back.
+# Messages to dask workers, and their answers.
 
 _OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 
 
 class _Pickler(CloudPickler):
-    """Pickles names in the place of chunks, which `found` collects; arrays keep their strides."""
+    """Pickles names instead of chunks, which `found` collects; arrays keep their strides."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.found: dict[str, Chunks] = {}
 
     def persistent_id(self, value: Any) -> str | None:
-        """Return the name of chunks."""
+        """Return the name of chunks; None for other values."""
         if not isinstance(value, Chunks):
             return None
         self.found[value.name] = value
@@ -207,7 +207,7 @@ class _Pickler(CloudPickler):
 def _with_strides(
     values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    """Make an array with its own strides: pickle forgets them, and products may round otherwise."""
+    """Make an array with its strides: pickle drops them, and products may round differently."""
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     first = -sum(step for step in steps if step < 0)
     memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
@@ -217,14 +217,14 @@ def _with_strides(
 
 
 class _Unpickler(pickle.Unpickler):
-    """Leaves names in place of chunks."""
+    """Returns names instead of chunks."""
 
     def persistent_load(self, name: str) -> str:
         return name
 
 
 def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
-    """Pickle a value; return the bytes, and the chunks within by their names."""
+    """Pickle a value; return the bytes, and the chunks inside by their names."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     try:
@@ -240,15 +240,15 @@ def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
 
 @lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
 def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
-    """Unpickle the arguments that all tasks of a pass share, once in a worker."""
+    """Unpickle the shared arguments of a pass, once in each worker."""
     source, kernel, size = _Unpickler(io.BytesIO(shared)).load()
     return source, kernel, size
 
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
-    """Compute the result of a call in a worker, or its error, and name its machine."""
-    # Errors are returned, because dask would print them. Only another process is silenced: in
-    # this one, other threads may have warnings.
+    """Compute the result of a call in a worker, or its error, and name the worker's machine."""
+    # Errors are returned, because dask would print raised ones. Only other processes are silenced:
+    # in this one, other threads may have warnings.
     missing = ": it needs all modules of this process, in the same versions"
     with nullcontext() if this_process() == client else workers.without_warnings():
         try:
@@ -257,21 +257,21 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
             result = workers.on_one_thread(call)
         except (Exception, SystemExit) as error:
             result = RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
-            # Once the call is unpickled, errors of these types have texts of skdp.
+            # After the unpickling, errors of these types have texts of skdp.
             if type(error) in (ValueError, MemoryError) and not missing:
                 result = type(error)(str(error))
         return pickle.dumps((_machine(), result))
 
 
 def this_process() -> tuple[str, int]:
-    """Return a name that no other process has, on this machine or another."""
+    """Return a name that is unique among processes on all machines."""
     return platform.node(), os.getpid()
 
 
 @cache
 def _machine() -> dict[str, Any]:
-    """Return the facts that the last bit of a result depends on."""
-    core: Any = getattr(np, "_core", None) or np.core  # until numpy 2
+    """Return the facts on which the last bit of a result depends."""
+    core: Any = getattr(np, "_core", None) or np.core  # before numpy 2
     features = core._multiarray_umath.__cpu_features__
     of_blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
     return {
@@ -301,7 +301,7 @@ def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
 
 
 class _Facts(NamedTuple):
-    """Facts of rows that are known without reading them."""
+    """Facts of rows, known without reading the rows."""
 
     n_features: int
     dtype: np.dtype
@@ -320,7 +320,7 @@ class _Facts(NamedTuple):
 
 
 def rows_in_parts(X: Any, y: Any = None) -> RowParts:
-    """Return rows, and their targets if there are any; each chunk is a part, which dask sums up.
+    """Return rows, and targets if there are any; each chunk is a part, which dask sums.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
     Raises
     ------
     ValueError
-        If these are no rows of numbers in chunks of known lengths, or y has other chunks.
+        If X has no rows of numbers in chunks of known lengths, or y has other chunks.
     """
     facts = _facts_of(X)
     if _is_frame(X):
@@ -354,7 +354,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
 
 
 def public_like(X: Any) -> Any:
-    """Return public rows in place of those of a collection; of known lengths, in as many parts."""
+    """Return public stand-in rows for a collection; with known lengths, in as many parts."""
     facts = _facts_of(X)
     if _is_frame(X) or any(map(math.isnan, X.chunks[0])):
         return facts.public
@@ -362,21 +362,21 @@ def public_like(X: Any) -> Any:
 
 
 def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Array:
-    """Apply a method that takes each row by itself to all chunks, lazily.
+    """Apply a method that maps each row by itself to all chunks, lazily.
 
     Parameters
     ----------
     method : callable
-        Takes rows in blocks, and returns rows in blocks or `PartResults`.
+        Maps rows in blocks to rows in blocks or `PartResults`.
     X : dask array or data frame
         Rows, in chunks of any lengths.
     name : str
-        For the keys of tasks.
+        Prefix of the keys of tasks.
 
     Returns
     -------
     dask array
-        What the method makes of the rows.
+        The mapped rows.
     """
     facts = _facts_of(X)
     made = method(_parts([lambda: facts.public], [facts.public.shape[0]], facts))
@@ -388,7 +388,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
         function, none = made.function, sparse.csr_array(none) if made.is_sparse else none
 
     def _of_chunk(block: Any) -> Any:
-        # A block without rows has a result, too.
+        # A block without rows needs a result, too.
         read, _ = read_block(block, facts.like)
         return function(containers.in_c_order(read)) if block.shape[0] else none
 
@@ -406,13 +406,13 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
-    # Types are asked, as an object of dask.delayed has every attribute.
+    # The type is inspected, as an object of dask.delayed has every attribute.
     is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
     return is_kind and X.ndim == ndim
 
 
 def _facts_of(X: Any) -> _Facts:
-    """Refuse collections that are no rows of numbers, without reading them."""
+    """Refuse collections other than rows of numbers, without reading them."""
     if _is_frame(X):
         return _facts_of_frame(X)
     if not isinstance(X, da.Array):
@@ -460,7 +460,7 @@ def _refuse(what: str, remedy: str) -> NoReturn:
 
 
 def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
-    """Refuse targets in other chunks than the rows."""
+    """Refuse targets whose chunks differ from those of the rows."""
     if not isinstance(y, da.Array):
         remedy = "dask.array.from_array(y, chunks=X.chunks[0])"
         if hasattr(y, "to_dask_array"):
@@ -494,7 +494,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     both = X if y is None else _with_target(X, y)
-    # The blocks are frames, in spite of `meta`: rows and targets are read together.
+    # The blocks are frames, despite `meta`: rows and targets are read together.
     blocks = both.map_partitions(
         lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
     )
@@ -511,7 +511,7 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
 
 
 def _with_target(X: Any, y: Any) -> Any:
-    """Put the targets behind the columns of a data frame."""
+    """Append the targets as a column of the data frame."""
     if not _is_frame(y, 1):
         _refuse(
             f"X is a data frame of dask, and y of type {type(y).__name__}",
@@ -520,7 +520,7 @@ def _with_target(X: Any, y: Any) -> Any:
     name = "y"
     while name in X.columns:
         name += "_"
-    # Dask would join rows of different frames by an index that may be private.
+    # Dask would join rows of different frames by an index, which may be private.
     if not _are_of_one_frame(X, y):
         _refuse(
             "y has other partitions than X",
@@ -532,7 +532,7 @@ def _with_target(X: Any, y: Any) -> Any:
 def _are_of_one_frame(X: Any, y: Any) -> bool:
     try:
         from dask.dataframe.dask_expr._expr import are_co_aligned
-    except ImportError:  # it is not public
+    except ImportError:  # not public in dask
         return bool(X.npartitions == y.npartitions and X.known_divisions)
     return bool(are_co_aligned(X.expr, y.expr) and X.npartitions == y.npartitions)
 

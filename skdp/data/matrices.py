@@ -36,8 +36,8 @@ class RankOneMatrices(containers.SkdpContainer):
 
     The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
     Measurements of a matrix M are then y_i = <X_i, M> = u_i' M v_i: a cell of M in matrix
-    completion, a linear prediction for one of many tasks in multi-task regression.
-    scikit-learn's tools for splitting, resampling and searching take it in place of an array with
+    Splitting, resampling and searching in scikit-learn accept it instead of an array with a row for
+    each matrix.
     a row for each matrix.
 
     Parameters
@@ -89,7 +89,7 @@ class RankOneMatrices(containers.SkdpContainer):
     array([[0., 0., 0., 1.],
            [0., 0., 0., 0.]])
 
-    They are split as the rows of an array are:
+    They split like the rows of an array:
 
     >>> from sklearn.model_selection import train_test_split
     >>> X_train, X_test, y_train, y_test = train_test_split(X, values, test_size=1)
@@ -108,7 +108,7 @@ class RankOneMatrices(containers.SkdpContainer):
     def from_indices(
         cls, rows: Any, columns: Any, shape: tuple[int, int], dtype: Any = np.float64
     ) -> "RankOneMatrices":
-        """Make matrices that are 1 in one cell and 0 elsewhere, as matrix completion has them.
+        """Make matrices that are 1 in one cell and 0 elsewhere, as for matrix completion.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class RankOneMatrices(containers.SkdpContainer):
 
     @classmethod
     def from_tasks(cls, X: Any, tasks: Any, n_tasks: int) -> "RankOneMatrices":
-        """Make matrices that are a row of `X` in the column of its task and 0 elsewhere.
+        """Make matrices with a row of `X` in the column of its task, and 0 elsewhere.
 
         The measured matrix then has a column of coefficients for each task.
 
@@ -174,7 +174,7 @@ class RankOneMatrices(containers.SkdpContainer):
 
     @classmethod
     def _of_parts(cls, left: containers.RawBlock, right: containers.RawBlock) -> "RankOneMatrices":
-        """Make matrices of factors that need no checks."""
+        """Make matrices from factors that need no checks."""
         matrices = cls.__new__(cls)
         matrices.left, matrices.right = left, right
         return matrices
@@ -228,7 +228,7 @@ class RankOneMatrices(containers.SkdpContainer):
         )
 
     def toarray(self) -> np.ndarray:
-        """Write the matrices out, each as a row, for small cases.
+        """Return dense matrices, each as a row, for small cases.
 
         Returns
         -------
@@ -244,15 +244,15 @@ class RankOneMatrices(containers.SkdpContainer):
         Raises
         ------
         ValueError
-            If `left` or `right` contains NaN or infinity, or indices that lead out of it.
+            If `left` or `right` contains NaN, infinity, or indices out of range.
         """
-        # Checked again: the user may have changed their indices since.
+        # Checked again: the user may have changed the indices.
         for part in (self.left, self.right):
             if containers.not_finite_rows(containers.checked_container(part)).any():
                 raise ValueError("Input X contains NaN or infinity.")
 
     def blocks(self, group: range) -> Iterator[tuple[slice, "RankOneMatrices"]]:
-        """Go through the blocks of a group.
+        """Yield the blocks of a group.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class RankOneMatrices(containers.SkdpContainer):
         Yields
         ------
         tuple of slice and RankOneMatrices
-            Which matrices are in the block, and these, sharing the memory of the whole.
+            The places of a block's matrices, and the matrices, sharing memory with the whole.
         """
         starts = self.block_starts
         for index in group:
@@ -286,13 +286,13 @@ def _checked_part(values: Any, name: str) -> containers.RawBlock:
 
 
 def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array:
-    """Make rows of length `size` that are 1 at the given index."""
+    """Make rows of length `size` that are 1 at the given indices."""
     indices = containers.hide_error_text(np.asarray, containers.checked_container(indices))
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise ValueError(
             f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
         )
-    # The error does not show the indices: they may be private.
+    # The error does not show the indices, which may be private.
     if np.any((indices < 0) | (indices >= size)):
         raise ValueError(f"{name} must be integers from 0 to {size - 1}, but some are not.")
     index_dtype = np.int32 if max(len(indices), size) < 2**31 else np.int64
@@ -310,7 +310,7 @@ def _check_same_length(**parts: containers.RawBlock) -> None:
 
 
 def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
-    """Turn a key into a slice from start to stop with step 1, or an array of integers."""
+    """Convert a key to a slice from start to stop with step 1, or to an array of integers."""
     if isinstance(key, tuple):
         if len(key) != 2 or key[1] is not Ellipsis:
             raise IndexError("RankOneMatrices are indexed by rows alone, not by columns.")
@@ -333,19 +333,19 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
 
 
 def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.RawBlock:
-    """Take rows of a factor, without a copy if they are consecutive."""
+    """Select rows of a factor, without a copy if they are consecutive."""
     return rows_of(part, rows) if isinstance(rows, slice) and issparse(part) else part[rows]
 
 
 # ------------------------------
-# Measurement matrices transformed lazily, and read block by block.
+# Measurement matrices, transformed lazily and read block by block.
 
-# Several products are computed from a piece, which should stay in cache between them.
+# Several products are computed from one piece, which should stay in cache meanwhile.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 8192)  # not studied
 #: Rows of so many numbers, or fewer, make short loops.
 SHORT_ROW = 32  # not studied
-# Factors are mapped this many at a time.
+# Number of factors that are mapped at a time.
 _MAPPED_ROWS = 1024  # not studied
 
 
@@ -353,12 +353,12 @@ _MAPPED_ROWS = 1024  # not studied
 class Design(BlockView):  # numpydoc ignore=PR02
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, computed when needed.
 
-    Sums go block by block in float64. Block boundaries depend on the shape only.
+    Sums are computed block by block in float64. Block boundaries depend on the shape only.
 
     Parameters
     ----------
     source : Source or RankOneMatrices
-        Where the matrices come from: each is a row.
+        Source of the matrices, each of which is a row.
     matrix_shape : tuple of two ints
         Their shape.
     n_jobs : int or None, default=None
@@ -377,11 +377,11 @@ class Design(BlockView):  # numpydoc ignore=PR02
     writes_factors_out : bool, default=False
         Whether outer products of factors are written out as matrices, piece by piece.
     people : People or None, default=None
-        Whose matrices these are. Then each person counts once in every sum.
+        Owner of each matrix. Each person then counts once in every sum.
     lengths : ndarray or None, default=None
         Lengths of mapped vectors with their intercept; see `measured`.
     agreed : Agreed or None, default=None
-        What all owners have agreed on, where these are the matrices of one of several owners.
+        Facts that all owners agree on, if these are the matrices of one of several owners.
     """
 
     source: Source | RankOneMatrices
@@ -417,18 +417,18 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return ((rows, self._pieces(rows, block, moves)) for rows, block in blocks)
 
     def _moves(self) -> list[np.ndarray]:
-        """Write centers and scales of short rows out for the longest piece."""
+        """Repeat centers and scales of short rows to the length of the longest piece."""
         length = min(self._piece_length, int(np.diff(self.block_starts).max()))
         n_times = length if self.n_entries <= SHORT_ROW else 1
         center = 0.0 if self.center is None else self.center.ravel()
         shape = n_times, self.n_entries
         moves = (np.full(shape, one) for one in (center, np.ravel(self.multiplier)))
-        # One array serves all pieces: if each had a new one, the system would have to clear each.
+        # One array serves all pieces: the system would have to clear each new one.
         return [*moves, np.empty((length, self.n_entries))]
 
     @property
     def is_written_out(self) -> bool:
-        """Whether matrices are given by all their entries, rather than by factors."""
+        """Whether all entries of matrices are stored, rather than factors."""
         return self.writes_factors_out or not isinstance(self.source, RankOneMatrices)
 
     n_records = BlockView.n_units
@@ -447,7 +447,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     def mapped(self, row_map: np.ndarray | None, column_map: np.ndarray | None) -> "Design":
         """Return a view multiplied by symmetric matrices from both sides.
 
-        A vector stands for a diagonal matrix, which keeps sparse factors sparse.
+        A vector means a diagonal matrix, which keeps sparse factors sparse.
         """
         if not isinstance(self.source, RankOneMatrices):
             return replace(self, row_map=row_map, column_map=column_map)
@@ -456,7 +456,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return replace(self, source=RankOneMatrices(*parts))
 
     def cached(self) -> "Design":
-        """Standardize an array in memory once, unless large or of people with several rows."""
+        """Standardize an array in memory once, unless it is large or users have several rows."""
         X = getattr(self.source, "X", None)
         is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
         if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:
@@ -464,12 +464,12 @@ class Design(BlockView):  # numpydoc ignore=PR02
         # While pieces are joined there are two copies.
         if 2 * 8 * math.prod(self.source.shape) > CACHE_BYTES:
             return self
-        # Copies, as the next piece is written to the same array.
+        # Entries are copied, as the next piece overwrites the array.
         rows = self.map_rows(on_block(lambda matrices: entries_of(matrices).copy()))
         return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
     def measured(self, intercept: float) -> "Design":
-        """Find the lengths of vectors and intercept once, if every pass reads the same ones."""
+        """Compute lengths of vectors and intercept once, if every pass reads the same vectors."""
         if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
             return self
         return replace(self, lengths=np.hypot(self.norms(), intercept))
@@ -478,8 +478,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
     def rounding(self) -> float:
         r"""Bound on the rounding error of a sum, in units of the largest contribution.
 
-        Vectors are mapped by A after they are added up. Before, one may be :math:`\|A^{-1}\|` times
-        as long, and the map makes the error :math:`\|A\|` times as long, and has one of its own.
+        Vectors are mapped by A after their sum, when the sum may be :math:`\|A^{-1}\|` times as
+        long. The map multiplies the error by :math:`\|A\|`, and adds an error of its own.
         """
         within, longest = terms_within(self.matrix_shape), 1.0
         if self.are_vectors and self.row_map is not None:
@@ -492,12 +492,12 @@ class Design(BlockView):  # numpydoc ignore=PR02
             width = getattr(self.source, "dense_width", None)
             is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
             depth = depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
-        # The contribution of a matrix is a sum itself.
+        # The contribution of a matrix is itself a sum.
         return rounding_of_depth(depth + within, self.n_records, longest)
 
     @property
     def are_vectors(self) -> bool:
-        """Whether matrices are written out and have one column."""
+        """Whether matrices are stored by entries and have one column."""
         return self.is_written_out and self.matrix_shape[1] == 1
 
     def norms(self) -> np.ndarray:
@@ -523,13 +523,13 @@ class Design(BlockView):  # numpydoc ignore=PR02
     def _pieces(
         self, rows: slice, block: Any, moves: list[np.ndarray] | None
     ) -> Iterator[tuple[slice, Matrices]]:
-        """Cut a block of written-out matrices into pieces that stay in cache."""
+        """Cut a block of stored matrices into pieces that stay in cache."""
         mass = mass_of(self.people, rows)
         if not self.is_written_out:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier, mass)
             return
-        # A piece has a single matrix only if its block has just one: the product of a single matrix
-        # may round differently.
+        # A piece has a single matrix only if its block does: the product of a single matrix may
+        # round differently.
         n_rows = block.shape[0]
         n_pieces = -(-n_rows // self._piece_length)
         for start, stop in pairwise(n_rows * piece // n_pieces for piece in range(n_pieces + 1)):
@@ -556,7 +556,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     def _standardized(
         self, rows: np.ndarray, center: np.ndarray, multiplier: np.ndarray, values: np.ndarray
     ) -> np.ndarray:
-        """Center, scale and clip rows, in C order however they lie in memory."""
+        """Center, scale and clip rows, and return them in C order."""
         np.subtract(rows, center, out=values)
         values *= multiplier
         if self.largest is None or max(values.max(), -values.min()) <= self.largest.min():
@@ -566,18 +566,18 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
 
 def terms_within(matrix_shape: tuple[int, int]) -> int:
-    """Bound how many terms are added up within a matrix to its second moment of either side."""
+    """Bound the number of terms that a matrix adds to its second moment of either side."""
     return max(matrix_shape) if min(matrix_shape) > 1 else 0
 
 
 def entries_of(matrices: Matrices) -> np.ndarray:
-    """Return the entries of written-out matrices, a row for each matrix."""
+    """Return the entries of stored matrices, a row for each matrix."""
     assert isinstance(matrices, DenseMatrices)
     return matrices.values.reshape(len(matrices), -1)
 
 
 def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any:
-    """Multiply factors by a matrix, at once or each alone; a row that overflows becomes null."""
+    """Multiply factors by a matrix, together or one by one; a row that overflows becomes null."""
     if symmetric is None:
         return factors
     if symmetric.ndim == 1 and issparse(factors):
@@ -586,7 +586,7 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any
         return scaled
     if not is_alone:
         return _finite(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
-    # In the order of memory that passes need; in pieces, since a copy of all takes time.
+    # Products have the memory order of later passes, and come in pieces: copies take time.
     products = np.empty(factors.shape, order=order_of(factors))
     for first in range(0, len(factors), _MAPPED_ROWS):
         piece = factors[first : first + _MAPPED_ROWS]
@@ -596,6 +596,6 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any
 
 
 def _finite(rows: np.ndarray) -> np.ndarray:
-    """Set rows to 0 that have overflowed."""
+    """Set rows that overflow to 0."""
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
     return rows

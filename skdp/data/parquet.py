@@ -1,4 +1,4 @@
-"""Files of Parquet as parts of rows: each row group is one; metadata have all but the values."""
+"""Parquet files as parts of rows: each row group is a part; metadata have all but the values."""
 
 import os
 from collections import Counter
@@ -20,15 +20,15 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-# Columns that are decoded at a time. Their memory comes on top of that of the part.
+# Number of columns decoded at a time. Their memory adds to that of the part.
 _COLUMNS = 16  # not studied
-# Rows of these columns that are written at a time.
+# Number of rows of these columns written at a time.
 _ROWS = 4096  # not studied
-# Files whose metadata are cached. Metadata of 50 groups of 200 columns take 20 ms to read.
+# Number of files with cached metadata. Metadata of 50 groups of 200 columns take 20 ms to read.
 _FILES = 16  # not studied
 _TEXTS = (pa.types.is_string, pa.types.is_large_string)
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
-# What is taken as a feature, and as targets.
+# Types accepted as features, and as targets.
 _TAKEN = "numbers or booleans", "numbers, booleans or strings"
 
 
@@ -45,28 +45,28 @@ def row_groups(
     Parameters
     ----------
     paths : path-like or sequence of path-like
-        Files of Parquet, folders of such, or patterns.
+        Parquet files, folders of such files, or patterns.
     columns : sequence of str or None
-        Names of the features; None for all but `y`, and an index that pandas wrote.
+        Names of the features; None for all but `y` and an index written by pandas.
     y : str or None
         Name of the column of targets.
     categories : mapping of str to sequence of str, or None
-        The values of columns of text.
+        The values of columns of strings.
     sparse_output : bool, default=True
         Whether rows with `categories` are sparse.
 
     Returns
     -------
     tuple
-        Arguments of `RowParts`: functions that can be pickled, and what is public of their rows.
+        Arguments of `RowParts`: picklable functions, and public facts of their rows.
 
     Raises
     ------
     OSError
-        If there is no such file.
+        If a file does not exist.
     ValueError
-        If a file is no Parquet file, or has not these columns, of types that can be taken and that
-        are those of the first file.
+        If a file is not Parquet, or lacks these columns in accepted types, which are those of the
+        first file.
     """
     paths = [file for path in paths_of(paths) for file in _files_of(path)]
     columns, lists = _checked_names(columns, y), _checked_lists(categories)
@@ -90,7 +90,7 @@ def row_groups(
         texts.values()
     )
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    # Columns of categories are named as by `OneHotEncoder`.
+    # Columns of categories are named as in `OneHotEncoder`.
     made = [
         one
         for name in names
@@ -124,7 +124,7 @@ def _files_of(path: str) -> list[str]:
 
 
 def _checked_lists(categories: Any) -> dict[str, list[str]]:
-    """Refuse categories that are no lists of texts by names, or that come twice."""
+    """Refuse categories that are not lists of texts by names, or that repeat a text."""
     if categories is None:
         return {}
     if not isinstance(categories, Mapping):
@@ -146,7 +146,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _checked_names(columns: Any, y: Any) -> list[str] | None:
-    """Refuse names that are none, that come twice, or that would make a feature of the targets."""
+    """Refuse names that are no texts or come twice, and targets among the features."""
     if y is not None and not isinstance(y, str):
         raise ValueError(f"y must be the name of a column, or None, got {type(y).__name__}.")
     if columns is None:
@@ -166,13 +166,13 @@ def _types(
     y: str | None,
     lists: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """Return the types of the columns that are asked for; refuse those that cannot be taken."""
+    """Return the types of the requested columns; refuse unusable types."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = columns or [name for name in schema.names if name != y and name not in index]
     if unused := [name for name in lists if name not in names]:
         raise ValueError(f"categories has {unused[0]!r}, which is no feature of {path}.")
     counts, types = Counter(schema.names), {}
-    # A misspelt y would be called a feature that cannot be taken.
+    # Checked by name first: a misspelt y would be reported as an unusable feature.
     for name in [*([] if y is None else [y]), *names]:
         if counts[name] != 1:
             times = "two columns" if counts[name] else "no column"
@@ -202,14 +202,14 @@ def _is_text(kind: Any) -> bool:
 
 
 def _version_of(path: str) -> tuple[str, int, int]:
-    """Return a path, and the time and size of its file, which change if it is written anew."""
+    """Return a path, with the time and size of its file, which change when it is rewritten."""
     status = os.stat(path)
     return path, status.st_mtime_ns, status.st_size
 
 
 @lru_cache(maxsize=_FILES)
 def _metadata(path: str, *_: int) -> FileMetaData:
-    """Read the metadata of a file; the text of an error is left out, as it may quote them."""
+    """Read the metadata of a file; errors lose their text, which may quote metadata."""
     return with_text(f"{path} is no file of Parquet that can be read.", lambda: read_metadata(path))
 
 
@@ -223,11 +223,11 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
         for first in range(0, len(names), _COLUMNS):
             table = file.read_row_group(group, names[first : first + _COLUMNS], use_threads=False)
             columns = [
-                # What is missing becomes NaN.
+                # Missing values become NaN.
                 (one.cast(pa.uint8()) if pa.types.is_boolean(one.type) else one).to_numpy()
                 for one in map(table.column, names[first : first + _COLUMNS])
             ]
-            # Some rows of all columns at a time, which stay in the cache.
+            # Some rows of all columns at a time stay in the cache.
             for start in range(0, len(rows), _ROWS):
                 for place, column in enumerate(columns, first):
                     rows[start : start + _ROWS, place] = column[start : start + _ROWS]
@@ -258,7 +258,7 @@ def _encoded_rows(
     *,
     is_sparse: bool,
 ) -> RawBlock:
-    """Load rows with a column of 0 and 1 for each category; those in no list have no 1."""
+    """Load rows with a column of 0 and 1 for each category; values in no list have no 1."""
     parts: list[Any] = []
     for is_text, run in groupby(names, lists.__contains__):
         if is_text:
@@ -280,7 +280,7 @@ def _one_hot(column: Any, values: list[str], dtype: np.dtype) -> sparse.csr_arra
 
 
 def _texts(path: str, group: int, name: str) -> Any:
-    """Load a column; categories become the texts that they stand for."""
+    """Load a column; categories become their texts."""
     with _opened(path) as file:
         column = file.read_row_group(group, [name], use_threads=False).column(name)
     if pa.types.is_dictionary(column.type):

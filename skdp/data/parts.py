@@ -1,4 +1,4 @@
-"""Rows and targets in blocks or in parts, which functions load again for every pass."""
+"""Rows and targets in blocks or parts, which functions load again in every pass."""
 
 import threading
 from bisect import bisect_right
@@ -69,19 +69,19 @@ class Parts:
 
     @property
     def numbers(self) -> list[int]:
-        """Return by which numbers errors name the parts."""
+        """Return the numbers that identify parts in errors."""
         return [part.number for part in self.parts]
 
     @property
     def lengths(self) -> list[int]:
-        """How many rows each part has."""
+        """Number of rows of each part."""
         return [len(part.rows) for part in self.parts]
 
 
 def composed(
     first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any] | None:
-    """Return a function that calls the first and then the second; None stands for no function."""
+    """Return a function that calls the first and then the second; None means the identity."""
     if first is None or second is None:
         return second if first is None else first
     return partial(_both, first, second)
@@ -96,10 +96,10 @@ def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], X: Any) -> 
 
 
 class Targets(Parts):
-    """One target for each row; parts are loaded again for every pass, each once in a thread.
+    """One target for each row; every pass loads parts again, each once in a thread.
 
-    It is a source of :func:`skdp.data.reduce.map_sum`, for passes over targets alone: each part is
-    a block, and the targets are its only column.
+    Targets are a source of :func:`skdp.data.reduce.map_sum` for passes over targets alone: each
+    part is a block, and the targets are its only column.
 
     Parameters
     ----------
@@ -159,24 +159,24 @@ class Targets(Parts):
         self._loaded = threading.local()
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
-        """Apply a function that takes each target by itself."""
+        """Apply a function that maps each target by itself."""
         one = Targets(self.parts, composed(self._function, function), self.pass_over)
         one.column = self.column
         if len(self.parts) > 1 or callable(self.parts[0].loader):
             return one
-        # In memory as a whole, they are mapped once for all passes.
+        # Targets in memory are mapped once for all passes.
         with without_warnings():
             return Targets.of(one._load(self.parts[0]))
 
     @without_warnings()
     def cached(self) -> "Targets":
-        """Load all once, for rows that are in memory, too."""
+        """Load all targets once, for rows that are in memory."""
         one = Targets([part._replace(loader=self._load(part)) for part in self.parts])
         one.column = self.column
         return one
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield the targets of a group of parts, as columns, with the rows they stand for."""
+        """Yield the targets of a group of parts as columns, with the places of their rows."""
         for rows in starmap(slice, pairwise(self.block_starts[group.start : group.stop + 1])):
             yield rows, self[rows][:, np.newaxis]
 
@@ -205,9 +205,9 @@ def _made(raw: Any) -> np.ndarray:
 
 
 class PartResults:
-    """Results for rows in blocks or in parts, computed when they are asked for.
+    """Results for rows in blocks or in parts, computed on request.
 
-    Iterate over them, or write them to a file; `numpy.asarray` computes all of them in memory.
+    Iterate over the results, or write them to a file; `numpy.asarray` computes all in memory.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class PartResults:
     __hash__ = None  # type: ignore[assignment]
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """Yield the results, a block or a part at a time."""
+        """Yield the results of one block or part at a time."""
         return map(self.function, self.rows)
 
     def __repr__(self) -> str:
@@ -285,15 +285,14 @@ class BlockForm(NamedTuple):
 
 
 class RowBlocks(SkdpContainer):
-    """A matrix that exists only as blocks of rows, which a function makes again for every pass.
+    """A matrix that exists only as blocks of rows, which a function makes again in every pass.
 
-    Estimators of skdp take it in place of an array, for rows that do not fit into memory. What
-    their `transform` makes of it is computed when it is read: iterate over it, or write it to a
-    file by `to_npy`.
+    Estimators of skdp accept it instead of an array, for rows that do not fit into memory. Results
+    of `transform` are computed when read: iterate over them, or write them to a file by `to_npy`.
 
-    The parameters are those of one stream, which one thread reads, and which has no targets. Rows
-    in files or in other parts, which several threads read, with targets for regressions,
-    classifiers and pipelines, are made by `from_parquet`, `from_npy` and `from_partitions`.
+    The parameters describe one stream, which one thread reads, without targets. `from_parquet`,
+    `from_npy` and `from_partitions` make rows from files or other parts, which several threads
+    read, with targets for regressions, classifiers and pipelines.
 
     Parameters
     ----------
@@ -329,12 +328,12 @@ class RowBlocks(SkdpContainer):
     (2000, 1)
     """
 
-    # Maps each row by itself; None keeps the rows.
+    # Maps each row by itself; None returns rows unchanged.
     function: Callable[[Any], Any] | None = None
-    # Names of the columns that `function` returns, if they have any.
+    # Names of the columns that `function` returns, if any.
     names: list[str] | None = None
-    # Two public rows, a data frame, if columns hold texts: of blocks as they are loaded, and of
-    # what `function` makes of them. Only public steps of a pipeline take such rows.
+    # Two public rows, a data frame, if columns hold texts: of blocks as loaded, and of the results
+    # of `function`. Only public steps of a pipeline accept such rows.
     loaded_like: Any = None
     like: Any = None
 
@@ -368,13 +367,13 @@ class RowBlocks(SkdpContainer):
         dtype: Any = np.float64,
         y: Sequence[Any] | None = None,
     ) -> "RowBlocks":
-        """Make rows of parts, each of which a function loads; threads load several at a time.
+        """Make rows from parts that functions load; threads load several parts at a time.
 
         Every pass loads all parts again. A regression or classifier loads parts of at most 1 GiB
-        together, as dense rows in float64, once, and keeps them until the fit ends.
+        together, as dense rows in float64, once, and stores them until the fit ends.
 
-        How rows are divided into parts has to be as public as their number: files that are split
-        by a column's value, such as a country or a hash of a user, reveal something of it.
+        The division of rows into parts must be as public as their number: files that are split by a
+        column's value, such as a country or a hash of a user, reveal something about it.
 
         Parameters
         ----------
@@ -385,14 +384,14 @@ class RowBlocks(SkdpContainer):
             picklable. All data frames have to have the columns of the first part, in their order;
             their names are public, and become those of the features.
         lengths : sequence of int
-            How many rows each part has, from 0. Public.
+            Number of rows of each part, from 0. Public.
         n_features : int
-            How many features each part has.
+            Number of features.
         dtype : dtype, default=numpy.float64
             Floating-point type of the results.
         y : sequence of callable or array-like, or None, default=None
             Responses or labels of each part: 1-D arrays, or functions without arguments that load
-            them. Regressions and classifiers take them from here: ``fit(rows)``.
+            them. Regressions and classifiers use them: ``fit(rows)``.
 
         Returns
         -------
@@ -409,13 +408,13 @@ class RowBlocks(SkdpContainer):
 
     @classmethod
     def from_npy(cls, paths: Any, y: Any = None) -> "RowBlocks":
-        """Make rows of files of numpy, each a part, which are mapped into memory and not copied.
+        """Make rows from numpy files, each a part, which are mapped into memory and not copied.
 
         Parameters
         ----------
         paths : path-like or sequence of path-like
-            Files that `numpy.save` has written: 2-D arrays of real numbers. How rows are divided
-            into files has to be as public as their number, so not by country or user.
+            Files written by `numpy.save`: 2-D arrays of real numbers. The division of rows into
+            files must be as public as their number, so not by country or user.
         y : path-like, sequence of path-like or None, default=None
             Files with the responses or labels of each of `paths`, in the same order: 1-D arrays of
             numbers or strings.
@@ -428,9 +427,9 @@ class RowBlocks(SkdpContainer):
         Raises
         ------
         OSError
-            If there is no such file.
+            If a file does not exist.
         ValueError
-            If a file holds no such array, or files do not fit together.
+            If a file holds another kind of array, or files are inconsistent.
         """
         return RowParts(*files_of_numpy(paths, y))
 
@@ -444,10 +443,10 @@ class RowBlocks(SkdpContainer):
         categories: Mapping[str, Sequence[str]] | None = None,
         sparse_output: bool = True,
     ) -> "RowBlocks":
-        """Make rows of files of Parquet, of which each row group is a part.
+        """Make rows from Parquet files, of which each row group is a part.
 
         Only metadata are read at first. Each pass decodes every row group again, in one thread,
-        unless parts are cached in memory (see `from_partitions`). It needs pyarrow: ``pip install
+        unless parts are cached in memory (see `from_partitions`). Needs pyarrow: ``pip install
         "skdp[parquet]"``.
 
         Parameters
@@ -455,20 +454,20 @@ class RowBlocks(SkdpContainer):
         paths : path-like or sequence of path-like
             Files with the same columns, folders of files that end in ``.parquet``, or patterns such
             as ``"visits/2025-*.parquet"``; files of a folder or a pattern in the order of their
-            names. How rows are divided into files and row groups has to be as public as their
-            number, so not by country or user.
+            names. The division of rows into files and row groups must be as public as their number,
+            so not by country or user.
         columns : sequence of str or None, default=None
-            Names of the features: columns of numbers or booleans, in which what is missing is NaN,
-            or those that `categories` names. Without `categories` strings are taken, too, for a
-            `ColumnTransformer` in a `DPPipeline`. ``None`` stands for all columns but `y`, and but
-            an index that pandas wrote.
+            Names of the features: columns of numbers or booleans, where missing values become NaN,
+            or the columns in `categories`. Without `categories` strings are accepted, too, for a
+            `ColumnTransformer` in a `DPPipeline`. ``None`` takes all columns but `y` and an index
+            written by pandas.
         y : str or None, default=None
             Name of the column of responses or labels: numbers, booleans, strings, or categories
             that are strings.
         categories : mapping of str to sequence of str, or None, default=None
             Public lists of the values of columns of strings. Such a column becomes one of 0 and 1
-            for each value, named as by `OneHotEncoder`. What is missing, or in no list, has 0 in
-            all of them.
+            for each value, named as by `OneHotEncoder`. Missing and other values have 0 in all of
+            them.
         sparse_output : bool, default=True
             Whether rows with `categories` are sparse. Dense ones are for short lists, and for
             ``DPStandardScaler(missing="mean")``.
@@ -476,19 +475,19 @@ class RowBlocks(SkdpContainer):
         Returns
         -------
         RowBlocks
-            Their rows, in this order; of dtype float32 if all features are. Estimators take over
-            the names of the features.
+            Their rows, in this order; of dtype float32 if all features are. Estimators store the
+            names of the features.
 
         Raises
         ------
         ImportError
             If pyarrow is not installed.
         OSError
-            If there is no such file.
+            If a file does not exist.
         ValueError
-            If a file is no Parquet file, or has not these columns, of such types, each the same in
-            all files; if a folder or a pattern has no file; if `categories` are no lists of
-            strings, or name no feature; or if `sparse_output` is neither True nor False.
+            If a file is not Parquet, lacks these columns, or has them in other types than the first
+            file; if a folder or a pattern has no file; if `categories` are not lists of strings, or
+            name no feature; or if `sparse_output` is neither True nor False.
         """
         from skdp.data.parquet import row_groups
 
@@ -502,7 +501,7 @@ class RowBlocks(SkdpContainer):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows are sparse; public rows show what the function makes."""
+        """Whether the rows are sparse; public rows show the result of the function."""
         if self.function is None:
             return self.kind.is_sparse
         public: Any = self.loaded_like
@@ -530,7 +529,7 @@ class RowBlocks(SkdpContainer):
         return True
 
     def __iter__(self) -> Iterator[RawBlock]:
-        """Yield the rows, a block or a part at a time; refuse those that are not finite."""
+        """Yield the rows of one block or part at a time; refuse rows that are not finite."""
         return map(refused_if_not_finite, self._checked_blocks())
 
     def __getitem__(self, rows: Any) -> Any:
@@ -577,12 +576,12 @@ class RowBlocks(SkdpContainer):
 
     @without_warnings()
     def check(self, *, allow_nan: bool = False) -> None:
-        """Read all blocks once, and refuse those that no estimator can use.
+        """Read all blocks once, and refuse blocks that no estimator can use.
 
         Parameters
         ----------
         allow_nan : bool, default=False
-            Whether NaN is taken, for a missing entry.
+            Whether NaN is accepted as a missing entry.
 
         Raises
         ------
@@ -594,12 +593,12 @@ class RowBlocks(SkdpContainer):
             refused_if_not_finite(np.where(np.isnan(block), 0, block) if allow_nan else block)
 
     def _every(self, step: int) -> "RowBlocks":
-        """Keep every `step`-th row; a stream stays whole, as each pass has to read all of it."""
+        """Select every `step`-th row; a stream stays whole, as each pass has to read all of it."""
         return self
 
     def _blocks_of(self, _: int, starts: Sequence[int]) -> Iterator[RawBlock]:
         """Yield the rows of a part in blocks that begin at `starts`."""
-        # A stream is one part, whose own blocks may be any.
+        # A stream is one part, whose own blocks may have any length.
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(starts)[:-1])
         size: Any = next(sizes, np.inf)
@@ -611,19 +610,19 @@ class RowBlocks(SkdpContainer):
                 waiting, n_waiting, start = [], 0, stop
                 size = next(sizes, np.inf)
             if start < block.shape[0]:
-                # A copy: the function may use the same array for its next block.
+                # Copied, as the function may use the same array for its next block.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
-        # The last block waits until the stream has ended: one row more is an error.
+        # The last block waits for the end of the stream: one row more is an error.
         yield self._finished(stacked(waiting))
 
     def _finished(self, block: RawBlock) -> RawBlock:
-        # Applied to these blocks: in blocks of other lengths, rows may round otherwise.
+        # The function maps these blocks: in blocks of other lengths, rows may round differently.
         block = in_c_order(block)
         return block if self.function is None else in_c_order(self.function(block))
 
     def _made(self) -> Iterator[Any]:
-        """Make the blocks; texts of errors are hidden, since they may contain values."""
+        """Make the blocks; errors lose their text, which may contain values."""
         blocks = hide_error_text(lambda: iter(self.make_blocks()))
         while (block := hide_error_text(next, blocks, _END)) is not _END:
             yield block
@@ -647,7 +646,7 @@ class RowBlocks(SkdpContainer):
             )
 
     def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
-        """Refuse a block that is not like the first, by a text that shows nothing of its rows."""
+        """Refuse a block that differs from the first; the error shows nothing of its rows."""
         first = (*self._seen, kind)[0]
         if first.flaw and (self.loaded_like is None or self.function is None):
             raise ValueError(f"{name}: {first.flaw}")
@@ -665,7 +664,7 @@ class RowBlocks(SkdpContainer):
 
 
 def read_block(made: Any, like: Any = None) -> tuple[RawBlock, BlockForm]:
-    """Convert a block, and find its facts; one with texts, like public rows, stays a data frame."""
+    """Convert a block, and find its facts; texts make it a data frame, like public rows."""
     if like is not None:
         return made, BlockForm(is_sparse=False, names=list(made.columns))
     made = checked_container(made)
@@ -692,11 +691,11 @@ def stacked(parts: list[RawBlock]) -> RawBlock:
 
 
 # ------------------------------
-# Rows in parts, each loaded by itself, with their targets.
+# Rows in parts, loaded one by one, with their targets.
 
 
 class RowParts(Parts, RowBlocks):
-    """A `RowBlocks` whose parts are loaded by themselves, in any order."""
+    """A `RowBlocks` whose parts can be loaded in any order."""
 
     def __init__(
         self,
@@ -728,16 +727,16 @@ class RowParts(Parts, RowBlocks):
 
     @property
     def _is_stream(self) -> bool:
-        # Threads share a single part only if each can load the rows that it needs, and no others.
+        # Threads share a single part only if each can load only the rows that it needs.
         return len(self.parts) == 1 and not self.kind.is_mapped
 
     def load(self, part: int) -> RawBlock:
-        """Load a part that has rows, and refuse one that differs from its description.
+        """Load a part that has rows, and refuse a part that differs from its description.
 
         Parameters
         ----------
         part : int
-            Its number among those that have rows.
+            Its number among the parts that have rows.
 
         Returns
         -------
@@ -747,7 +746,7 @@ class RowParts(Parts, RowBlocks):
         Raises
         ------
         ValueError
-            If it cannot be loaded, or has another shape or kind, or other columns.
+            If it cannot be loaded, or has another shape, kind, or other columns.
         """
         number, loader, length, selected = self.parts[part]
         name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."
@@ -756,7 +755,7 @@ class RowParts(Parts, RowBlocks):
         return rows if selected is None else rows[selected.start :: selected.step]
 
     def cached(self, blocks: Iterable[RawBlock]) -> Self:
-        """Copy the rows, with arrays in place of loaders: `blocks`, one a part, already mapped."""
+        """Copy the rows, with arrays instead of loaders: `blocks`, one per part, already mapped."""
         one = copy(self)
         one._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
         one._n_made, one.function, one.loaded_like = self.shape[1], None, None
@@ -768,7 +767,7 @@ class RowParts(Parts, RowBlocks):
         return one
 
     def without_targets(self) -> Self:
-        """Copy the rows without targets: kernels bring the targets that they read."""
+        """Copy the rows without targets: kernels have the targets that they need."""
         one = copy(self)
         one.y = None
         return one
@@ -777,7 +776,7 @@ class RowParts(Parts, RowBlocks):
         return map(self.load, range(len(self.parts)))
 
     def _every(self, step: int) -> "RowBlocks":
-        # Parts that are no memory maps are loaded as a whole.
+        # Parts that are not memory maps are loaded as a whole.
         one, first = copy(self), 0
         one.parts = []
         for part in self.parts:
@@ -798,7 +797,7 @@ def mapped_blocks(
     names: list[str] | None = None,
     like: Any = None,
 ) -> RowBlocks:
-    """Apply a function that takes each row by itself to rows in blocks."""
+    """Apply a function that maps each row by itself to rows in blocks."""
     made = copy(X)
     made.function, made.names, made.like = composed(X.function, function), names, like
     made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
@@ -811,7 +810,7 @@ def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:
 
 
 def _listed(items: Any, name: str) -> list[Any]:
-    """Return a list with one item for each part; refuse what is no sequence."""
+    """Return a list with one item for each part; refuse objects other than sequences."""
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
         raise ValueError(
             f"{name} must be a list with one item per part, got {type(items).__name__}."
@@ -822,7 +821,7 @@ def _listed(items: Any, name: str) -> list[Any]:
 def _check_parts(
     loaders: list[Any], lengths: list[Any], n_features: Any, y: list[Any] | None
 ) -> None:
-    """Refuse loaders that are no functions, and numbers that are no integers."""
+    """Refuse loaders that are not functions, and numbers that are not integers."""
     if len(loaders) != len(lengths):
         raise ValueError(f"lengths has {len(lengths)} numbers for {len(loaders)} loaders.")
     if y is not None and len(y) != len(loaders):

@@ -1,4 +1,4 @@
-"""Whose rows these are: each person counts once in every sum, however many rows it has."""
+"""Owners of rows: each person counts once in every sum, however many rows it has."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,7 +17,7 @@ from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import depth_of, largest_depth
 
 # ------------------------------
-# What each row of a person counts.
+# The weight of each row of a person.
 
 # Weights are multiples of 2 ** -24. So sums of weights, such as counts, are exact in any order.
 _BITS = 24  # not tuned
@@ -25,19 +25,19 @@ _BITS = 24  # not tuned
 MOST_ROWS = 1 << 32  # not tuned
 #: Most people: up to here floats represent all sums of halves of weights, so that counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings of an addend besides those of additions in one part: of the root of the weight and of
+# Roundings of a term besides those of the additions in one part: of the root of the weight and of
 # its product, each twice in a product of rows, and of the additions of up to 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
-# Rows of a batch, whoever they are of.
+# Number of rows of a batch, whoever owns them.
 _BATCH = 1024  # not studied
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The person and the weight of each row; how many people there are is public.
+    """The person and the weight of each row; the number of people is public.
 
-    The weights of a person sum to 1, and follow from its own rows alone. So what a person adds to a
-    sum is a mean of what single rows may add, and no sensitivity of a row is exceeded.
+    The weights of a person sum to 1, and depend on its own rows alone. So the term of a person in a
+    sum is a mean of terms of single rows, and exceeds no sensitivity of a row.
     """
 
     codes: np.ndarray
@@ -46,7 +46,7 @@ class People:
 
     @classmethod
     def of(cls, codes: np.ndarray, n_people: int) -> Self:
-        """Weigh rows by the numbers of their people, from 0."""
+        """Compute weights of rows from the numbers of their people, from 0."""
         if len(codes) > MOST_ROWS:
             raise ValueError(f"X has {len(codes)} rows; pass at most {MOST_ROWS} with users.")
         if n_people > MOST_PEOPLE:
@@ -54,36 +54,36 @@ class People:
         return cls(codes, _weights(codes, n_people), n_people)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the numbers out: in other processes rows need their weights alone."""
+        """Leave the numbers out: other processes need only the weights of rows."""
         return {"weights": self.weights, "n_people": self.n_people}
 
     @cached_property
     def first_rows(self) -> np.ndarray:
-        """Place of the first row of each person that has rows."""
+        """Place of the first row of each person who has rows."""
         return np.unique(self.codes, return_index=True)[1]
 
     def sample(self, at_most: int) -> tuple[np.ndarray, "People"]:
-        """Choose the first rows of every k-th person; return their places, and their people.
+        """Choose the first row of every k-th person; return places of these rows, and their people.
 
-        A sample by places would change with the number of rows of a single person.
+        A sample by places would depend on the number of rows of each person.
         """
         step = -(-self.n_people // at_most)
         chosen = self.first_rows[self.codes[self.first_rows] % step == 0]
         return chosen, People(self.codes[chosen], np.ones(len(chosen)), self.n_people)
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Lay rows out in batches of one size, so that others do not change how a row is rounded.
+        """Lay out rows in batches of one size, so that no person changes the rounding of others.
 
-        What a function makes of a row may depend on its place, by rounding. So that place follows
-        from whose row it is, and from how many of its own come before. Places that are left over
-        have the first row.
+        The result of a function for a row may depend on the row's place, by rounding. So the place
+        follows from the row's owner, and from the number of its rows before it. Unused places
+        contain the first row.
 
         Yields
         ------
         places : ndarray of shape (batch_size,)
-            Which row is in each place of the batch.
+            The row in each place of the batch.
         is_used : ndarray of shape (batch_size,)
-            False for places that are left over.
+            False for unused places.
         """
         columns = (self.codes + places_within(self.codes, self.n_people)) % _BATCH
         lines = places_within(columns, _BATCH)
@@ -93,7 +93,7 @@ class People:
             yield np.maximum(line, 0), line >= 0
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Average the values of the rows of each person, added in their order."""
+        """Average the values of the rows of each person, in the order of the rows."""
         return np.bincount(self.codes, self.weights * values, self.n_people)
 
 
@@ -105,7 +105,7 @@ def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
 
 
 def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """Count for each code how many equal ones come before it."""
+    """Count the equal codes before each code."""
     counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)
     # Codes have 32 bits. numpy sorts halves of 16 bits by digits, in a fraction of the time.
@@ -115,12 +115,12 @@ def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
 
 
 def mass_of(people: People | None, rows: slice) -> np.ndarray | None:
-    """Return what each of some rows counts; None if each counts as one."""
+    """Return the weight of each of some rows; None if each counts as one."""
     return None if people is None else people.weights[rows]
 
 
 def people_of(users: Any, rows: Any, unit: Any) -> People | None:
-    """Return the people of rows if they are the unit; refuse ids or the unit without the other."""
+    """Return the people of rows if they are the unit; refuse ids or that unit alone."""
     is_user = isinstance(unit, str) and unit == "user"
     if users is None:
         if is_user:
@@ -147,7 +147,7 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
 
 
 def ids_in_memory(users: Any) -> Any:
-    """Replace ids in a collection of dask by numbers of the people; return others as they are."""
+    """Replace ids in a dask collection by numbers of the people; return other ids unchanged."""
     if not is_collection(users):
         return users
     from skdp.data.dask_rows import computed
@@ -156,7 +156,7 @@ def ids_in_memory(users: Any) -> Any:
 
 
 def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
-    """Join arrays of ids, one for each part of rows that has any."""
+    """Join arrays of ids, one for each part that has rows."""
     if not isinstance(rows, RowParts):
         raise ValueError(
             "users is a list of arrays, one for each part of a RowBlocks, and X does not come in "
@@ -176,23 +176,23 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
                 f"{len(part.rows)} rows."
             )
     if len(set(map(kind_of_ids, given))) > 1:
-        # Joined, numbers would become strings.
+        # Joined with texts, numbers would become strings.
         raise ValueError(_KINDS_DIFFER)
     return np.asarray(hide_error_text(np.concatenate, given))
 
 
 def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
-    """Add the owner of each row to the digest: the same rows of other people are other data."""
+    """Add the owner of each row to the digest: equal rows of other people are different data."""
     return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 
 def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = None) -> int:
     r"""Bound the longest chain of additions of any number of rows.
 
-    A sum of the :math:`w_i f(x_i)` rounds by at most :math:`h u \sum_i w_i \|f(x_i)\|`, h the
-    longest chain and u the unit roundoff. As the weights of a person sum to 1, that is at most
-    :math:`h u n c` for n people, whatever rows they have. Chains of more rows may be shorter: so h
-    is the longest of up to `MOST_ROWS`, with any parts. Factors of matrices have another `width`.
+    A sum of the :math:`w_i f(x_i)` rounds by at most :math:`h u \sum_i w_i \|f(x_i)\|`, where h is
+    the longest chain and u the unit roundoff. As the weights of a person sum to 1, that is at most
+    :math:`h u n c` for n people, whatever their rows. Chains of more rows may be shorter: so h is
+    the longest for up to `MOST_ROWS`, in any parts. Factors of matrices have another `width`.
     """
     return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width) + _MORE_ADDITIONS
 
@@ -214,14 +214,14 @@ def rounding_of_units(
 _KINDS_DIFFER = (
     "The ids of users must be of one kind, all integers or all strings, with none missing."
 )
-# Ids of one of these kinds can be sorted, which puts equal ones side by side.
+# Ids of one of these kinds can be sorted, so that equal ids are neighbors.
 _KINDS = (str, bytes, int, UUID, date)
 
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return sorted ids, and the number of the user of each row; errors name no id."""
+    """Return sorted ids, and the number of the user of each row; errors show no id."""
     names, codes = None, None
-    # The error of a comparison may name ids: it is replaced by one that does not.
+    # The error of a comparison may show ids, and is replaced by another.
     with suppress(Exception):
         if _can_be_sorted(ids):
             names, codes = np.unique(ids, return_inverse=True)
@@ -247,7 +247,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
     if ids.dtype.kind == "f":
         return True
     if ids.dtype.kind == "T":
-        # In this dtype a missing id equals itself.
+        # As objects, a missing id equals itself.
         ids = ids.astype(object)
     if np.not_equal(ids, ids).any():
         return False
@@ -257,7 +257,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
 
 
 def kind_of_ids(ids: np.ndarray) -> type:
-    """Return the kind of ids; NoneType for any that is not accepted."""
+    """Return the kind of ids; NoneType for any kind that is not accepted."""
     by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
     if ids.dtype.kind != "O":
         return by_code.get(ids.dtype.kind, NoneType)
@@ -265,7 +265,7 @@ def kind_of_ids(ids: np.ndarray) -> type:
 
 
 def checked_ids(ids: Any, name: str) -> np.ndarray:
-    """Return ids as an array that keeps missing ones: among strings they would become strings."""
+    """Return ids as an array in which missing ids stay missing, even among strings."""
     ids = checked_container(ids)
     kind = object if isinstance(ids, list | tuple) else None
     given = hide_error_text(np.asarray, ids, dtype=kind)

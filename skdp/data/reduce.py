@@ -1,9 +1,9 @@
-"""The one way of passing over rows: a kernel maps each block, and one tree adds up the results.
+"""The one way to pass over rows: a kernel maps each block, and one tree sums the results.
 
-A leaf of the tree is a run of consecutive blocks, which are added one after the other. A node
+A leaf of the tree is a run of consecutive blocks, whose results are summed one by one. A node
 splits its leaves at the largest power of two below their number. If rows come in parts, each part
-is such a tree, and the sums of parts are added up in one more. All of it depends on public sizes
-only, so that the bits are the same whichever thread or process computes which aligned subtree.
+is such a tree, and one more tree sums the parts. The tree depends on public sizes only, so that the
+bits are the same whichever thread or process computes which aligned subtree.
 """
 
 import math
@@ -19,11 +19,11 @@ import numpy as np
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-# All leaves together hold at most this many numbers, 64 MB, unless there are only two.
+# Most numbers in all leaves together, 64 MB; exceeded only by two leaves.
 _LEAF_NUMBERS = 1 << 23  # not studied
-# Subtrees for each thread. There are several, as some take longer than others.
+# Number of subtrees for each thread: several, as some take longer than others.
 _TASKS_A_WORKER = 4  # not studied
-# Additions of a chain besides those within a block and those in the tree.
+# Additions of a chain besides those within a block and in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
 #: Maps the rows that a block stands for, and the block, to an array, to `Counts`, to values
@@ -45,9 +45,9 @@ class PerRow:
 
 
 class Counts:
-    """Counts of numbers by place, made when as many numbers wait as there are places.
+    """Counts of numbers by place; numbers wait until they are as many as places.
 
-    A block may have far fewer. Counts, also of weights that are whole parts, are exact.
+    A block may have far fewer. Counts are exact, also with weights, which are whole parts.
     """
 
     def __init__(self, shape: tuple[int, ...], places: np.ndarray, weights: Any) -> None:
@@ -63,7 +63,7 @@ class Counts:
         return {**vars(self), "_counts": self.total(), "_waiting": []}
 
     def plus(self, other: "Counts") -> "Counts":
-        """Add the counts of another object, and the numbers that wait in it."""
+        """Add the counts of another object, and its waiting numbers."""
         self._waiting += other._waiting
         self._counts = _add(self._counts, other._counts)
         self._count_many()
@@ -74,20 +74,20 @@ class Counts:
             self.total()
 
     def total(self) -> Any:
-        """Count the numbers that wait; return the counts, which the caller may change."""
+        """Count the waiting numbers; return the counts, which the caller may change."""
         if self._waiting:
             places, weights = map(list, zip(*self._waiting, strict=True))
             joined = None if weights[0] is None else np.concatenate(weights)
             of_all = places[0] if len(places) == 1 else np.concatenate(places)
             counts = np.bincount(of_all, joined, math.prod(self._shape))
-            # Counts of no numbers are integers, even with weights.
+            # Without numbers, counts are integers even with weights.
             counts = np.asarray(counts, None if joined is None else np.float64)
             self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
         return self._counts
 
 
 def on_block(function: Callable[[Any], Any]) -> Kernel:
-    """Make a kernel of a function of the block alone, such as ``methodcaller("norms")``."""
+    """Make a kernel from a function of the block alone, such as ``methodcaller("norms")``."""
     return lambda _, block: function(block)
 
 
@@ -96,12 +96,12 @@ class BlockView:
 
     source: Any
     n_jobs: int | None
-    people: Any  # whose the rows are, where whole people are protected
-    agreed: Any  # what several owners have agreed on
+    people: Any  # owners of the rows if whole users are protected
+    agreed: Any  # facts that several owners agree on
 
     @property
     def n_units(self) -> int:
-        """Number of rows, which may be agreed, or of people, who may be protected as a whole."""
+        """Number of rows, possibly agreed by owners, or of people if these are protected."""
         if self.agreed is not None:
             return int(self.agreed.n_units)
         return int(self.source.shape[0] if self.people is None else self.people.n_people)
@@ -112,44 +112,44 @@ class BlockView:
         return int(self.source.shape[1])
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Add up what a kernel gives, `size` numbers.
+        """Sum the results of a kernel, of `size` numbers.
 
-        No leaf is longer than `sum_depth` charges for, even if `size` is larger than it assumes.
+        No leaf is longer than `sum_depth` assumes, even if `size` is larger than it assumes.
         """
         return map_sum(self, kernel, min(size, _most_numbers(self.width)), self.n_jobs)
 
     def map_rows(self, kernel: Kernel) -> Any:
-        """Join the values that a kernel gives for the rows of each block."""
+        """Join the results of a kernel for the rows of each block."""
         return map_sum(self, lambda rows, block: PerRow(kernel(rows, block)), 0, self.n_jobs)
 
 
 def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -> Any:
-    """Add up what a kernel gives for the blocks of a source, in one pass.
+    """Sum the results of a kernel for the blocks of a source, in one pass.
 
     Parameters
     ----------
     source : object
-        Where the rows come from. Its `block_starts` are the first rows of the blocks, and the end,
-        all public; its `blocks` yields a range of blocks, each with its rows. Its `part_starts`, if
-        it has any, are the first blocks of its parts, and the end. A source that `is_stream` cannot
-        be entered in the middle. If a source is `in_pieces`, each of its blocks is an iterable of
-        pieces with their rows. If it has a function `pass_over`, such as `dask_rows.sum_in_graph`,
-        that adds up its parts elsewhere.
+        Source of the rows. Its `block_starts` are the first rows of the blocks, and the end, all
+        public; its `blocks` yields a range of blocks, each with its rows. Its `part_starts`, if
+        any, are the first blocks of its parts, and the end. A source that `is_stream` cannot be
+        entered in the middle. If a source is `in_pieces`, each of its blocks is an iterable of
+        pieces with their rows. A function `pass_over`, such as `dask_rows.sum_in_graph`, sums its
+        parts elsewhere.
     kernel : callable
-        What is computed of each block, or piece.
+        Computes the result of each block, or piece.
     size : int
-        How many numbers the sum has, a public fact.
+        Number of entries of the sum, a public fact.
     n_jobs : int or None, default=None
-        Threads that share the blocks, each with one BLAS thread. ``None`` stands for
-        as many as `joblib.parallel_config` says, or else as a matrix product would have.
+        Threads that share the blocks, each with one BLAS thread. ``None`` takes the number of
+        `joblib.parallel_config`, or else of threads of a matrix product.
 
     Returns
     -------
     object
         The sum, with the values of all rows joined.
     """
-    # First the pieces of each block are summed. So the chain of additions in a leaf is no longer
-    # than the number of its blocks plus the number of pieces of one block.
+    # The pieces of each block are summed first, so that the chain of additions in a leaf is at most
+    # the number of its blocks plus the number of pieces of one block.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
     read = getattr(source, "source", source)
@@ -158,13 +158,13 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         with without_warnings():
             return _joined(next(watched(sums, 1)))
     parts = part_ranges(source)
-    # What threads share, as lists of leaves: parts, or the leaves of a single part.
+    # Work for threads, as lists of leaves: parts, or the leaves of a single part.
     units = list(map(partial(_leaves, size=size), parts))
     units = units if len(parts) > 1 else list(map(list, zip(*units, strict=True)))
     is_sequence = len(units) == 1 or getattr(read, "is_stream", False)
     n_workers = 1 if is_sequence else thread_count(n_jobs)
     n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
-    # Aligned subtrees have a power of two of units: whoever sums them, the tree is the same.
+    # Aligned subtrees have a power of two of units: any division gives the same tree.
     span = 1 << (len(units) // n_tasks).bit_length() - (n_tasks > 1)
     groups = [range(i, min(i + span, len(units))) for i in range(0, len(units), span)]
     calls = [partial(_subtree, units[one.start : one.stop], source, kernel) for one in groups]
@@ -175,19 +175,19 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
 
 
 def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-    """Let the observer see the groups of one pass go by, if there is one."""
+    """Let the observer, if any, see the groups of one pass."""
     observer = OBSERVER.get()
     return groups if observer is None else observer(groups, n_groups)
 
 
 def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
-    """Add up what a kernel gives for consecutive units."""
+    """Sum the results of a kernel for consecutive units."""
     blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
     return tree_sum(map(tree_sum, map(partial(_chain_sums, kernel, blocks), units)))
 
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
-    """Add up what a kernel gives for one part of a source in parts."""
+    """Sum the results of a kernel for one part of a source in parts."""
     return _subtree([_leaves(part_ranges(source)[part], size)], source, kernel)
 
 
@@ -202,7 +202,7 @@ def part_ranges(source: Any) -> list[range]:
 def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> int:
     """Bound the longest chain of additions in any sum over blocks of rows of length `width`.
 
-    The largest sum has the longest leaves, and so the longest chain.
+    The largest sum has the longest leaves, and thereby the longest chain.
     """
     parts, size, in_a_part = parts or [range(len(starts) - 1)], _most_numbers(width), 0
     for part in parts:
@@ -214,8 +214,8 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
     """Bound `sum_depth` for all sources in one part with no longer and no more blocks."""
-    # A leaf has the fewest blocks that keep the number of leaves within a limit. So of fewer blocks
-    # neither a leaf nor the number of leaves is larger.
+    # A leaf has the fewest blocks that limit the number of leaves. So fewer blocks give neither
+    # longer leaves nor more of them.
     length = _leaf_length(n_blocks, _most_numbers(width))
     n_leaves = min(_most_leaves(_most_numbers(width)), n_blocks)
     return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS
@@ -239,7 +239,7 @@ def _leaves(part: range, size: int) -> list[range]:
 def _chain_sums(
     kernel: Kernel, blocks: Iterator[tuple[slice, Any]], leaves: Iterable[range]
 ) -> Iterator[Any]:
-    """Add up what a kernel gives for the blocks of a leaf, one after the other, leaf by leaf."""
+    """Sum the results of a kernel for the blocks of a leaf, one by one; yield one sum a leaf."""
     for leaf in leaves:
         total = None
         for _ in leaf:
@@ -249,7 +249,7 @@ def _chain_sums(
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
-    """Count the blocks of a leaf: there are as many leaves as fit in memory, or else two."""
+    """Count the blocks of a leaf: as many leaves as fit in memory, at least two."""
     return -(-n_blocks // min(_most_leaves(size), n_blocks))
 
 
@@ -258,7 +258,7 @@ def _most_leaves(size: int) -> int:
 
 
 def _add(first: Any, second: Any) -> Any:
-    """Add in place, into the first, which nobody else holds; None stands for nothing."""
+    """Add in place to the first, which nobody else uses; None means nothing."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, tuple):
@@ -272,7 +272,7 @@ def _add(first: Any, second: Any) -> Any:
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
-    """Add up values; hold no more of them at a time than the tree has levels."""
+    """Sum values; at most as many wait as the tree has levels."""
     return joined_trees(reduce(with_value, values, ()))
 
 
@@ -281,7 +281,7 @@ Trees = tuple[tuple[int, Any], ...]
 
 
 def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) -> Trees:
-    """Add one more value to a sum, in place unless `add` makes a new one."""
+    """Add a value to a sum, in place unless `add` makes a new one."""
     size = 1
     while trees and trees[-1][0] == size:
         value, size, trees = add(trees[-1][1], value), 2 * size, trees[:-1]
@@ -289,7 +289,7 @@ def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) 
 
 
 def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
-    """Add up the sums of all trees."""
+    """Join the sums of all trees."""
     return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 

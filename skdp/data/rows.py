@@ -1,6 +1,6 @@
 """A view of the rows of a matrix, centered, weighted and clipped block by block, and its sums.
 
-A view is handed the function that gives the weights, made of `skdp.privacy.clipping.clip_weights`.
+A view gets the function that gives weights, from `skdp.privacy.clipping.clip_weights`.
 """
 
 import copy
@@ -45,7 +45,7 @@ Weighting = Callable[[np.ndarray], np.ndarray]
 
 
 class _BaseBlock(Massed, ABC):
-    """The `raw` rows of a source, centered and weighted; rows that `is_null` marks add nothing."""
+    """The `raw` rows of a source, centered and weighted; rows with `is_null` add nothing."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -62,14 +62,14 @@ class _BaseBlock(Massed, ABC):
         return np.ones(self.raw.shape[0])
 
     def with_mass(self, mass: np.ndarray) -> Self:
-        """Let each row count as much as it has mass, once in every sum."""
+        """Multiply the term of each row in every sum by its mass."""
         block = copy.copy(self)
         block.mass = mass
         return block
 
     @property
     def weights(self) -> np.ndarray:
-        """What each row is multiplied by; 0 for null rows."""
+        """Factor of each row; 0 for null rows."""
         return self._weights
 
     def norms(self) -> np.ndarray:
@@ -79,7 +79,7 @@ class _BaseBlock(Massed, ABC):
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight the rows by their norms, or by given ones; rows with norm NaN are null."""
+        """Weight the rows by their norms, or by given norms; rows with norm NaN are null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
@@ -87,12 +87,12 @@ class _BaseBlock(Massed, ABC):
         if np.count_nonzero(block.is_null):
             block._weights = np.where(block.is_null, 0.0, block._weights)
         if np.count_nonzero(block._weights) < len(norms):
-            # Set to 0: a row that is not finite would become NaN, as 0 * inf is NaN.
+            # Null rows become 0: a row that is not finite would become NaN, as 0 * inf is NaN.
             block._drop_rows(block._weights == 0)
         return block
 
     def without(self, is_dropped: np.ndarray) -> Self:
-        """Make the rows null that a mask marks."""
+        """Make the rows null where a mask is True."""
         if not np.count_nonzero(is_dropped):
             return self
         return self.weighted(lambda _: self._weights, np.where(is_dropped, np.nan, self.norms()))
@@ -110,8 +110,8 @@ class _BaseBlock(Massed, ABC):
 class DenseBlock(_BaseBlock):
     """Rows in float64, centered into `scratch` at once, so that their norms are computed in cache.
 
-    Weights are applied to the thin factor of a product. Only `gram` has no thin factor: it weights
-    the rows themselves, in `scratch`.
+    Weights multiply the thin factor of a product. Only `gram` has no thin factor, and weights the
+    rows themselves, in `scratch`.
     """
 
     def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
@@ -127,9 +127,9 @@ class DenseBlock(_BaseBlock):
 
     def are_mostly_positive(self) -> np.ndarray:
         """Return for each row before weighting whether its sum is at least half of its L1 norm."""
-        # In C order, so that the entries of a row are added in one order, whatever its block is.
+        # C order fixes the order in which the entries of a row are summed, whatever its block is.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Part by part, in cache: allocating all absolute values would take longer than the sums.
+        # Parts stay in cache: allocating all absolute values would take longer than the sums.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -160,8 +160,8 @@ class DenseBlock(_BaseBlock):
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        # Computed from norms: squares of a long row may overflow, even if those of the weighted row
-        # do not.
+        # Norms avoid overflow: squares of a long row may overflow, even if those of the weighted
+        # row do not.
         norms = np.where(self._weights == 0, 0.0, self.norms())
         return np.asarray(self.added(np.square(self._weights * norms)).sum())
 
@@ -175,23 +175,23 @@ class DenseBlock(_BaseBlock):
         return self._weighted_products((right.T @ self._rows.T).T).T
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`; no product depends on the place, or the number, of rows.
+        """Multiply the rows by `right`; no product depends on place or number of rows.
 
-        Slower than `matmul`, whose BLAS may round a row otherwise in another place.
+        Slower than `matmul`, whose BLAS may round a row differently in another place.
         """
         rows = np.require(self._rows, requirements=["C", "A"])
         return self._weighted_products(np.einsum("ij,jk->ik", rows, np.ascontiguousarray(right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Compute X' times `left`, where X is the matrix of the rows."""
-        # Transposed, it takes half the time.
+        # The transposed product takes half the time.
         return (self.added(self._times_weights(left)).T @ self._summed_rows).T
 
     def _weighted_products(self, products: np.ndarray) -> np.ndarray:
         if self._is_weighted:
             products *= self._weights[:, np.newaxis]
-        # Set to 0 only afterwards: a changed copy of the rows may have another memory layout, and
-        # then the products of all rows could round differently.
+        # Rows become 0 only afterwards: a changed copy may have another memory layout, with which
+        # the products of all rows could round differently.
         if self._summed_rows is not self._rows:
             products[self._weights == 0] = 0.0
         return products
@@ -204,7 +204,7 @@ class DenseBlock(_BaseBlock):
 
 
 class SparseBlock(_BaseBlock):
-    """Rows that stay sparse: the center and the weights are applied to products instead.
+    """Rows that stay sparse: the center and the weights act on products instead.
 
     Weights are 0 or at least ``2 ** -500``, so that no significant product overflows or underflows.
     """
@@ -263,7 +263,7 @@ class SparseBlock(_BaseBlock):
         return self.matmul(right).T
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`; no product depends on the place, or the number, of rows."""
+        """Multiply the rows by `right`; no product depends on place or number of rows."""
         return self.matmul(right)
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
@@ -283,7 +283,7 @@ class SparseBlock(_BaseBlock):
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
-        """Return both factors of a sum of products of rows, and the weights that are in each."""
+        """Return both factors of a sum of products of rows, and the weights in each."""
         weights = self.half_added(self._weights)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
@@ -292,7 +292,7 @@ class SparseBlock(_BaseBlock):
 
 
 def _are_mostly_positive(sums: np.ndarray, l1_norms: np.ndarray) -> np.ndarray:
-    # A row of zeros is not mostly positive: it must not count as evidence for positive rows.
+    # A row of zeros must not count as evidence for positive rows.
     return np.asarray((sums >= l1_norms / 2) & (l1_norms > 0), dtype=np.float64)
 
 
@@ -302,15 +302,15 @@ Block: TypeAlias = DenseBlock | SparseBlock
 # ------------------------------
 # The view of all rows, and the sums that fits need.
 
-# Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
+# Longest chain of additions in numpy's sum of a contiguous array, and in the few before it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
 class RowCache(NamedTuple):
-    """Results of an earlier pass over the same rows, which no later pass computes again."""
+    """Results of an earlier pass over the same rows, which later passes reuse."""
 
     norms: np.ndarray | None = None
-    norm_counts: GridCounts | None = None  # of rows that another pass may read otherwise
+    norm_counts: GridCounts | None = None  # of rows that another pass may read differently
     n_mostly_positive: float | None = None
     n_not_finite: int | None = None  # rows with NaN or infinity
     total: np.ndarray | None = None  # of the rows clipped to `bound`
@@ -318,15 +318,15 @@ class RowCache(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Public facts of the units of all owners together, for a view of those of one owner.
+    """Public facts of the units of all owners together, for a view of one owner's units.
 
-    Sums, and arrays with one value for each row, are of the own rows only. All that follows from
-    the number of rows follows from the agreed one: the step of a sample, the target of a search,
-    and the rounding that is charged. So it is the same at every owner, whatever rows they have. A
-    sample is charged like all rows: rows that come as a stream stay whole.
+    Sums, and arrays with a value for each row, contain the own rows only. Whatever depends on the
+    number of rows uses the agreed number: the step of a sample, the target of a search, and the
+    rounding that is charged. So it is the same at every owner, whatever rows they have. A sample is
+    charged like all rows, as rows in a stream stay whole.
     """
 
-    n_units: int  # rows of all owners, or owners where these are the units
+    n_units: int  # rows of all owners, or owners if these are the units
     depth: int  # longest chain of additions that any owner needs
 
     def check(self, depth: int) -> None:
@@ -342,14 +342,14 @@ class Agreed(NamedTuple):
 class Rows(BlockView):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
-    Sums go block by block in float64, whatever the dtype of the data. Every sum comes with its
+    Sums are computed block by block in float64, whatever the dtype of the data. Every sum has its
     `rounding`, a bound on its rounding error in units of the largest contribution of one row. Block
     boundaries depend only on the shape of the matrix.
 
     Parameters
     ----------
     source : Source
-        Where the rows come from.
+        Source of the rows.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. One thread alone
         reads a `RowBlocks`.
@@ -362,14 +362,14 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     cache : RowCache
         Results of an earlier pass over the centered rows.
     people : People or None, default=None
-        Whose rows these are. Then each person counts once in every sum.
+        Owners of the rows. Each person then counts once in every sum.
     agreed : Agreed or None, default=None
-        What all owners have agreed on, where these are the rows of one of several owners.
+        Facts that all owners agree on, if these are the rows of one of several owners.
 
     Raises
     ------
     ValueError
-        If the sums of an owner have a longer chain than agreed: its rounding would not be covered.
+        If the sums of an owner have a longer chain than agreed, so that rounding is not covered.
     """
 
     source: Source
@@ -387,7 +387,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             self.agreed.check(self._own_depth)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache out: other processes get rows in parts, and read these rows again."""
+        """Leave the cache out: other processes get rows in parts, and read the rows again."""
         return {**vars(self), "cache": RowCache()}
 
     n_rows = BlockView.n_units
@@ -405,10 +405,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of centered and weighted rows."""
         longest = 0 if self.keeps_sparse else int(np.diff(self.source.block_starts).max())
-        # One array serves all blocks: if each had a new one, the system would have to clear each.
+        # One array serves all blocks: the system would have to clear each new one.
         scratch = np.empty((longest, self.n_features))
-        # Another pass might read other rows. So each computes the norms again, and clips rows by
-        # their own norms.
+        # Another pass might read other rows. So each pass computes the norms again, and clips rows
+        # by their own norms.
         known = self.cache.norms if self.source.is_repeatable else None
         for rows, raw in self.source.blocks(group):
             block = self._block_of(raw, scratch)
@@ -434,10 +434,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, center=center, bound=np.inf, weighting=None, cache=cache)
 
     def clipped(self, bound: float, weighting: Weighting) -> Self:
-        """Return a view whose rows are multiplied by weights that bring them within `bound`.
+        """Return a view of rows with weights that bring their norms within `bound`.
 
-        `weighting` maps an array of norms to weights. Norms that are not in the cache are computed
-        in each pass.
+        `weighting` maps an array of norms to weights. Each pass computes norms that are not cached.
         """
         return replace(self, bound=bound, weighting=weighting)
 
@@ -454,13 +453,13 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, weighting=None).map_rows(on_block(methodcaller("norms")))
 
     def measured(self) -> Self:
-        """Compute the norms of rows in memory once for all passes; others are in each pass."""
+        """Compute the norms of rows in memory once for all passes; other rows in each pass."""
         if not self.source.is_repeatable:
             return self
         return replace(self, cache=RowCache(self.norms()))
 
     def counted_norms(self, grid: np.ndarray) -> GridCounts:
-        """Count the norms before weighting on a grid; those of the cache if there are any."""
+        """Count the norms before weighting on a grid, or return the cached counts."""
         if self.cache.norms is not None:
             weights = None if self.people is None else self.people.weights
             return GridCounts.in_all(grid, self.cache.norms, self.n_rows, weights)
@@ -538,10 +537,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_sum(_kernel, len(edges))
 
     def subsample(self, at_most: int) -> "Rows":
-        """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.
+        """Return a view of every k-th row, with the smallest k that gives at most `at_most` rows.
 
-        A stream stays whole, since each pass has to read all of it anyway. Of every k-th person
-        it takes one row.
+        A stream stays whole, since each pass has to read all of it anyway. From users with several
+        rows, it selects one row of every k-th user.
         """
         if self.people is not None:
             return self._sample_of_people(self.people, at_most)
@@ -579,7 +578,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         rounding : float
             Bound on its rounding error.
         rows : Rows
-            The same view, with the norms of its rows in its cache if all passes have the same.
+            The same view, with cached norms of its rows if all passes read the same rows.
         """
         keeps_norms = self.source.is_repeatable
 
@@ -645,7 +644,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def depth(self) -> int:
-        """Longest chain of additions in a sum over the rows; the agreed one, if there is one."""
+        """Longest chain of additions in a sum over the rows; the agreed one across owners."""
         return self._own_depth if self.agreed is None else self.agreed.depth
 
     @property
@@ -657,28 +656,28 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum over rows of products of `degree` factors.
 
-        It is in units of the largest product. A factor is the row or, with `n_columns`, its
-        projection on so many columns.
+        Its unit is the largest product. A factor is the row or, with `n_columns`, its projection on
+        that many columns.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
-            # These are centered within the products, whose terms are longer than centered rows.
+            # These rows are centered in their products, whose terms are longer than centered rows.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
             # A projection is a sum over the features, and rounds differently in another place of a
-            # block. If one row is exchanged, no other moves; if one person is, all others may.
+            # block. Exchanging a row moves no other row; exchanging a person may move all rows.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # The moment of projections is off by one unit, their energy by two: by the root of 5.
+            # The moment of projections is off by one unit, their energy by two: jointly by sqrt(5).
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 
     def moved_rounding(self, n_columns: int, level: float) -> float:
-        r"""Bound what other places of rows add to the rounding of products clipped to `level`.
+        r"""Bound the rounding that moved rows add to products clipped to `level`.
 
-        A person with more rows moves those of all others within their blocks, where BLAS may round
-        products otherwise. Each is off by at most :math:`(d + 2) u \sqrt k` lengths of its row.
+        A person with another row moves others' rows within blocks, where BLAS may round products
+        differently. Each is off by at most :math:`(d + 2) u \sqrt k` lengths of its row.
         """
         if self.people is None or not math.isfinite(level):
             return 0.0
@@ -687,7 +686,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
 
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
-    """Count the norms in the bins of a grid, and in one more those beyond; NaN is nowhere."""
+    """Count the norms in the bins of a grid, and in one more larger norms; NaN does not count."""
     return bin_counts(block.norms(), np.append(grid, np.inf), block.mass).astype(np.float64)
 
 
@@ -697,7 +696,7 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
-    # The other rows of a person may put a row in any place. Its bin must be the same there.
+    # The other rows of a person may move a row to any place, where its bin must stay the same.
     matmul = block.matmul if block.mass is None else block.matmul_anywhere
     norms = row_norms(matmul(basis))
     norms[block.is_null] = np.nan
@@ -705,8 +704,8 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# The first pass over rows computes all that a fit needs before its first release. With a public
-# bound it also sums the clipped rows.
+# The first pass over rows computes everything that a fit needs before its first release. With a
+# public bound it also sums the clipped rows.
 
 
 def open_rows(
@@ -717,7 +716,7 @@ def open_rows(
     first: tuple[float, Weighting] | None,
     grid: np.ndarray | None = None,
 ) -> tuple[Rows, bytes | None]:
-    """Read raw, or centered, rows once, and keep what is computed; release nothing.
+    """Read raw, or centered, rows once, and cache the results; release nothing.
 
     Parameters
     ----------
@@ -728,18 +727,18 @@ def open_rows(
     needs_signs : bool
         Whether to find which rows are mostly positive.
     first : tuple of float and callable, or None
-        Bound and weighting of the clipped rows whose total the fit releases first; None if the fit
-        does not begin with such a total.
+        Bound and weighting of the clipped rows whose sum the fit releases first; None if it does
+        not begin with such a sum.
     grid : ndarray or None, default=None
-        Grid on which the norms are counted, if the rows may be others in the next pass; None if
-        the fit needs no norms.
+        Grid on which norms are counted, if the next pass may read other rows; None if the fit needs
+        no norms.
 
     Returns
     -------
     rows : Rows
-        The same view, with its norms, or their counts, and what else was asked for in its `cache`.
+        The same view, with its norms or their counts, and other requested results, in its `cache`.
     digest : bytes or None
-        The digest, if noise is keyed by it.
+        The digest; None if noise is not keyed.
     """
     bound, weighting = first or (None, None)
     keeps_norms = rows.source.is_repeatable
@@ -774,7 +773,7 @@ def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tupl
 
 def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
     if isinstance(block, _BaseBlock):
-        # Finite entries may have an infinite norm: so the entries of such rows are checked.
+        # Finite entries may have an infinite norm, so that the entries of such rows are checked.
         block = block.raw[~np.isfinite(block.norms())]
     return np.asarray(float(not_finite_rows(block, allow_nan=allow_nan).sum()))
 
@@ -787,9 +786,9 @@ def checked_digest(
     name: str = "X",
     allow_nan: bool = False,
 ) -> Callable[[], bytes | None]:
-    """Refuse parts that are not finite, in the one reading that hashes them if noise is keyed.
+    """Refuse parts that are not finite, in the one reading that also hashes them for keyed noise.
 
-    Other rows have been checked, and are hashed when the digest is asked for. Gaps may be allowed.
+    Other rows were checked before, and are hashed on request. Gaps may be allowed.
     """
     if not isinstance(getattr(source, "X", source), Parts):
         return partial(digest, source)
@@ -804,7 +803,7 @@ def checked_digest(
 def not_finite_error(
     source: Source | Targets, n_jobs: int | None, name: str = "X", *, allow_nan: bool = False
 ) -> ValueError:
-    """Return the error of data in parts; where columns have names, a pass finds which to blame."""
+    """Return the error for data in parts; if columns have names, a pass finds the bad columns."""
     text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
     if allow_nan:
         text = f"Input {name} contains infinity. {CURES['infinity']}"
@@ -818,7 +817,7 @@ def not_finite_error(
 
 
 def _not_finite_by_column(_: slice, block: Any) -> tuple[np.ndarray, ...]:
-    """Count what is missing, and what is infinite, in each column."""
+    """Count the missing and the infinite entries of each column."""
     values, columns = block, np.broadcast_to(np.arange(block.shape[1]), block.shape)
     if issparse(block):
         values, columns = block.data, block.indices

@@ -1,4 +1,4 @@
-"""Where rows come from: arrays, memory maps, blocks and parts; their digests, and sums."""
+"""Sources of rows: arrays, memory maps, blocks and parts; their digests, and sums."""
 
 import hashlib
 import math
@@ -41,9 +41,9 @@ class Source:
     Parameters
     ----------
     X : ndarray, sparse matrix or RowBlocks
-        Rows. What is no `RowBlocks` is one part, and read by slices.
+        Rows. Anything but a `RowBlocks` is one part, and read by slices.
     function : callable or None, default=None
-        Takes each row of an array by itself, and is applied to its blocks in every pass.
+        Maps each row of an array by itself; every pass applies it to blocks.
     """
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
@@ -69,16 +69,16 @@ class Source:
         self.part_starts: list[int] = np.cumsum([0, *map(len, starts)]).tolist()
 
     def every(self, step: int) -> "Source":
-        """Keep every `step`-th row, but all rows of a stream."""
+        """Select every `step`-th row, but all rows of a stream."""
         rows = self.X._every(step) if isinstance(self.X, RowBlocks) else self.X[::step]
         return self if rows is self.X else Source(rows, self._function)
 
     def at(self, places: np.ndarray) -> "Source":
-        """Keep the rows of an array at these places."""
+        """Select the rows of an array at these places."""
         return Source(self.X[places], self._function)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, containers.RawBlock]]:
-        """Yield the blocks of a group with the rows they stand for; load each part once."""
+        """Yield the blocks of a group with the places of their rows; load each part once."""
         first = bisect_right(self.part_starts, group.start) - 1
         for part in range(first, bisect_left(self.part_starts, group.stop)):
             before, after = self.part_starts[part : part + 2]
@@ -106,8 +106,8 @@ def holds_sparse(X: Any) -> bool:
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """Choose the source for a validated array, CSR matrix or `RowBlocks`.
 
-    A `function` that takes each row by itself is applied to the rows: at once if they are in
-    memory; in every pass for a memory map or a `RowBlocks`, whose dense rows it may make sparse.
+    A `function` that maps each row by itself is applied at once to rows in memory, and in every
+    pass to a memory map or a `RowBlocks`, whose dense rows it may make sparse.
     """
     if function is not None and isinstance(X, RowBlocks):
         return Source(mapped_blocks(mapped_blocks(X, function), _without_infinities))
@@ -118,14 +118,14 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 
 @without_warnings()
 def cached(X: Any) -> Any:
-    """Load, and map, parts that are small together once, for fits of many passes.
+    """Load and map parts that are small together once, for fits of many passes.
 
-    Who maps them might map them otherwise in another pass. Memory maps are read anyway as if they
-    were in memory.
+    A mapped file might change between passes. Memory maps are nevertheless read as if they were in
+    memory.
     """
     if not isinstance(X, RowParts) or X.pass_over or X.kind.is_mapped:
         return X
-    # How many entries of sparse rows are not 0 is private.
+    # The number of nonzero entries of sparse rows is private.
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
     source = Source(X)
@@ -141,7 +141,7 @@ def _whole(source: Source, start: int, stop: int) -> containers.RawBlock:
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
     """Bound the longest chain of additions in sums over the rows of X, or of data of that shape.
 
-    All that matters is public: the shape, and of a `RowParts` the lengths of its parts.
+    The bound depends on public facts: the shape, and in a `RowParts` the lengths of parts.
     """
     if isinstance(X, RowParts) and X.shape == shape:
         source = Source(X)
@@ -152,10 +152,10 @@ def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
 def largest_depth(
     n_rows: int, n_features: int, *, is_sparse: bool, width: int | None = None
 ) -> int:
-    """Bound `depth_of` rows in one part, however many of `n_rows` rows they are.
+    """Bound `depth_of` for any number of rows up to `n_rows`, in one part.
 
-    Rows are sparse if the view of them is, be it by the unit. Blocks are those of rows of length
-    `width`, if that is another one.
+    Rows are sparse if their view is, also because of the unit. Blocks are those of rows of length
+    `width`, if given.
     """
     # Let l(n) be the length that `block_starts` aims at for n rows, which never falls with n, and
     # N be `n_rows`. No block of n <= N rows is longer than l(n) <= l(N), or n, but for the rounding
@@ -173,7 +173,7 @@ def largest_depth(
 
 
 def _without_infinities(block: Any) -> Any:
-    """Set to 0 what is not finite in this pass: the rows were checked in another one."""
+    """Set entries that are not finite in this pass to 0: another pass has checked the rows."""
     if issparse(block):
         return with_data(block, _without_infinities(block.data))
     is_finite = np.isfinite(block)
@@ -184,8 +184,7 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     """First rows of the blocks, and the end.
 
     They depend only on the shape, since the contribution of a row must not depend on other rows. No
-    block is a single row unless there is only one row: in a product of its own, a row may round
-    differently than in a larger block.
+    block is a single row unless there is only one: alone in a product, a row may round differently.
     """
     n_blocks = math.ceil(n_rows / _block_length(n_rows, n_features, is_sparse=is_sparse))
     starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
@@ -194,12 +193,12 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
 
 
 def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
-    """Choose how many rows a block has at most; it never falls with `n_rows`."""
+    """Choose the largest number of rows of a block; it never decreases with `n_rows`."""
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # Small enough for the cache, if possible, but with so many rows that products take far more
-        # time than the addition of their d x d results.
+        # Small enough for the cache, if possible, but with so many rows that products take far
+        # longer than the sum of their d x d results.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])
@@ -215,18 +214,18 @@ def sum_of_results(
     size: int,
     n_jobs: int | None,
 ) -> Any:
-    """Add up what a function gives for the results of blocks of rows.
+    """Sum the values of a function for the results of blocks of rows.
 
-    Whoever sums up the rows, such as workers of dask, sums up these results, too.
+    The code that sums the rows, such as dask workers, also computes this sum.
 
     Parameters
     ----------
     results : PartResults or ndarray
         Results for rows.
     function : callable
-        Maps the rows that a block stands for, and their results, to an array.
+        Maps the places of a block's rows, and their results, to an array.
     size : int
-        How many numbers the sum has.
+        Number of entries of the sum.
     n_jobs : int or None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
 
@@ -260,13 +259,13 @@ def mean_of_results(results: PartResults | np.ndarray, n_jobs: int | None) -> fl
 def digest(source: Source | Targets) -> bytes:
     """Hash the values of all rows in one pass.
 
-    It changes with any value, but not with the container (dense or sparse), the memory order, the
-    floating-point type, the blocks, explicit zeros or the sign of zeros.
+    The hash depends on every value, but not on the container (dense or sparse), the memory order,
+    the floating-point type, the blocks, explicit zeros or the sign of zeros.
 
     Parameters
     ----------
     source : Source
-        Where the rows come from.
+        Source of the rows.
 
     Returns
     -------
@@ -285,7 +284,7 @@ def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
 
 
 def digest_kernel(source: Source | Targets) -> reduce.Kernel:
-    """Make the kernel that hashes blocks, cut wherever a dense or a sparse block would end."""
+    """Make the kernel that hashes blocks, cut at every possible end of dense and sparse blocks."""
     starts = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     ends = np.unique(np.concatenate(starts))
 

@@ -1,8 +1,8 @@
-"""The rows of users, in batches, so that what is computed for a user depends on no other user.
+"""The rows of users in batches, so that no user's results depend on other users.
 
-In one product over the rows of all users, one more row of a user would move the rows of the
-others, which might then round differently. Here users with similar numbers of rows share a batch,
-padded by rows of zeros, and stacked products compute each user separately.
+In a product over the rows of all users, another row of one user would move the rows of others,
+which might then round differently. Here users with similar numbers of rows share a batch, padded by
+rows of zeros, and stacked products compute each user separately.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 #: Larger values are clipped to this one, so that products of several of them do not overflow.
 LARGEST_VALUE = 1e60  # not tuned
-# A batch should stay in cache between the products that are computed from it.
+# A batch should stay in cache while several products are computed from it.
 _BATCH_ENTRIES = 1 << 18  # not studied
-# Users of a block, who are batched together. There are few, so that threads have enough blocks.
+# Number of users in a block, who are batched together: few, so that threads have enough blocks.
 _BLOCK_SLOTS = 1024  # not studied
-# Number of padded lengths between two powers of two: padding adds at most a quarter of the rows, or
+# Number of padded lengths between two powers of two. Padding adds at most a quarter of the rows, or
 # makes their number even.
 _LENGTHS_IN_OCTAVE = 4  # not studied
 
@@ -70,7 +70,7 @@ class Users(BlockView):
     codes : ndarray of shape (n_rows,)
         Number of the user of each row.
     n_users : int
-        Number of users. One without rows is null: it has a slot, but contributes nothing.
+        Number of users. A user without rows is null: it has a slot, but contributes nothing.
     max_rows_per_user : int or None, default=None
         Largest number of rows of a user that are used, the first ones; None for all.
     n_jobs : int or None, default=None
@@ -96,7 +96,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Largest number of entries of a representation: the largest sum is over pairs of these."""
+        """Largest number of entries of a representation: the largest sum is over their pairs."""
         return self.n_features**2
 
     @property
@@ -115,20 +115,20 @@ class Users(BlockView):
         """Bound on the rounding error of a sum over users, in units of the largest contribution.
 
         A contribution may itself be a sum of products of the rows of a user. The absolute values of
-        these products add up to at most the norm of the contribution times the root of the number
-        of features. First the contributions within a batch are added up, then the batches. Up to
-        about 1e10 rows, the rounding error of the sum within a user is less than `LEAST_ROUNDING`.
+        these products sum to at most the norm of the contribution times the root of the number of
+        features. The contributions within a batch are summed first, then the batches. Up to about
+        1e10 rows, the rounding error of the sum within a user is below `LEAST_ROUNDING`.
         """
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
     def map_users(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
-        """Compute a statistic of every user; NaN for null ones.
+        """Compute a statistic of every user; NaN for null users.
 
         Parameters
         ----------
         statistic : callable
-            Computes a number, or several, for each user of a batch, from the rows of that user.
+            Computes one or several numbers for each user of a batch, from the rows of that user.
 
         Returns
         -------
@@ -167,7 +167,7 @@ class Users(BlockView):
 def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     """Compute a statistic, or a tuple of statistics, of the users of a batch.
 
-    A user who is alone in a batch is computed together with a copy: numpy may add up the numbers of
+    A user who is alone in a batch is computed together with a copy: numpy may sum the numbers of
     one user in another order than those of several, and no result may depend on other users.
     """
     if len(batch.slots) > 1:
@@ -218,7 +218,7 @@ def _blocks(
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:
-    """Clip numbers in place, and set padding to 0; nobody else holds the array."""
+    """Clip numbers in place, and set padding to 0; nobody else uses the array."""
     values = values.astype(np.float64, copy=False)
     np.clip(values, -LARGEST_VALUE, LARGEST_VALUE, out=values)
     if not is_row.all():

@@ -1,4 +1,4 @@
-"""Threads that share a pass over rows, and what holds in the process meanwhile."""
+"""Threads that share a pass over rows, and settings of the process during a pass."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 from skdp.exceptions import PrivacyWarning
 
 # ------------------------------
-# Settings of the whole process, for as long as a thread requests them.
+# Settings of the whole process, in force while a thread requests them.
 
 T = TypeVar("T")
 
@@ -32,10 +32,10 @@ class _Request:
 
 
 class _Setting:
-    """A setting of the whole process that lasts while any thread requests it.
+    """A setting of the whole process, in force while any thread requests it.
 
-    An interrupt cannot leave it in place: a request whose object is gone is forgotten, and the next
-    one that ends restores what was before. So `start` and `stop` may be called twice.
+    An interrupt cannot leave it in force: requests of deleted objects are dropped, and the end of
+    the next request restores the earlier state. So `start` and `stop` may be called twice.
     """
 
     def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
@@ -59,7 +59,7 @@ class _Setting:
                     self._stop()
 
     def _after_fork(self) -> None:
-        # Other threads do not go on in the forked process: they would never end their requests.
+        # Other threads do not continue in a forked process: they would never end their requests.
         own = (one for one in [*self.requests] if one.thread == threading.get_ident())
         self._lock, self.requests = threading.RLock(), WeakSet(own)
         if not self.requests:
@@ -67,18 +67,18 @@ class _Setting:
 
 
 # ------------------------------
-# Warnings of the functions that load or make rows, which may tell values.
+# Warnings of functions that load or make rows, which may show values.
 
 
 class _WhileRequested(type):
-    """Lets a category of warnings hold all but those of skdp, which are public; or none at all."""
+    """Makes a category contain all warnings but the public ones of skdp; or none at all."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
 
 
 class _Silenced(metaclass=_WhileRequested):
-    """Category of silenced warnings: none once no thread requests it, even in copies of filters."""
+    """Category of silenced warnings: empty unless a thread requests it, even in copied filters."""
 
 
 _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
@@ -106,14 +106,14 @@ without_warnings = _Setting(_silence, _unsilence)
 
 
 # ------------------------------
-# Matrix products have one thread: with another number of them, results may round otherwise.
+# Matrix products use one thread: with another number of threads, results may round differently.
 
 
 @cache
 def _libraries(*, shared: bool) -> tuple[Any, ...]:
-    """Find the BLAS libraries whose limit all threads share, or those with one for each thread."""
-    # The result is cached: looking for the libraries takes longer than many a pass. Only OpenBLAS
-    # with threads of its own keeps one limit for the whole process.
+    """Find the BLAS libraries with one limit for all threads, or those with one for each thread."""
+    # The result is cached, as finding the libraries takes longer than many passes. Only OpenBLAS
+    # with threads of its own has one limit for the whole process.
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     own = [
         one.internal_api != "openblas" or getattr(one, "threading_layer", None) == "openmp"
@@ -123,7 +123,7 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 
 
 class _Limit:
-    """Limits libraries to one thread; until it stops, `before` has their earlier limits."""
+    """Limits libraries to one thread; `before` has their earlier limits until it stops."""
 
     def __init__(self, *, shared: bool) -> None:
         self.is_shared, self.before = shared, tuple[int, ...]()
@@ -142,7 +142,7 @@ class _Limit:
     def _set(self, limits: tuple[int, ...]) -> None:
         for library, limit in zip(_libraries(shared=self.is_shared), limits, strict=False):
             if limit != library.num_threads:
-                # Newer versions of threadpoolctl let only one thread set a limit that all share.
+                # Newer versions of threadpoolctl let only one thread set a shared limit.
                 clear = getattr(library, "clear_controlling_thread", lambda **_: None)
                 clear(force=True)
                 library.set_num_threads(limit)
@@ -150,7 +150,7 @@ class _Limit:
 
 
 class _LimitOfThread(_Limit, threading.local):
-    """The same for libraries that have a limit in every thread."""
+    """The same for libraries with a limit in every thread."""
 
 
 _SHARED, _OWN = _Limit(shared=True), _LimitOfThread(shared=False)
@@ -159,7 +159,7 @@ _ONE_THREAD = _Setting(_SHARED.start, _SHARED.stop)
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Give matrix products one thread."""
+    """Make matrix products use one thread."""
     with _ONE_THREAD():
         is_outermost = not _OWN.before
         try:
@@ -175,9 +175,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Count the threads that share a pass; ``None`` uses the threads of BLAS."""
+    """Count the threads that share a pass; ``None`` means as many as BLAS has."""
     n_threads = effective_n_jobs(n_jobs)
-    # If n_jobs is None, the caller may have set this number by joblib.
+    # If n_jobs is None, the caller may have set this number through joblib.
     if n_jobs is not None or n_threads != 1:
         return n_threads
     return max(1, *(n for limit in (_SHARED, _OWN) for n in limit.before or limit.current()))
@@ -188,15 +188,15 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
     if n_threads == 1:
         yield from map(on_one_thread, calls)
         return
-    # These threads are our own: joblib's pool may take longer to notice the end of a pass than the
-    # pass itself takes, and Python waits for those of its own pool before it ends, even if one
-    # loads a part for ever. The limit that all threads share is set once, around all of them.
+    # joblib's pool may notice the end of a pass later than the pass takes, and Python waits for
+    # threads of its own pool before it ends, even if one loads a part for ever. So these threads
+    # are our own. One limit that all threads share is set around all of them.
     tasks = deque((call, Future[T]()) for call in calls)
     futures = deque(future for _, future in tasks)
 
     def _work() -> None:
         while tasks:
-            with suppress(IndexError):  # of the last one, which another thread took
+            with suppress(IndexError):  # another thread took the last one
                 call, future = tasks.popleft()
                 try:
                     future.set_result(on_one_thread(call))
@@ -212,8 +212,8 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
                 yield futures.popleft().result()
         finally:
             tasks.clear()
-            # After an error other parts may still be loaded, and warnings are silenced only until
-            # the pass ends: so it waits. It does not if it is interrupted or closed.
+            # After an error other parts may still be loading, and warnings are silenced only until
+            # the pass ends: so it waits. If interrupted or closed, it does not wait.
             for thread in threads if isinstance(sys.exception(), Exception) else ():
                 thread.join()
 

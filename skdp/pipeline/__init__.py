@@ -1,4 +1,4 @@
-"""Steps that share one budget: how it is split, how they are fitted, what goes between them."""
+"""Steps that share one budget: its split, their fits, and the rows between them."""
 
 from skdp.pipeline._dp_pipeline import DPPipeline, make_dp_pipeline
 

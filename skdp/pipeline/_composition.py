@@ -1,4 +1,4 @@
-"""The steps that share one budget: which are private, their columns, and their checks."""
+"""Steps that share one budget: which are private, their columns, and their checks."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,13 +50,13 @@ from skdp.privacy.precision import as_python
 from skdp.units import Unit
 
 # ------------------------------
-# Checks of the steps that share a budget, and of the data that they get.
+# Checks of the steps that share a budget, and of their data.
 
 
 def steps_of(estimator: Any) -> list[Step]:
-    """Return the steps of an estimator, and their shares of a budget that they have together.
+    """Return the steps of an estimator, and their shares of a common budget.
 
-    Refuse steps that may learn without privacy, and private ones that do not protect the same.
+    Refuse steps that may learn without privacy, and private steps that protect different units.
     """
     steps, refusals = _listed(estimator), list[str]()
     is_first, is_behind = True, False
@@ -72,7 +72,7 @@ def steps_of(estimator: Any) -> list[Step]:
             f"{type(estimator).__name__} has no private step: pass one, such as DPStandardScaler, "
             "or use Pipeline and GridSearchCV of scikit-learn."
         )
-    # Called only for what they refuse.
+    # The call refuses several adjacencies.
     adjacency_of(steps)
     common_unit(steps)
     if not isinstance(estimator, rules.SharedBudget):
@@ -105,7 +105,7 @@ def _listed(estimator: Any) -> list[Step]:
     steps, (*_, (last_name, last)) = list[Step](), named
     for number, (name, step) in enumerate(named):
         if shares_budget and rules.is_columns(step) and not number:
-            # Its private parts are fitted first.
+            # The private parts are fitted before the ColumnTransformer.
             _check_columns(name, step)
             steps += [_of_part(name, *part) for part in rules.private_parts(step)]
         steps.append(Step(name, step))
@@ -115,7 +115,7 @@ def _listed(estimator: Any) -> list[Step]:
 
 
 def _check_columns(name: str, step: Any) -> None:
-    """Refuse columns that are chosen by their values, and incomplete transformers."""
+    """Refuse columns that are chosen by values, and incomplete transformers."""
     for part in step.transformers:
         if not (isinstance(part, list | tuple) and len(part) == 3):
             text = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
@@ -133,7 +133,7 @@ def _check_columns(name: str, step: Any) -> None:
 
 
 def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
-    """Return the private step of a part of the ColumnTransformer of that name."""
+    """Return a part of the named ColumnTransformer as a private step."""
     if one is rules.last_of(one):
         return Step(f"{name}__{part}", one, columns=columns)
     *before, (own, last) = one.steps
@@ -142,7 +142,7 @@ def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
-    """Return what a step is fitted to: its columns, behind the public steps of its part."""
+    """Return the rows of a step: its columns, after the public steps of its part."""
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
@@ -152,7 +152,7 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
 
 
 def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
-    """Put bounds by names in the order of the columns, where steps before lose the names of X."""
+    """Put named bounds in the order of the columns, if earlier steps drop the names of X."""
     named, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
         own = names
@@ -171,14 +171,14 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
 
 
 def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
-    """Return by name the private steps that share a budget, parts of a ColumnTransformer too."""
+    """Return the private steps that share a budget by name, with parts of a ColumnTransformer."""
     return {step.name: step.estimator for step in _listed(estimator) if step.is_private}
 
 
 def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace each pipeline of one budget by the private steps that share it.
+    """Replace each pipeline with one budget by the private steps that share the budget.
 
-    A key is a prefix that ends with two underscores, or is empty.
+    A key is a prefix that ends with two underscores, or empty.
     """
     found: dict[str, Any] = {}
     for prefix, step in steps.items():
@@ -200,7 +200,7 @@ def adjacency_of(steps: Sequence[Step]) -> str:
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
-    """Refuse responses that a private step would refuse; a classifier checks its labels itself."""
+    """Refuse responses that a private step would refuse; classifiers check labels themselves."""
     supervised = _supervised(steps)
     takes_numbers = not all(map(is_classifier, supervised))
     if isinstance(X, RowParts):
@@ -218,7 +218,7 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
 
 
 def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any, Any]:
-    """Return rows and responses that the last step is fitted to; refuse what is not finite."""
+    """Return rows and responses for the fit of the last step; refuse values that are not finite."""
     if step.target is None:
         return X, y
     flaw = (
@@ -230,13 +230,13 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
     check_inverse(step.name, transformer)
     function = partial(transformed, [(f"{step.name}__func", transformer)])
     if isinstance(X, RowParts):
-        function(np.ones((TWICE, 1)))  # refuses what mixes responses
+        function(np.ones((TWICE, 1)))  # refuses functions that mix responses
         X = copy(X)
         X.y = X.y.mapped(partial(_transformed_responses, transformer))
         with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
         return X, None
     responses = checked_responses(y)[:, np.newaxis]
-    # Before anything else calls the function, whose errors may tell responses.
+    # This check comes before any call of the function, whose errors may show responses.
     made = of_people(function, people, responses)[:, 0]
     if not np.isfinite(_transformed_responses(transformer, responses)).all():
         raise ValueError(flaw)
@@ -244,7 +244,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
 
 
 def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
-    """Apply a public function to responses; those that it refuses, or takes apart, become NaN."""
+    """Apply a public function to responses; NaN for those that it refuses or splits."""
     numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
     made = np.asarray(attempt(transformer.transform, numbers))
     fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
@@ -252,7 +252,7 @@ def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarra
 
 
 def transformer_of(target: Any) -> Any:
-    """Return what a TransformedTargetRegressor makes of its functions, fitted to public numbers."""
+    """Return the transformer of a TransformedTargetRegressor, fitted to public numbers."""
     functions = {"func": target.func, "inverse_func": target.inverse_func, "validate": True}
     return FunctionTransformer(**functions, check_inverse=False).fit(np.ones((2, 1)))
 
@@ -267,7 +267,7 @@ def _supervised(steps: Sequence[Step]) -> list[Any]:
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
-    """Make values finite and labels known: behind a release no step may refuse a row."""
+    """Make values finite and labels known: after a release no step may refuse a row."""
     made = mapped_blocks(rows, finite)
     supervised = _supervised(steps)
     if supervised and isinstance(made, RowParts) and made.y is not None:
@@ -277,7 +277,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
         def _known(targets: np.ndarray) -> np.ndarray:
             if classes is None:
                 return np.asarray(finite(as_numbers_or_nan(targets)))
-            # The first class stands for a label that is not among the classes.
+            # The first class replaces labels that are not among the classes.
             own = codes_or(classes, targets)
             return np.asarray(own[np.maximum(known_codes(targets, own), 0)])
 
@@ -288,7 +288,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
 def _refusals(
     whole: Any, step: Step, *, is_first: bool, is_behind: bool, is_last: bool
 ) -> Iterator[str]:
-    """Return why a step is refused where it stands; `is_behind` if it follows a private one."""
+    """Return why a step is refused at its place; `is_behind` if it follows a private step."""
     if isinstance(step.estimator, str) and step.estimator == "drop":
         yield f"Step {step.name!r}: 'drop' would leave no columns."
     output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
@@ -315,7 +315,7 @@ def _refusals(
 
 
 def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
-    """Refuse an epsilon or delta of a step, whose budget is that of the whole."""
+    """Refuse an epsilon or delta of a step, as the budget is that of the whole."""
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default
@@ -329,9 +329,9 @@ def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
 
 
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
-    """Give the labels of y as classes to the private steps that have none; name these steps.
+    """Give the labels of y as classes to private steps without classes; return their names.
 
-    Only the labels of all rows are the same in all fits.
+    Only the labels of all rows are the same in every fit.
     """
     lack_classes = [
         name
@@ -345,16 +345,16 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     return clone(estimator).set_params(**given), lack_classes
 
 
-# A plan needs a shape. Only the unit is read off the plan, and it is the same for all shapes.
+# A plan needs a shape. Only its unit is used, which is the same for all shapes.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
-# Unit of an estimator without the parameter, such as `DPPersonalizedRegressor`.
+# Unit of an estimator without that parameter, such as `DPPersonalizedRegressor`.
 _UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_column"
 
 
 def common_unit(steps: Sequence[Step]) -> str:
-    """Return the unit that all private steps protect together; refuse units that are no rows."""
+    """Return the unit that all private steps protect together; refuse units other than rows."""
     private = {step.name: step.estimator for step in steps if step.is_private}
-    # With a column of ids, nobody but the step knows the number of users.
+    # With a column of ids, only the step knows the number of users.
     named = {
         name: unit_of(one)[0]
         if hasattr(one, "privacy_unit") or (one.require_groups and one.user_column is None)
@@ -362,7 +362,7 @@ def common_unit(steps: Sequence[Step]) -> str:
         for name, one in private.items()
     }
     units = set(named.values())
-    # A record is a row with its response, where a pipeline is fitted to both.
+    # In a pipeline that is fitted to rows and responses, a record is a row with its response.
     unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
     if unit not in ("row", "record", "response", "user"):
         got = ", ".join(f"{unit} of {name or 'it'}" for name, unit in named.items())
@@ -375,9 +375,9 @@ def common_unit(steps: Sequence[Step]) -> str:
 
 
 def unit_of(step: Any) -> tuple[str, bool]:
-    """Return the name of the unit that a step protects, and whether it enforces the bounds."""
+    """Return the unit that a step protects, and whether the step enforces its bounds."""
     if isinstance(step, DPPersonalizedRegressor):
-        # Without groups, which only metadata routing brings through a search, every row is a user.
+        # Only metadata routing passes groups through a search; without groups every row is a user.
         is_routed = get_config()["enable_metadata_routing"]
         has_users = is_routed or step.require_groups or step.user_column is not None
         return "user" if has_users else "row", True
@@ -387,13 +387,13 @@ def unit_of(step: Any) -> tuple[str, bool]:
     if isinstance(step, rules.SharedBudget):
         return str(given), all(unit_of(one)[1] for one in private_within(step).values())
     if isinstance(step, PrivateClassifier):
-        # Classes that are taken from the labels are promised to be public.
+        # Classes taken from the labels are promised to be public.
         return str(given), step.classes is not None
     if given is None:
         plan = step.plan(_SOME_ROWS, _SOME_FEATURES)
         return plan.unit, plan.enforced
     if isinstance(given, Unit):
-        # Infinite bounds, which need such an epsilon, do not change the unit.
+        # Infinite bounds, which need an infinite epsilon, do not change the unit.
         unit = given.resolve(step.adjacency, math.inf)
         return unit.name, unit.is_enforced
     return str(given), True

@@ -40,9 +40,9 @@ from skdp.privacy.shares import Party
 class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
-    Takes the place of :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an
-    epsilon of its own. `steps` stay as they are given: what is fitted is in `pipeline_`, to which
-    all methods, `named_steps` and slices go.
+    Replaces :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an epsilon of its
+    own. `steps` stay as passed: fitted steps are in `pipeline_`, which all methods, `named_steps`
+    and slices use.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
     shares : dict or None, default=None
-        Parts of the square of mu, by the names of private steps. One that is not named gets .15 if
-        it is a :class:`DPStandardScaler` with bounds, and .25 if it is one without, or a
-        :class:`DPPCA`, :class:`DPTruncatedSVD` or :class:`PlannedEstimator`. The last that is not
-        named gets the rest. The private steps of a ColumnTransformer share one part. That of a
-        step that is "passthrough" goes to the others.
+        Parts of the square of mu, by the names of private steps. By default, a step gets .15 if it
+        is a :class:`DPStandardScaler` with bounds, and .25 if it is one without, or a
+        :class:`DPPCA`, :class:`DPTruncatedSVD` or :class:`PlannedEstimator`. The last step without
+        a share gets the rest. The private steps of a ColumnTransformer split one share. The share
+        of a "passthrough" step goes to the others.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -82,7 +82,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     Attributes
     ----------
     pipeline_ : Pipeline
-        The fitted steps; `classes_` are those of the last. Covered by the guarantee.
+        The fitted steps; `classes_` are those of the last step. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release of all steps, which have the same record. Public.
     n_features_in_ : int
@@ -94,35 +94,34 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     --------
     make_dp_pipeline : Names the steps after their classes.
     skdp.model_selection.DPGridSearch : Chooses among parameters of the steps, with these shares.
-    skdp.privacy_spent : Adds up what the steps of a Pipeline have cost.
+    skdp.privacy_spent : Composes the costs of the steps of a Pipeline.
 
     Notes
     -----
     **Privacy.** Unit and adjacency: those of the private steps, which have to agree; rows and
-    records together are records, a record being a row with its response. Mechanisms and what is
-    released: those of the steps; `plan` lists all of it before a fit. The squares of mu of all
-    steps add up to that of (`epsilon`, `delta`). Shares do not depend on X, even where a step
-    decides how many columns it leaves. Each step works on every row by itself. A step without
-    privacy that refuses a row stands before the first private one: the fit is refused, and nothing
-    has been spent. What overflows is made finite. A :class:`DPPCA` or :class:`DPTruncatedSVD` right
-    behind a scaler corrects its scales by what it releases. Assumed public: the shape of X, its
-    dtype, whether it is dense or sparse, feature names, and parameters. All steps check y before
-    anything is spent. After an error that comes later, the whole is spent and nothing is published.
-    Not covered: what `predict`, `transform` and `score` return, and the running time.
+    records together are records, a record being a row with its response. Mechanisms and releases:
+    those of the steps; `plan` lists all of them before a fit. The squares of mu of all steps add up
+    to that of (`epsilon`, `delta`). Shares do not depend on X, even if a step decides how many
+    columns it returns. Each step maps every row by itself. If a step before the first private one
+    refuses a row, the fit is refused, and nothing has been spent. Overflow is made finite. A
+    :class:`DPPCA` or :class:`DPTruncatedSVD` right after a scaler corrects its scales by released
+    values. Assumed public: the shape of X, its dtype, whether it is dense or sparse, feature names,
+    and parameters. All steps check y before anything is spent. After a later error, the whole
+    budget is spent and nothing is published. Not covered: what `predict`, `transform` and `score`
+    return, and the running time.
 
-    There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
-    `transform_input` and parameters of `fit`.
+    The pipeline has no `memory`, which would repeat fits of equal data, no `verbose` and
+    `transform_input`, and no parameters of `fit`.
 
-    Rows in parts (:meth:`skdp.RowBlocks.from_partitions`), with their targets, and collections of
-    dask are taken, but not with `users`, and not those of one stream. Every step reads them again,
-    through the steps before it, block by block: nothing as long as X is kept, unless small parts
-    come to a regression or classifier. Columns have the names that parts have; functions of a
-    ColumnTransformer get them as an array. What `transform` and `predict` return is computed when
-    it is read.
+    X may be rows in parts (:meth:`skdp.RowBlocks.from_partitions`) with their targets, or a dask
+    collection, but without `users`, and no single stream. Every step reads them again, through the
+    steps before it, block by block: nothing as long as X is stored, unless small parts reach a
+    regression or classifier. Columns have the names of the parts; functions of a ColumnTransformer
+    get them as an array. `transform` and `predict` compute their results when these are read.
 
     Examples
     --------
-    From rows as they are to a classifier of small and large digits, at an epsilon of 2:
+    Raw rows to a classifier of small and large digits, at an epsilon of 2:
 
     >>> from sklearn.datasets import load_digits
     >>> from skdp import DPLogisticRegression, DPPipeline, DPStandardScaler
@@ -170,9 +169,9 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             Rows to protect, as the first step takes them, or rows in parts.
         y : array-like of shape (n_samples,) or None, default=None
             Their responses, for a dask collection in the same chunks; None for rows in parts, which
-            bring theirs along.
+            contain theirs.
         users : {array-like, dask collection} of shape (n_samples,) or None, default=None
-            Whose each row is, where all private steps have ``privacy_unit="user"``; not for rows in
+            Owner of each row, if all private steps have ``privacy_unit="user"``; not for rows in
             parts.
 
         Returns
@@ -187,14 +186,14 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        # Last: if warnings are turned into errors, the model that was paid for remains.
+        # The warnings come last: if they are turned into errors, the paid model remains.
         warn_of_privacy(*self._fit(X, y, users))
         return self
 
     def _opened(
         self, X: Any, y: Any, users: Any = None, party: Party | None = None
     ) -> tuple[runs.Run, Shares, runs.Prefix, list[runs.Place]]:
-        """Check all, and read the rows of the first private step; nothing is spent."""
+        """Check everything, and read the rows of the first private step; nothing is spent."""
         run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
         shares = shares_of(run.steps, super()._cost())
         announce_fits(1 + len(shares.of))
@@ -215,7 +214,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
                     one = place.step
                     scales = runs.fit_private(run, prefix, place, step.name, charge).scales
                     one._warnings_given = shares.prefixed(number, step.name, one._warnings_given)
-                    charge = None  # The first private step has charged for all of them.
+                    charge = None  # the first private step has charged for all
                 else:
                     one = runs.fit_public(run, prefix)
                 prefix = runs.extended(run, prefix, one, scales)
@@ -227,14 +226,14 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             spent = runs.record_of(whole, records)
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
-                # The first step may be a public one, which sets no names.
+                # The first step may be public, and set no names.
                 check_features(X, self, reset=True)
         return warnings
 
     def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
         """List what a fit would release and spend. No data are read, and nothing is spent.
 
-        Where a step decides how many columns it leaves, each private step behind it is one line.
+        If a step decides how many columns it returns, each private step after it is one line.
 
         Parameters
         ----------
@@ -265,7 +264,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         shape = shape_of(rows)
         if shape[1:] and math.prod(shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit the shape {shape} of like=.")
-        # The layout of rows in parts, of which no value is read, is public.
+        # The layout of rows in parts is public, and read here without any value.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))
         try:
@@ -278,12 +277,12 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
     @property
     def named_steps(self) -> Bunch:
-        """The steps by their names: the fitted ones, or before a fit those given."""
+        """The steps by their names: fitted steps or, before a fit, the steps as passed."""
         return self._wrapped().named_steps
 
     @property
     def privacy_unit(self) -> str:
-        """What all private steps protect together."""
+        """Unit that all private steps protect together."""
         return common_unit(steps_of(self))
 
     @property
@@ -323,7 +322,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         return self
 
     def set_output(self, *, transform: Any = None) -> Self:
-        """Set the container of what `transform` returns, of the last step.
+        """Set the container that `transform` of the last step returns.
 
         Parameters
         ----------
@@ -344,7 +343,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         return len(self.steps)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a fitted step, or a Pipeline of several; before a fit, of those given."""
+        """Return a fitted step, or a Pipeline of several; before a fit, of the steps as passed."""
         return self._wrapped()[index]
 
     _sk_visual_block_ = Pipeline._sk_visual_block_
@@ -355,12 +354,12 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
             made = super()._applied(name, X, *more)
-            if hasattr(made, "iloc") and hasattr(X, "iloc"):  # steps hand on rows without index
+            if hasattr(made, "iloc") and hasattr(X, "iloc"):  # earlier steps drop the index
                 made.index = X.index
             return made
         X = checked_container(X)
         check_features(X, self)
-        # Public steps take rows block by block, when these are read.
+        # Public steps take rows block by block, when blocks are read.
         *before, last = self._fitted().steps
         if name == "transform":
             return transformed([*before, last], X)
@@ -385,7 +384,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
                 step.estimator._validate_params()
 
     def _cost(self) -> PrivacyCost:
-        """Return what a fit spends, with the part of delta that its steps reserve."""
+        """Return the cost of a fit, with the delta that its steps reserve for tail events."""
         return shares_of(steps_of(self), super()._cost()).whole
 
     def _keep(self, pipeline: Pipeline, spent: PrivacySpent) -> None:
@@ -395,15 +394,15 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
 
 def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
-    """Apply the inverse of a public function to predictions of transformed responses."""
+    """Map predictions of transformed responses by the inverse of a public function."""
     return np.asarray(quietly(transformer.inverse_transform, predictions[:, np.newaxis])[:, 0])
 
 
 def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
-    """Plan all steps together, with their releases named after them."""
+    """Plan all steps together, with their releases named after the steps."""
     parts = tuple(
         Release(run.steps[i].label, "gaussian", share, follows=places[i].follows)
-        if places[i].follows  # Behind a released width a step is one line.
+        if places[i].follows  # after a released width, a step is one line
         else _within(places[i].plan.parts, run.steps[i].label, share)
         for i, share in shares.of.items()
     )
@@ -411,7 +410,7 @@ def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
 
 
 def _like_to_pass(steps: Any) -> str:
-    """Return which X a plan needs, if any step chooses columns; its values may be made up."""
+    """Return the X that a plan needs if a step chooses columns; its values may be made up."""
     chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
     named = [
         n
@@ -431,7 +430,7 @@ def _like_to_pass(steps: Any) -> str:
 
 
 def _within(part: Any, label: str, share: float) -> Any:
-    """Name the releases of a part after their step, and give them a share of the whole."""
+    """Prefix the releases of a part with the name of its step, and scale their shares."""
     if part is None:
         return None
     if isinstance(part, Release):
@@ -465,7 +464,7 @@ def make_dp_pipeline(
 
     See Also
     --------
-    DPPipeline : The same with names of your own.
+    DPPipeline : The same pipeline with names of your choice.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Kinds of rows, and public rows that stand for private ones."""
+"""Kinds of rows, and public stand-ins for private rows."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,22 +14,22 @@ from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.workers import without_warnings
 
-# Public rows come in twos, because some functions treat a single row differently.
+# Public rows come in twos, as some functions treat a single row differently.
 TWICE = 2  # not tuned
 _NUMBERS = "biufc"
-# Public values of two rows for entries of any type: numbers, or texts. The rows differ, to show
-# what looks at both of them, unless that is refused.
+# Public values of two rows for entries of any type: numbers, or texts. The rows differ, so that
+# functions that use both rows show it.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# Numbers of one row among equal ones: some functions use the others where it is 0, or less, or
-# far from them, or missing. Among this many rows it is 6 standard deviations away.
+# Values of one row among equal rows: some functions use other rows where a value is 0, negative, an
+# outlier or missing. Among this many rows it is 6 standard deviations away.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
-# Texts that fit into arrays of every width; the width follows the longest text of the rows.
+# Texts that fit into arrays of every width; the width follows from the longest text of all rows.
 _TEXTS = ("1", "2")
 
 
 def are_numbers(rows: Any) -> bool:
-    """Return whether rows hold nothing but numbers; a text such as "1" is a text."""
+    """Return whether rows hold only numbers; a text such as "1" is a text."""
     dtype = getattr(rows, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
@@ -45,7 +45,7 @@ def are_numbers(rows: Any) -> bool:
 
 
 def shape_of(rows: Any) -> tuple[int, ...]:
-    """Return the shape of rows, or of what is made of them; a list has one, too."""
+    """Return the shape of rows, or of a result; a list has a shape, too."""
     try:
         return tuple(rows.shape if hasattr(rows, "shape") else np.asarray(rows, dtype=object).shape)
     except Exception:
@@ -53,9 +53,9 @@ def shape_of(rows: Any) -> tuple[int, ...]:
 
 
 def are_single(rows: Any) -> bool:
-    """Return whether each row is a single thing of any type, such as a text, and no vector.
+    """Return whether each row is a single object, such as a text, rather than a vector.
 
-    It does not matter what the things are: all texts may be missing.
+    The objects may be anything: all texts may be missing.
     """
     dtype = getattr(rows, "dtype", None)
     is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS
@@ -63,7 +63,7 @@ def are_single(rows: Any) -> bool:
 
 
 def plain_rows(rows: Any) -> Any:
-    """Convert sparse rows to CSR, and lists of numbers, whose type follows them, to floats."""
+    """Convert sparse rows to CSR, and lists of numbers, whose dtype depends on them, to floats."""
     if issparse(rows):
         return rows.tocsr()
     is_list = isinstance(rows, list | tuple) and are_numbers(rows) and not are_single(rows)
@@ -71,13 +71,13 @@ def plain_rows(rows: Any) -> Any:
 
 
 def row_among(rows: Any) -> Any:
-    """Return the first of two rows among many that are the second one."""
+    """Return the first of two rows among many copies of the second row."""
     many = _safe_indexing(rows, [1, 0] + [1] * _OTHERS)
     return many.reset_index(drop=True) if hasattr(many, "iloc") else many
 
 
 def columns_of(rows: Any, columns: Any) -> Any:
-    """Return some columns of rows; None stands for all."""
+    """Return some columns of rows; None means all columns."""
     if columns is None:
         return rows
     if isinstance(rows, RowBlocks):
@@ -93,13 +93,13 @@ def columns_of(rows: Any, columns: Any) -> Any:
 
 
 def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
-    """Return some columns of a block; numbers among texts become an array of a type."""
+    """Return some columns of a block; numbers between texts become an array of a dtype."""
     rows = columns_of(rows, columns)
     return rows.to_numpy(dtype) if dtype and hasattr(rows, "iloc") else rows
 
 
 def as_named(rows: Any) -> Any:
-    """Return a public frame with the column names of blocks; rows without names as they are."""
+    """Return a public frame with the column names of blocks; rows without names stay."""
     names = rows.feature_names if isinstance(rows, RowBlocks) else None
     if names is None:
         return rows
@@ -107,14 +107,14 @@ def as_named(rows: Any) -> Any:
 
 
 def have_categories(rows: Any) -> bool:
-    """Return whether types of rows hold values of the data: categories, or the length of texts."""
+    """Return whether dtypes of rows contain data values: categories, or lengths of texts."""
     types = getattr(rows, "dtypes", getattr(rows, "dtype", None))
     types = np.atleast_1d(np.asarray(types, dtype=object))
     return any(hasattr(one, "categories") or getattr(one, "kind", "O") in "SU" for one in types)
 
 
 def without_categories(rows: Any) -> Any:
-    """Return public rows in types that hold no values: of the categories, and texts as objects."""
+    """Return public rows with dtypes without data values: no categories, and texts as objects."""
     if hasattr(rows, "fill_null"):
         types = zip(rows.columns, rows.dtypes, strict=True)
         return rows.cast({name: str for name, one in types if hasattr(one, "categories")})
@@ -129,9 +129,9 @@ def without_categories(rows: Any) -> Any:
 
 
 def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iterator[Any]:
-    """Make two public rows, in several ways, with the container and the types of private rows.
+    """Make pairs of public rows, in several ways, with the container and dtypes of private rows.
 
-    Where the type admits fractions, one row has some, because whole numbers may give another type;
+    If the dtype allows fractions, one row has fractions, as whole numbers may give another dtype;
     or it has `number`. If two values are `known`, each row has one of them.
     """
     if getattr(rows, "like", None) is not None and isinstance(rows, RowBlocks):
@@ -164,7 +164,7 @@ def _stand_in(rows: Any, anything: Any) -> Any:
             two.isetitem(number, _public_column(rows.iloc[:, number], anything))
         return two
     if hasattr(rows, "fill_null"):
-        # Rows are of polars.
+        # This is a frame of polars.
         texts = anything[:2] if "-" in str(anything[0]) else _TEXTS
         values = zip(_values("i", anything), texts, (True, False), strict=True)
         one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)
@@ -184,7 +184,7 @@ def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
 
 
 def _values(kind: str, anything: Any) -> Any:
-    """Return the entries of two public rows, of a kind of types."""
+    """Return the entries of two public rows for a kind of dtype."""
     first, second, number = anything
     if kind in _NUMBERS:
         if isinstance(first, str) or (first, second) in _ANYTHING:
@@ -197,10 +197,10 @@ def _values(kind: str, anything: Any) -> Any:
 
 
 def _public_column(column: Any, anything: Any) -> Any:
-    """Replace the two entries of a column by public ones."""
+    """Replace the two entries of a column by public values."""
     kind = getattr(column.dtype, "kind", "O")
     values = (0, 1) if kind in "mM" else _values(kind, anything)
     if len(categories := getattr(column.dtype, "categories", [])):
-        # Categories come from the data, so that only the first one is used.
+        # Categories come from the data: only the first one is used.
         values = [categories[0]] * TWICE
     return type(column)(list(values), dtype=column.dtype, index=range(TWICE), name=column.name)

@@ -1,8 +1,8 @@
-"""Sends rows through fitted steps, so that no error, warning or type tells of single rows.
+"""Maps rows by fitted steps, so that no error, warning or dtype reveals single rows.
 
-Before the first private step a step may refuse rows, or make of them what it does not make of
-public ones: then all are refused, and nothing has been spent. Behind it stand only steps that take
-all rows, and what overflows there is made finite.
+Before the first private step, a step may refuse rows, or return them in a form that public rows do
+not get: then the fit is refused, and nothing has been spent. After it, steps accept all rows, and
+their overflow is made finite.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,11 +52,11 @@ from skdp.pipeline._public_rows import TWICE, are_numbers, columns_of, plain_row
 from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
-# Rows, sent through a fitted step.
+# Mapping rows by a fitted step.
 
 _REAL = "biuf"
 _MAY_MIX = (FrozenEstimator, FunctionTransformer)
-# Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
+# Rows between steps key the noise, so that settings of scikit-learn must not change them.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
     " FunctionTransformer(validate=True), .to_numpy(), set_output(transform='default') help."
@@ -69,20 +69,19 @@ _WANTED = "must return a 2-D array or a sparse matrix of real numbers, with a ro
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function whose warnings may tell of single rows, and suppress these.
+    """Call a function, and suppress its warnings, which may reveal single rows.
 
-    It runs in this process, whatever its `n_jobs`: another one would print its warnings.
+    It runs in this process, whatever its `n_jobs`: other processes would print the warnings.
     """
     with parallel_config("sequential"), without_warnings(), np.errstate(all="ignore"):
         return function(*arguments)
 
 
 def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
-    """Send rows through a fitted step; the result is an array, or CSR, of real numbers.
+    """Map rows by a fitted step; the result is an array, or CSR, of real numbers.
 
-    A step that refuses any row, or makes of all rows what it does not make of public ones, is
-    refused, as it may before all private ones. Private steps, and those that may follow them, do
-    neither.
+    A step before all private ones is refused if it refuses any row, or returns another form than
+    for public rows. Private steps, and the steps that may follow them, do neither.
     """
     what, rows, function = f"Step {name!r}", plain_rows(rows), getattr(step, method)
     result = attempt(function, rows)
@@ -92,7 +91,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     if public.rows is None:
         if isinstance(result, Exception):
             raise ValueError(_refusal(what, result, rows, public.error))
-        # A step that was fitted to some categories may refuse all public rows.
+        # A step fitted to some categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public, function)
     for part, its in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
@@ -112,7 +111,7 @@ def _refuse_form(what: str, is_public: bool) -> None:
 
 
 def _form_of(result: Any) -> tuple[Any, ...] | None:
-    """Return what may not follow single rows: container, width and type; None if it is no rows."""
+    """Return container, width and dtype of a result, which must not depend on rows; else None."""
     is_array = type(result) is np.ndarray or issparse(result)
     if not is_array or result.dtype.kind not in _REAL or result.ndim != 2:
         return None
@@ -127,10 +126,10 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
         if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
             mend = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
         elif not mend and getattr(dtype, "kind", "") in "OU":
-            # Each part of a ColumnTransformer has some of its columns.
+            # Each part of a ColumnTransformer gets some of its columns.
             is_part = rules.is_columns(step)
             mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
-        # Shape and type of categories and texts follow values, and are private.
+        # Shape and dtype of categories and texts depend on values, and are private.
         facts = "" if twos.have_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
@@ -138,19 +137,19 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
 
 
 def _real(what: str, result: Any, rows: Any) -> Any:
-    """Return what a step has made of rows, as an array in C order or CSR; refuse all else."""
+    """Return the result of a step as an array in C order or CSR; refuse all other results."""
     if isinstance(result, Exception):
         raise ValueError(_refusal(what, result, rows))
     if _form_of(result) is None or result.shape[0] != _num_samples(rows):
         raise ValueError(f"{what} {_WANTED}.")
     if issparse(result):
         return canonical_csr(result)
-    # In another order the norm of a row rounds otherwise.
+    # In another memory order, the norm of a row rounds differently.
     return np.require(result, None, ["C", "A"])
 
 
 def _finite_but_gaps(made: Any, rows: Any) -> Any:
-    """Make overflow finite, but leave rows with gaps as they are: the next step refuses these."""
+    """Make overflow finite, but not rows with gaps, which the next step refuses."""
     if made.dtype.kind != "f":
         return made
     has_gaps, all_finite = have_gaps(rows), finite(made)
@@ -158,7 +157,7 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
         return all_finite
     if not issparse(made):
         return np.where(has_gaps[:, np.newaxis], made, all_finite)
-    has_gaps = np.repeat(has_gaps, np.diff(made.indptr))  # of the row of each entry
+    has_gaps = np.repeat(has_gaps, np.diff(made.indptr))  # of the row that each entry is in
     return with_data(made, np.where(has_gaps, made.data, all_finite.data))
 
 
@@ -168,10 +167,10 @@ def _parts(step: Any, rows: Any) -> list[tuple[Any, Any]]:
 
 
 def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
-    """Refuse a step that looks at all rows together, where public rows show it."""
+    """Refuse a step that maps all rows together, if public rows reveal that."""
     leaves = [*rules.leaves_of(step, is_fitted=True)]
     if not any(type(one) in _MAY_MIX for one in leaves):
-        # All other classes are known to take each row by itself.
+        # All other classes are known to map each row by itself.
         return
 
     def function(two: Any) -> Any:
@@ -180,7 +179,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 
     public = _public(what, function, stand_ins(rows))
     form = _form_of(public.result)
-    # Encoders encode no other values than their categories.
+    # Encoders accept only their categories.
     known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
     for number, pair in product(twos.NUMBERS, [None, *known]):
         is_first = number is pair is None
@@ -188,7 +187,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
             twice = (_safe_indexing(two, [row] * TWICE) for row in range(TWICE))
             several = twos.row_among(two), *twice
             among, *alone = made = [attempt(function, one) for one in several]
-            # What makes another form is refused with the rows of which it does.
+            # Rows that give another form are refused when they come.
             if is_first or _form_of(among) == form:
                 break
         else:
@@ -196,7 +195,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
         facts = [(_form_of(one), twos.shape_of(one)[:1]) for one in made]
         is_same = facts == [(form, twos.shape_of(one)[:1]) for one in several]
         if is_same:
-            # Products of other numbers of rows round otherwise.
+            # Products with another number of rows round differently.
             dtype, width = np.result_type(among.dtype, np.float16), twos.shape_of(two)[-1]
             rounding = np.finfo(dtype).eps * width * np.fmax(1, abs(number or 1))
             close = partial(np.allclose, atol=1e-8 + rounding, equal_nan=True)
@@ -210,12 +209,12 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 
 
 def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
-    """Do the same with rows in blocks, when these are read; they keep the type of the blocks.
+    """Map rows in blocks by a step, when blocks are read; they keep their dtype.
 
-    Public rows are looked at here alone: later readings raise nothing that they do not have to.
+    Only here public rows are mapped first: later readings raise no avoidable errors.
     """
     step = _by_places(step) if rules.is_columns(step) and rows.like is None else step
-    # A step may take some public texts, and no others.
+    # A step may accept some public texts, and no others.
     texts = None if rows.like is None else _public("", step.transform, stand_ins(rows)).rows
     two = by_rows(name, step, next(stand_ins(rows)) if texts is None else texts)
     form = issparse(two), two.shape[1]
@@ -224,7 +223,7 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
 
 
 def _by_places(step: Any) -> Any:
-    """Copy a fitted ColumnTransformer; numbers of columns replace names, which blocks lack."""
+    """Copy a fitted ColumnTransformer; column numbers replace names, which blocks lack."""
     one, places = copy(step), step._transformer_to_input_indices
     one.transformers_ = [(name, part, places[name]) for name, part, _ in step.transformers_]
     vars(one).pop("feature_names_in_", None)
@@ -236,7 +235,7 @@ def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np
     rows = rows if hasattr(rows, "iloc") else rows.astype(dtype, copy=False)
     result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
-        # The pass that checks these rows refuses the NaN in the place of gaps.
+        # The pass that checks these rows refuses NaN, which replaces the gaps.
         return with_nan(_of_block(name, step, _without_gaps(rows), form, dtype), has_gaps)
     made = _real(f"Step {name!r}", result, rows)
     _refuse_form(f"Step {name!r}", (issparse(made), made.shape[1]) == form)
@@ -245,7 +244,7 @@ def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np
 
 
 def _without_gaps(rows: Any) -> Any:
-    """Make the numbers of rows finite, also of a data frame, whose texts stay as they are."""
+    """Make the numbers of rows finite; texts of a data frame stay as they are."""
     if not hasattr(rows, "iloc"):
         return finite(rows)
     rows = rows.copy()
@@ -256,9 +255,9 @@ def _without_gaps(rows: Any) -> Any:
 
 @_in_arrays
 def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sparse: bool) -> Any:
-    """Send the largest numbers through a step that follows a private one, as its fit will.
+    """Map the largest numbers by a step that follows a private one, as its fit will.
 
-    Refuse parameters that do not fit, or by which it refuses single rows.
+    Refuse unusable parameters, and those with which the step refuses single rows.
     """
     most = np.finfo(dtype).max
     rows: Any = np.repeat(np.array([[0], [1], [most], [most], [-most], [-most]], dtype), width, 1)
@@ -271,9 +270,9 @@ def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sp
 
 
 def check_inverse(name: str, transformer: Any) -> None:
-    """Refuse a function of predictions, if any, that mixes them, or refuses single ones.
+    """Refuse a function of predictions that mixes them, or refuses single ones.
 
-    A score is a mean of what rows lose, each by itself, and nothing raises behind a fit.
+    A score is a mean of losses of single rows, and nothing may raise after a fit.
     """
     if (function := getattr(transformer, "inverse_func", None)) is not None:
         inverse, dtype = FunctionTransformer(function), np.dtype(np.float64)
@@ -281,15 +280,15 @@ def check_inverse(name: str, transformer: Any) -> None:
 
 
 class _Public(NamedTuple):
-    """Public rows that a function accepts, and what it makes of them; or the error it raises."""
+    """Public rows that a function accepts, with its result; or the error that it raises."""
 
-    rows: Any  # None if it accepts none
+    rows: Any  # None if it accepts no public rows
     result: Any
     error: str
 
 
 def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) -> _Public:
-    """Try public rows until some are accepted."""
+    """Try public rows until the function accepts some."""
     error = ""
     for rows in branches:
         result = attempt(function, rows)
@@ -301,8 +300,8 @@ def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) ->
 
 
 def attempt(function: Callable[..., Any], rows: Any) -> Any:
-    """Return what a function makes of rows, or the error that it raises."""
-    # A function that writes into its input would do so once more for the next candidate.
+    """Return the result of a function for rows, or the error that it raises."""
+    # A function that overwrites its input would spoil it for the next candidate.
     is_ours = isinstance(getattr(function, "__self__", None), PrivateEstimator)
     try:
         made = quietly(function, rows if is_ours else deepcopy(rows))
@@ -313,28 +312,28 @@ def attempt(function: Callable[..., Any], rows: Any) -> Any:
 
 
 def _as_numbers(made: Any) -> Any:
-    """Convert whole numbers beside booleans, which a ColumnTransformer passes on as objects."""
+    """Convert whole numbers beside booleans, which a ColumnTransformer returns as objects."""
     are_objects = type(made) is np.ndarray and made.dtype == object and are_numbers(made)
     return made.astype(np.float64) if are_objects else made
 
 
 def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str:
-    """Return why a step refuses rows; `of_public` is its error for public ones, if any."""
+    """Return why a step refuses rows; `of_public` is its error for public rows, if any."""
     if of_public and are_numbers(rows):
         return of_public
     if twos.are_single(rows) and kind_of(rows) in ("texts and gaps", "NaN"):
         return f"{what} refuses a missing text. " + GAPS_OF_TEXTS.replace("['name']", "")
-    # NaN is not to blame for what is refused without it, too.
+    # NaN is not the reason if the step also refuses rows without NaN.
     text = f"Input X contains NaN or infinity, which {what} refuses."
     text = _message(what, error) if of_public or not have_gaps(rows).any() else text
-    # Types of columns are public: no later reading may tell which of them has gaps.
+    # Dtypes of columns are public; later readings must not tell which columns have gaps.
     texts = [one for one, kind in types_of(rows) if kind]
     if texts and text.endswith("it refuses."):
         text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
-# What encoders raise for their categories, and the cure.
+# Errors of encoders about their categories, and the cure.
 _OF_ENCODERS = {
     "Unsorted categories": " Pass them sorted, as [False, True].",
     "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
@@ -342,7 +341,7 @@ _OF_ENCODERS = {
 
 
 def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
-    """Describe the error of a function; its text is shown only if public rows raise it."""
+    """Describe the error of a function; the text is shown only if public rows raise it."""
     message = error.args[0] if type(error) is ValueError and error.args else ""
     if type(message) is str and message.startswith("Found unknown categories"):
         return (
@@ -361,15 +360,15 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
 
 @_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    """Fit a step that learns nothing, to public rows instead of the private ones."""
+    """Fit a step that learns nothing to public rows instead of private ones."""
     what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
     public = _public(what, step.fit, stand_ins(rows))
-    # A step that refuses all public rows may accept only texts that its parameters list.
+    # A step that refuses all public rows may accept only texts listed in its parameters.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):
         raise ValueError(_refusal(what, fitted, rows, public.error))
     if rules.is_columns(fitted):
-        # By density, as scikit-learn decides, it would follow values.
+        # The choice by density, as in scikit-learn, would depend on values.
 
         def _make_sparse(rows: Any) -> bool:
             made = (
@@ -385,7 +384,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 @_in_arrays
 def transformed(steps: Sequence[tuple[str, Any]], rows: Any, method: str = "transform") -> Any:
-    """Send rows through fitted steps, except "passthrough" and None; finite rows stay finite."""
+    """Map rows by fitted steps, except "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
         if isinstance(step, str | None):
             continue
@@ -399,9 +398,9 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any, method: str = "tran
 
 
 def of_people(function: Callable[..., Any], people: People | None, *inputs: Any) -> Any:
-    """Apply a function to batches of whole persons, so that no person changes results of others.
+    """Apply a function to batches of whole users, so that no user changes results of others.
 
-    In one batch, the rows of a person would shift all later rows, whose rounding may then change.
+    In a single batch, another row of one user would shift all later rows and their rounding.
     """
     if people is None:
         return function(*inputs)
@@ -417,10 +416,10 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 
 
 def have_gaps(rows: Any) -> np.ndarray:
-    """Return which rows have a number that is not finite; texts, missing or not, are no numbers."""
+    """Return which rows have a number that is not finite; texts, even missing ones, are none."""
     if not twos.are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
-            # Columns of objects may be numbers, too.
+            # Columns of objects may hold numbers, too.
             rows = rows[[name for name, kind in types if not kind or are_numbers(rows[name])]]
         with suppress(Exception):
             values = plain_rows(rows) if issparse(rows) else quietly(_with_gaps, rows)
@@ -428,16 +427,16 @@ def have_gaps(rows: Any) -> np.ndarray:
     return np.zeros(redact_errors(_num_samples)(rows), dtype=bool)
 
 
-# Unlike numpy, scikit-learn takes nullable booleans with gaps.
+# scikit-learn accepts nullable booleans with gaps; numpy does not.
 _with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
 # ------------------------------
-# A ColumnTransformer that comes first: its public parts, and its private ones once they are fitted.
+# A ColumnTransformer as the first step: its public parts, and its private parts once fitted.
 
 
 def in_public(step: Any) -> Any:
-    """Return the transformer with public parts only: private ones keep columns as they are."""
+    """Return the transformer with its public parts; private parts pass columns unchanged."""
     wide = {
         name: rules.ending_with(one, _as_wide(rules.last_of(one)))
         for name, one, _ in rules.private_parts(step)
@@ -446,16 +445,16 @@ def in_public(step: Any) -> Any:
 
 
 def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
-    """Clone a transformer with other estimators in some places."""
+    """Clone a transformer, with the estimators of some parts replaced."""
     others = [(name, parts.get(name, one), columns) for name, one, columns in step.transformers]
     return clone(step).set_params(transformers=others)
 
 
 def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
-    """Refuse rows with categories that a public step does not know; return what it makes of them.
+    """Refuse rows with categories that a public step does not know; return its result otherwise.
 
-    It does so before anything is charged, and names no category. Encoders of the step take all rows
-    (`lenient`), as they do in the fit; only here they are made as strict as they were asked to be.
+    This happens before anything is charged, and names no category. In the fit, encoders accept all
+    rows (`lenient`); only here they are as strict as their parameters say.
     """
     if isinstance(rows, RowBlocks):
         raise ValueError(
@@ -475,7 +474,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
 
 
 def _refusing_columns(step: Any, rows: Any) -> list[str]:
-    """Name the columns that fitted encoders refuse, or all those of parts that refuse rows."""
+    """Name the columns that fitted encoders refuse, or the columns of parts that refuse rows."""
     named = []
     for _, part, columns in (
         rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
@@ -494,12 +493,12 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
 def check_rows_of_columns(
     name: str, step: Any, rows: Any, *, are_private: bool, allow_nan: bool
 ) -> None:
-    """Refuse rows that lack columns, and private ones that public parts do not make finite.
+    """Refuse rows that lack columns, and private rows that public parts do not make finite.
 
-    With `allow_nan` it is left to the next step.
+    With `allow_nan` the next step decides about NaN.
 
-    Public parts of a ColumnTransformer see the private rows twice: here, where nothing has been
-    charged, so that what they refuse costs nothing, and in `fitted_columns`.
+    Public parts of a ColumnTransformer get the private rows twice: here, where a refusal costs
+    nothing, and in `fitted_columns`.
     """
     blocks, rows = rows, twos.as_named(rows)
     for _, _, columns in step.transformers:
@@ -507,7 +506,7 @@ def check_rows_of_columns(
         listed = listed if type(listed) is list else []
         n, by_name = sum(twos.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
         texts = [one for one in names_of(rows) or () if isinstance(one, str)]
-        # Names of which one stands twice have become numbers.
+        # With duplicate names, names have become numbers.
         known = {*range(-n, n), *texts} if texts or not by_name else listed
         lacking = [one for one in listed if one not in known]
         more = ", or is sparse and not in CSR, which X.tocsr() makes"
@@ -520,13 +519,13 @@ def check_rows_of_columns(
             f"{lacking or columns!r}{more}."
         )
         with_text(flaw, partial(columns_of, rows, columns))
-    # What the transformer refuses without its parts follows from its settings.
+    # Without its parts, a transformer refuses rows because of its settings.
     alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
     if settings.rows is None and settings.error:
         raise ValueError(settings.error)
     if are_private and isinstance(blocks, RowBlocks):
-        # Public parts are checked by the step behind them, which reads before anything is spent.
+        # Public parts are checked by the next step, which reads before anything is spent.
         if rules.private_parts(step):
             public = [(name, fitted_to_nothing(name, in_public(step), blocks))]
             transformed(public, blocks).check(allow_nan=allow_nan)
@@ -541,7 +540,7 @@ def _hint_of_objects(rows: Any) -> str:
 
 
 def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
-    """Return why a public transformer makes no finite numbers of some rows; "" if it does."""
+    """Return why a public transformer does not make some rows finite; "" if it does."""
     try:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
@@ -551,7 +550,7 @@ def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
 
 
 def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterator[str]:
-    """Return for each part why it leaves other than finite numbers, with columns and cures."""
+    """Return for each part why its result is not finite, with columns and cures."""
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     names = names_of(rows) or range(rows.shape[1])
     parts = [(*part, _get_column_indices(rows, part[2])) for part in step.transformers]
@@ -561,7 +560,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, its = f"{name}__{part}", [str(names[place]) for place in places]
-        # This part alone, fitted to its columns, and to all: public rows follow their kinds.
+        # Each part alone, fitted to its columns, then to all: public rows have their kinds.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", one, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
@@ -576,7 +575,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
 def _with_columns(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Name the columns whose kinds a part does not take, or else all that it gets."""
+    """Name the columns whose kinds a part refuses, or else all its columns."""
     leaves = [one for one in rules.leaves_of(part, is_fitted=False) if not isinstance(one, str)]
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}
@@ -595,7 +594,7 @@ def _with_columns(
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
-    """Fit the transformer around fitted private steps, by their paths, which stay as they are."""
+    """Fit the transformer around its private parts, which are fitted already and stay."""
     ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
     frozen = {
         part: rules.ending_with(one, FrozenEstimator(ends[part]))
@@ -611,19 +610,19 @@ def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) ->
 
 
 def _as_wide(part: Any) -> Any:
-    """Return what learns nothing and leaves as many columns as a private part, or more."""
+    """Return a public stand-in for a private part, with at least as many columns."""
     n_components = getattr(part, "n_components", None)
     most = int(n_components) if isinstance(n_components, Integral) else None
     takes_gaps = bool(get_tags(part).input_tags.allow_nan)
-    # Only a scaler leaves sparse rows sparse.
+    # Only a scaler returns sparse rows.
     facts = {"takes_gaps": takes_gaps, "makes_dense": not isinstance(part, DPStandardScaler)}
     return FunctionTransformer(partial(_widened, most=most, **facts), accept_sparse=True)
 
 
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
-    """Check rows as the private part does, which makes numbers of nullable columns, too."""
+    """Check rows as the private part does, and convert nullable columns to numbers."""
     if any("texts" in kind for kind in kinds_of(rows).values()):
-        # Texts of numbers, too, which public texts are not.
+        # The private part refuses texts of numbers, too, which public texts are not.
         raise ValueError("could not convert string to float")
     wanted = "allow-nan" if takes_gaps else True
     checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)

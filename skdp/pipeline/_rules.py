@@ -1,4 +1,4 @@
-"""Which estimators are private, learn nothing, are not fitted, hold others, or are refused."""
+"""Which estimators are private, learn nothing, stay unfitted, hold others, or are refused."""
 
 import math
 from abc import abstractmethod
@@ -39,17 +39,16 @@ from skdp.exceptions import is_called_by
 from skdp.privacy import PrivacySpent
 
 # ------------------------------
-# Which steps of an estimator are private, learn nothing, or are not fitted.
+# Which steps of an estimator are private, learn nothing, or stay unfitted.
 
 
 @cache
 def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
-    """Return the classes that learn nothing, some only where parameters say all.
+    """Return the classes that learn nothing, some only with certain parameters.
 
-    Their subclasses may learn. The tag requires_fit=False is no proof: a Gaussian process has it,
-    too.
+    Subclasses may learn. The tag requires_fit=False is no proof, as a Gaussian process has it, too.
     """
-    # Imputers take long to import, neighbors and all.
+    # Importing imputers takes long.
     from sklearn.feature_extraction import FeatureHasher
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
     from sklearn.impute import SimpleImputer
@@ -86,8 +85,8 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     }
 
 
-# What to take in the place of steps that learn without privacy, by the names of their classes. A
-# sparse or robust regression has no twin: ours is least squares.
+# Private replacements of classes that learn without privacy. A sparse or robust regression has
+# none: ours is least squares.
 _TWINS = {
     name: twin
     for twin, names in {
@@ -128,7 +127,7 @@ _TWINS = {
 
 
 class SharedBudget:
-    """Marks an estimator of steps that share its budget: it has one record, and no step has."""
+    """Marks an estimator whose steps share its budget: the record is that of the whole."""
 
     steps: Any
     shares: Any
@@ -141,13 +140,13 @@ def has_budget(estimator: Any) -> bool:
 
 
 def private_steps(estimator: Any) -> dict[str, Any]:
-    """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
+    """Return all estimators with a budget in an estimator, by prefixes such as ``"dppca__"``."""
     if has_budget(estimator):
         return {"": estimator}
     if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
         return {}
     parameters = estimator.get_params(deep=True)
-    # Estimators within these are not fitted, or have no budget of their own.
+    # Estimators inside these stay unfitted, or have no budget of their own.
     whole = tuple(
         f"{name}__"
         for name, value in parameters.items()
@@ -161,37 +160,37 @@ def private_steps(estimator: Any) -> dict[str, Any]:
 
 
 def is_stateless(step: Any) -> bool:
-    """Return whether an estimator learns nothing from the rows that it is fitted to."""
+    """Return whether an estimator learns nothing from the rows of its fit."""
     if type(step) is FeatureUnion:
         return all(is_passed_through(one) or is_stateless(one) for _, one in parts_of(step) or ())
     return type(step) in _stateless() and not (calls_objects(step) or learning_parameters(step))
 
 
 def learning_parameters(step: Any) -> list[str]:
-    """List the parameters by which a class that may learn nothing learns, or refuses rows."""
+    """List the parameters that make a class that may learn nothing learn, or refuse rows."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
     if refuses_rows(step):
         values = [value for column in given["categories"] for value in column]
         if not any(value is None or value != value for value in values):
-            # Without a missing category, no number stands for an unknown or a missing one.
+            # Without a missing category, no number replaces an unknown or missing one.
             given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
 
 def calls_objects(step: Any) -> bool:
-    """Return whether a class that may learn nothing calls objects that may learn or keep rows."""
+    """Return whether a class that may learn nothing calls objects that may learn or store rows."""
     return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
 
 
-# Types of callables that learn nothing, beside functions.
+# Types of callables that learn nothing, in addition to functions.
 _PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
 
 
 def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
-    """Return whether parameters are made of values and plain functions, as far as can be seen.
+    """Return whether parameters consist of values and plain functions, as far as can be seen.
 
-    Other objects that are called, as methods of estimators and caches, may learn or keep rows.
+    Other callable objects, such as methods of estimators and caches, may learn or store rows.
     """
     contents: Iterable[Any] = given if isinstance(given, list | tuple) else ()
     if hasattr(given, "fit") and hasattr(given, "get_params"):
@@ -202,7 +201,7 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
         contents = given.func, given.args, given.keywords
     elif isinstance(given, FunctionType):
         used = getclosurevars(given)
-        # Functions of modules, which it may call, are not looked into.
+        # Functions of modules that a function calls are not inspected.
         named = [one for one in used.globals.values() if hasattr(one, "get_params")]
         contents = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
     elif callable(given):
@@ -220,19 +219,19 @@ def is_public_target(step: Any) -> bool:
 
 
 def instead_of(step: Any) -> str:
-    """Name what to take in the place of a step that may learn without privacy."""
+    """Name a private replacement of a step that may learn without privacy."""
     return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
 
 
 def is_passed_through(step: Any) -> bool:
-    """Return whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
+    """Return whether a fit leaves a step as it is: frozen, "passthrough", "drop" or None."""
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
-    # A subclass may fit what it holds.
+    # A subclass may fit the estimator inside.
     return is_none or type(step) is FrozenEstimator
 
 
-# Behind a private step an error or a warning would depend on single rows. There stand only classes
-# that take each row by itself, and every finite number; their subclasses may do anything.
+# After a private step, errors and warnings would depend on single rows. Only these classes may
+# stand there, which map each row by itself, and every finite number; subclasses may do anything.
 _OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
 OF_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
@@ -241,9 +240,9 @@ OF_ALL_ROWS = (
 
 
 def takes_all_rows(step: Any) -> bool:
-    """Return whether a step takes each row by itself, and refuses none: it may follow private ones.
+    """Return whether a step maps each row by itself, and refuses none: it may follow private ones.
 
-    Whether its parameters fit is tried with the largest numbers: `made_of_extremes`.
+    `made_of_extremes` tries its parameters with the largest numbers.
     """
     if is_columns(step):
         are_given = not any(callable(columns) for *_, columns in step.transformers)
@@ -257,21 +256,21 @@ def takes_all_rows(step: Any) -> bool:
 
 
 def keeps_columns(step: Any) -> bool:
-    """Return whether a step leaves as many columns as it gets, in their order: their names hold."""
+    """Return whether a step returns as many columns as it gets, in order: their names stay."""
     if is_passed_through(step):
         return type(step) is not FrozenEstimator
-    # An imputer that is accepted keeps empty columns.
+    # An accepted imputer returns empty columns, too.
     is_imputer = type(step).__name__ == "SimpleImputer" and is_stateless(step)
     is_declared = getattr(step, "feature_names_out", None) == "one-to-one"
     return is_imputer or is_declared or isinstance(step, OneToOneFeatureMixin)
 
 
 # ------------------------------
-# What holds other estimators, and is known to fit each of them once.
+# Estimators that hold others, and are known to fit each of these once.
 
 
-# Parameters that are parts; a fit sets attributes with a "_" behind. The threshold of the first is
-# a parameter, or that of the method which it calls.
+# Parameters that hold estimators; their fitted attributes end in "_". The threshold of the first is
+# a parameter, or chosen by the method that it calls.
 _IN_ATTRIBUTES = {
     FixedThresholdClassifier: ("estimator",),
     TransformedTargetRegressor: ("transformer", "regressor"),
@@ -281,7 +280,7 @@ _IN_ATTRIBUTES = {
 def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any]] | None:
     """List the parts of an estimator by their names; None if it is not known to hold others.
 
-    By exact class: a subclass may fit its parts more often, and keep more.
+    Only exact classes count: a subclass may fit its parts more often, and store more.
     """
     kind = type(holder)
     if kind is Pipeline or kind is FeatureUnion:
@@ -300,14 +299,14 @@ def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any
 
 def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     """List the names, the transformers and the columns of a fitted ColumnTransformer."""
-    # Old versions of scikit-learn warn where the columns of a remainder are read.
+    # Old versions of scikit-learn warn if the columns of a remainder are read.
     used = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
-    # Those that are given no columns are not fitted.
+    # Parts without columns are not fitted.
     return [one for one in used if not _is_empty_column_selection(one[2])]
 
 
 def fitted_once(estimator: Any) -> list[Any]:
-    """List the private estimators that one fit fits; refuse what may fit them more often."""
+    """List the private estimators that one fit fits; refuse any that may be fitted more often."""
     if has_budget(estimator):
         return [estimator]
     if (parts := parts_of(estimator)) is not None:
@@ -321,9 +320,9 @@ def fitted_once(estimator: Any) -> list[Any]:
 
 
 # ------------------------------
-# Encoders that refuse unknown categories: they take these until the rows have been checked.
+# Encoders that refuse unknown categories accept these until the rows have been checked.
 
-# What a fit puts in the place of handle_unknown="error", and of unknown_value.
+# Values during a fit, instead of handle_unknown="error" and of unknown_value.
 _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
     OneHotEncoder: {"handle_unknown": "ignore"},
     OrdinalEncoder: {"handle_unknown": "use_encoded_value", "unknown_value": -1},
@@ -331,19 +330,19 @@ _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
 
 
 class _Instead(str):
-    """Stands for "error" while a pipeline is fitted; scikit-learn sees a string like others."""
+    """Replaces "error" while a pipeline is fitted; scikit-learn sees it as a plain string."""
 
     __slots__ = ()
 
 
 def refuses_rows(step: Any) -> bool:
-    """Return whether an encoder refuses unknown categories, or does so once a fit has ended."""
+    """Return whether an encoder refuses unknown categories, or will after the fit."""
     given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
     return given == "error" or isinstance(given, _Instead)
 
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
-    """Yield the innermost estimators of an estimator: itself if it has no parts."""
+    """Yield the innermost estimators of an estimator; itself if it holds none."""
     parts = parts_of(estimator, is_fitted=is_fitted)
     if parts is None:
         yield estimator
@@ -358,7 +357,7 @@ def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
 
 
 def lenient(estimator: Any) -> Any:
-    """Return an estimator whose encoders accept all rows, and imputers all columns."""
+    """Return an estimator whose encoders accept all rows, and whose imputers accept all columns."""
     if isinstance(estimator, SharedBudget):
         steps = [(name, lenient(step)) for name, step in estimator.steps]
         return clone(estimator).set_params(steps=steps)
@@ -379,7 +378,7 @@ def _instead(step: Any) -> dict[str, Any]:
 
 
 def make_strict(estimator: Any) -> Any:
-    """Let the encoders of a fitted estimator refuse unknown categories, as they were asked to."""
+    """Make encoders of a fitted estimator refuse unknown categories, as their parameters say."""
     leaves = partial(leaves_of, estimator)
     for step in chain(leaves(is_fitted=False), leaves(is_fitted=True)):
         if isinstance(getattr(step, "handle_unknown", None), _Instead):
@@ -388,16 +387,16 @@ def make_strict(estimator: Any) -> Any:
 
 
 # ------------------------------
-# A ColumnTransformer, and its private parts.
+# A ColumnTransformer and its private parts.
 
 
 def is_columns(step: Any) -> bool:
-    """Return whether a step is a ColumnTransformer, not of a subclass."""
+    """Return whether a step is a ColumnTransformer, and not of a subclass."""
     return type(step) is ColumnTransformer
 
 
 def last_of(part: Any) -> Any:
-    """Return the last step of a Pipeline; any other part is its own."""
+    """Return the last step of a Pipeline; any other part as it is."""
     return part.steps[-1][1] if type(part) is Pipeline and part.steps else part
 
 
@@ -407,18 +406,18 @@ def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
 
 
 def ending_with(part: Any, last: Any) -> Any:
-    """Put another estimator in the place of the last step of a part."""
+    """Replace the last step of a part by another estimator."""
     if type(part) is not Pipeline:
         return last
     return Pipeline([*part.steps[:-1], (part.steps[-1][0], last)])
 
 
 # ------------------------------
-# Methods that go to the fitted estimator that another one holds.
+# Methods that use the fitted estimator inside another one.
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
-    """Make a check whether the fitted object, or before a fit its pattern, has a method."""
+    """Make a check whether the fitted object or, before a fit, the unfitted one has a method."""
 
     def _has(holder: Any) -> bool:
         getattr(holder._wrapped(), name)
@@ -428,7 +427,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
 
 
 def _delegated(name: str, does: str) -> Any:
-    """Make a method that takes rows, and leaves them to the method of the fitted estimator."""
+    """Make a method that passes rows to the same method of the fitted estimator."""
 
     def _method(self: Any, X: Any) -> Any:
         return self._applied(name, X)
@@ -450,19 +449,19 @@ def _delegated(name: str, does: str) -> Any:
 
 
 class DelegatesMixin(SeededEstimator):
-    """Predicts, transforms and scores with a fitted estimator that it holds."""
+    """Predicts, transforms and scores with a fitted estimator inside."""
 
     privacy_spent_: PrivacySpent
-    # Not every last step takes users in `score`.
+    # Some last steps take no users in `score`.
     __metadata_request__score: ClassVar[dict[str, Any]] = {"users": False}
 
     @abstractmethod
     def _wrapped(self) -> Any:
-        """Return the fitted estimator, or before a fit its pattern."""
+        """Return the fitted estimator or, before a fit, the unfitted one."""
 
     @abstractmethod
     def _pattern(self) -> Any:
-        """Return what is fitted."""
+        """Return the estimator to fit."""
 
     predict = _delegated("predict", "Predict")
     predict_proba = _delegated("predict_proba", "Predict probabilities")
@@ -483,7 +482,7 @@ class DelegatesMixin(SeededEstimator):
         y : array-like of shape (n_samples,) or None, default=None
             Their responses.
         users : array-like of shape (n_samples,) or None, default=None
-            Whose each row is, where all private steps have ``privacy_unit="user"``.
+            Owner of each row, if all private steps have ``privacy_unit="user"``.
 
         Returns
         -------
@@ -518,19 +517,19 @@ class DelegatesMixin(SeededEstimator):
             Rows.
         y : array-like of shape (n_samples,) or None, default=None
             Their responses, for a dask collection in the same chunks; None for rows in parts, which
-            bring theirs along.
+            contain theirs.
         users : array-like of shape (n_samples,) or None, default=None
-            Owner of each row, for a last step whose own `score` takes that.
+            Owner of each row, for a last step whose own `score` takes `users`.
 
         Returns
         -------
         float
-            What its own `score` returns, which the guarantee does not cover.
+            The result of its own `score`, which the guarantee does not cover.
 
         Raises
         ------
         ValueError
-            If the last step takes no `users` and got some.
+            If `users` are passed and the last step takes none.
         """
         last, (X, y) = last_of(self._fitted()), in_parts(X, y)
         if users is not None and "users" not in signature(last.score).parameters:
@@ -546,7 +545,7 @@ class DelegatesMixin(SeededEstimator):
         return self._fitted().classes_
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Call a method of the fitted estimator; where it predicts, steps hand on arrays."""
+        """Call a method of the fitted estimator; before a prediction, steps return arrays."""
         output = {} if "transform" in name else {"transform_output": "default"}
         with config_context(**output):
             return getattr(self._fitted(), name)(checked_container(X), *more, **users)
@@ -563,11 +562,11 @@ class DelegatesMixin(SeededEstimator):
 
 
 # ------------------------------
-# What is against a step that shares a budget.
+# Reasons to refuse a step that shares a budget.
 
 
 def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
-    """Return why a step is refused; `is_behind` if it follows a private one."""
+    """Return why a step is refused; `is_behind` if it follows a private step."""
     is_private = isinstance(estimator, PrivateEstimator)
     where = f"Step {name!r}: " if name else "estimator: "
     check_unwatched(where, estimator)
@@ -631,7 +630,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
 
 
 def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
-    """Return why the steps of a part cannot stand there; a private one is a step of its own."""
+    """Return why the steps of a part are refused there; a private step counts by itself."""
     for inner, one in part.steps:
         if not private_steps(one):
             yield from not_private(f"{path}__{inner}", one, is_behind=False)

@@ -54,48 +54,48 @@ from skdp.privacy.shares import Party
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 # ------------------------------
-# What is fitted, and what is refused before anything is read or spent.
+# The fit's parts, and the refusals before anything is read or spent.
 
 
 @dataclass(frozen=True)
 class Run:
-    """Checked steps, and the rows that they are fitted to."""
+    """Checked steps, and the rows of their fit."""
 
     estimator: Any
     steps: Sequence[Step]
     X: Any
     y: Any
-    targets: Any  # the responses, wherever they are
-    seed: int | None  # the seeds of all fits are derived from it
-    # names of the steps whose classes are taken from the labels of y
+    targets: Any  # the responses, wherever they are stored
+    seed: int | None  # source of the seeds of all fits
+    # names of the steps that take their classes from the labels of y
     lack_classes: Sequence[str]
-    # whose the rows are where whole users are protected, and that as an argument of every fit
+    # owner of each row if whole users are protected, and the same as an argument of every fit
     people: People | None
     users: Mapping[str, Any]
-    is_planned: bool  # X is public, and stands for `n_units` rows
-    party: Party | None  # of several owners
-    # what all private steps protect, and how many of it there are, if not one for each row
+    is_planned: bool  # whether X is public and stands for `n_units` rows
+    party: Party | None  # one of several owners
+    # unit that all private steps protect, and number of units if it differs from that of rows
     unit: str
     adjacency: str
     n_units: int | None
 
     @property
     def enforced(self) -> bool:
-        """Whether no step is promised anything."""
+        """Whether no step relies on a promise."""
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
         return not (self.lack_classes or any(planned))
 
     def planned(self, cost: PrivacyCost, parts: Any = ()) -> Plan:
-        """Plan releases about what all private steps protect."""
+        """Make a plan of releases, with the unit of all private steps."""
         unit, adjacency = self.unit, self.adjacency
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=self.enforced)
 
     def seed_of(self, label: str) -> int | None:
-        """Derive a seed for the fit or choice of that label."""
+        """Derive the seed of the fit or choice with that label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
 
     def validate(self, one: Any, X: Any) -> Any:
-        """Return the spec of a step and the data of its fit; across owners the spec is of all."""
+        """Return the spec and data of a step's fit; across owners the spec concerns all rows."""
         if self.party is not None:
             return self.party.validate(one, X, self.y)
         return one._validate(X, self.y, **self.users)
@@ -111,10 +111,10 @@ def prepare(
     n_planned: int | None = None,
     party: Party | None = None,
 ) -> Run:
-    """Refuse what is not acceptable, and return the rest.
+    """Refuse unacceptable steps and data, and return the run.
 
-    With `n_planned`, X is public and stands for so many rows to come, and there is no y. `users`
-    has the owner of each row.
+    With `n_planned`, X is public and stands for this number of rows, and there is no y. `users` has
+    the owner of each row.
     """
     if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
         raise ValueError(
@@ -126,11 +126,11 @@ def prepare(
     given, lack_classes = composition.with_classes(estimator, targets)
     given = rules.lenient(given)
     steps = composition.steps_of(given)
-    users = ids_in_memory(users)  # once for all fits
+    users = ids_in_memory(users)  # read once, for all fits
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
     people = None if is_planned else people_of(users, X, unit)
     if people is not None and isinstance(X, RowBlocks):
-        # Steps take parts block by block, where a row has no place of its own.
+        # Steps take parts block by block, where places of rows are unknown.
         raise ValueError(
             "Steps that share a budget protect users with rows in memory only: pass X as an array "
             "or a sparse matrix, or fit one estimator to rows in parts."
@@ -147,7 +147,7 @@ def prepare(
         for i, step in enumerate(steps):
             if not any(rules.refuses_unknown(one.estimator) for one in steps[i:]):
                 break
-            # Private parts of a ColumnTransformer stand before it, too.
+            # The private parts of a ColumnTransformer count as steps before it.
             if step.columns is None:
                 rows = refuse_unknown(step.name, step.estimator, rows)
         X, y = composition.with_target(steps[-1], X, y, people)
@@ -159,37 +159,37 @@ def prepare(
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
-    """Return whether a ColumnTransformer leaves NaN to the step behind it, which takes it."""
+    """Return whether a ColumnTransformer returns NaN to a next step that accepts NaN."""
     following = [one.estimator for one in steps[number + 1 : number + 2]]
     takes = any(hasattr(one, "fit") and get_tags(one).input_tags.allow_nan for one in following)
     return takes and not rules.private_parts(steps[number].estimator)
 
 
 # ------------------------------
-# What is known of each step before its fit: its plan, and rows like those that it gets.
+# Facts about each step before its fit: its plan, and rows like its own.
 
 
 @dataclass
 class Place:
-    """A step as it will be fitted, and what is known of it before."""
+    """A step and the facts about its fit."""
 
     step: Any
-    spec: Any = None  # of private steps, where it can be known
-    # its rows and the data of its fit, if it has read these
+    spec: Any = None  # of a private step, if known
+    # rows and data of the fit, if the step has read them
     rows: Any = None
     data: Any = None
-    facts: Any = None  # else the arguments of `_spec_of_size`, where they can be known
-    # what decides the width of the rows of the step, if that is released; else ""
+    facts: Any = None  # otherwise arguments of `_spec_of_size`, if known
+    # the releases that decide the width of the step's rows; "" if the width is public
     follows: str = ""
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan of the fit of a private step whose spec is known."""
+        """Plan of the fit of a private step with a known spec."""
         return _estimator.plan_of(self.spec, self.step._plan(self.spec))
 
 
 class Prefix(NamedTuple):
-    """Fitted steps, the rows that the last one has got, and those that it leaves."""
+    """Fitted steps, the rows of the last one, and its result."""
 
     fitted: tuple[Any, ...]
     before: Any
@@ -197,19 +197,19 @@ class Prefix(NamedTuple):
 
 
 def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
-    """Clone a private step, and hand it what it may spend; with a label, a seed, too."""
+    """Clone a private step, and give it its cost; with a label, also a seed."""
     one, delta = clone(run.steps[number].estimator), shares.delta
     tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
     one._part = Part(shares.whole.share_of(shares.of[number], delta, tail), party=run.party)
-    # An attribute, as not every step has random_state as a parameter.
+    # random_state is set as an attribute, as not every step has this parameter.
     one.random_state = run.seed_of(label) if label else None
     return one
 
 
 def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Place]]:
-    """Fit public steps up to the first private one, and let that read its rows.
+    """Fit public steps up to the first private step, which then reads its rows.
 
-    The private parts of a ColumnTransformer are the first one together.
+    The private parts of a ColumnTransformer together count as the first private step.
     """
     prefix, opened = Prefix((), None, run.X), dict[int, Place]()
     first = min(shares.of)
@@ -228,11 +228,11 @@ def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Place]]:
 def places_of(
     run: Run, shares: Shares, prefix: Prefix, opened: Mapping[int, Place] = MappingProxyType({})
 ) -> list[Place]:
-    """Follow public facts through the steps; refuse what any of their fits would refuse.
+    """Trace public facts through the steps; refuse everything that a fit would refuse.
 
-    Steps of the prefix are fitted, and those that are `opened` have checked their rows. Up to the
-    first private step `like` is what X becomes. Behind it (`is_behind`) it is public rows of the
-    same kind; where the width is released, it is an upper limit. What predicts leaves None.
+    Steps of the prefix are fitted, and `opened` steps have checked their rows. Up to the first
+    private step, `like` is the mapped X. After it (`is_behind`), `like` is public rows of the same
+    kind, whose width is an upper limit if a release decides it. Predicting steps give None.
     """
     places, like, n_rows, is_behind, released = list[Place](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
@@ -249,7 +249,7 @@ def places_of(
                 )
             rows = place.rows if number in opened else rows_of_step(step, like)
             if not is_behind:
-                # Rows that pass here stay acceptable: what later steps get is made finite.
+                # Rows that pass here stay acceptable, as later steps get finite rows.
                 if not (run.is_planned or opened):
                     run.validate(one, rows)
                 n_rows = run.n_units or _shape_of(rows)[0]
@@ -277,7 +277,7 @@ def places_of(
 
 
 def _first_result(name: str, step: Any, like: Any) -> Any:
-    """Send public rows through a step, the first that it takes."""
+    """Map public rows by a step, the first rows that it accepts."""
     branches = [*stand_ins(as_named(like))]
     for rows in branches:
         with suppress(ValueError):
@@ -286,7 +286,7 @@ def _first_result(name: str, step: Any, like: Any) -> Any:
 
 
 def _public_result(name: str, step: Any, rows: Any) -> Any:
-    """Send rows through a step that learns nothing, as its fit will."""
+    """Map rows by a step that learns nothing, as its fit will."""
     if rules.is_stateless(step) or rules.is_columns(step):
         step = fitted_to_nothing(name, step, rows)
     return transformed([(name, step)], rows)
@@ -299,7 +299,7 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
-    """Return public rows like those that a step leaves, at least as wide; None if it predicts."""
+    """Return public rows like the result of a step, at least as wide; None if it predicts."""
     if like is None or rules.is_passed_through(configured):
         return like
     width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
@@ -314,13 +314,13 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
         return np.ones((3, most), dtype)
     made_of = partial(made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like))
     if released:
-        # It has to take any number of columns up to that one.
+        # The step must accept any smaller number of columns, too.
         made_of(1, dtype)
     return made_of(width, dtype)
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
-    """Give public rows the public layout of rows in parts, which sums of them round by."""
+    """Give public rows the layout of rows in parts, on which the rounding of sums depends."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made
     is_sparse, n_columns, dtype = holds_sparse(made), made.shape[1], made.dtype
@@ -339,7 +339,7 @@ def n_components_of(step: Any) -> Any:
 
 
 def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
-    """Plan all steps whose rows are known, which refuses what cannot be paid for; warn of them."""
+    """Plan all steps with known rows, which refuses too small budgets; return their warnings."""
     warnings: list[str] = []
     for number in shares.of:
         if (place := places[number]).spec is not None:
@@ -349,15 +349,15 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 
 
 # ------------------------------
-# The fit of one more step.
+# Fitting the next step.
 
 
-# From this part of the loss of the frequencies on, a classifier has hardly missed any column.
+# If the loss is below this part of the loss of the class frequencies, hardly any column is missed.
 _CLEAR_GAIN = 0.75  # benchmarks/sweep/sweep.md, job "classes"
 
 
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Withdraw the warnings that columns are hidden if the last step surely predicts well."""
+    """Withdraw warnings of hidden columns if the last step surely predicts well."""
     if getattr(fitted[-1], "_gain", 0.0) >= _CLEAR_GAIN:
         for one in fitted:
             if given := getattr(one, "_warnings_given", ()):
@@ -377,12 +377,12 @@ def fit_public(run: Run, prefix: Prefix) -> Any:
 
 
 class Fitted(NamedTuple):
-    """What a private fit has released, and what others may be made of it."""
+    """The releases of a private fit, and models that follow from them."""
 
     spec: Any
     result: Any
     budget: Any
-    scales: np.ndarray | None = None  # by which a scaler right before it is corrected
+    scales: np.ndarray | None = None  # corrections for a scaler right before it
 
 
 def fit_private(
@@ -394,17 +394,17 @@ def fit_private(
     *,
     corrects_scales: bool = True,
 ) -> Fitted:
-    """Fit the next step, which has been handed its part of the cost; `charge` is for the whole.
+    """Fit the next step, which has its cost already; `charge` charges the whole.
 
-    Components behind a scaler may correct its scales. The warnings that follow from public facts
-    are left out of those of the step: they have been given before anything is spent.
+    Components after a scaler may correct its scales. Warnings from public facts are removed from
+    those of the step: they were given before anything was spent.
     """
     number, one = len(prefix.fitted), place.step
     one._part = one._part._replace(charge=charge)
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
         rows, data, spec = place.rows, place.data, place.spec
-        place.rows = place.data = None  # All later steps are fitted without them.
+        place.rows = place.data = None  # later steps are fitted without them
         if data is None:
             rows = rows_of_step(run.steps[number], prefix.rows, run.people)
         n_passes = partial(one._expected_passes, rows)
@@ -423,7 +423,7 @@ def fit_private(
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
-    """Return whether a step is of components whose moment, right behind a scaler, has no means."""
+    """Return whether a step finds components right after a scaler, by a moment without means."""
     scaler: Any = prefix.fitted[-1] if prefix.fitted else None
     is_whole = run.steps[len(prefix.fitted)].columns is None
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole
@@ -432,11 +432,11 @@ def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
 
 
 def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = None) -> Prefix:
-    """Put one more fitted step behind a prefix, whose scaler it may correct in a copy."""
+    """Append a fitted step to a prefix, and correct the scaler before it in a copy, if needed."""
     number, fitted, rows = len(prefix.fitted), prefix.fitted, prefix.rows
     is_last = number == len(run.steps) - 1
     if scales is not None:
-        # Other candidates use the scaler as it was.
+        # Other candidates use the uncorrected scaler.
         scaler = copy(fitted[-1])
         scaler.scale_ = scaler.scale_ * scales
         scaler.var_ = np.square(scaler.scale_)
@@ -447,7 +447,7 @@ def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = Non
 
 
 def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
-    """Return what the next step gets."""
+    """Return the rows that the next step gets."""
     step = run.steps[number]
     if step.columns is not None:
         return X
@@ -456,7 +456,7 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
     if isinstance(rows, RowBlocks):
         is_private = step.is_private or (is_columns and rules.private_parts(step.estimator))
         return composition.as_checked(rows, run.steps) if is_private else rows
-    # Public parts of a ColumnTransformer have made all rows finite, even rows that were not.
+    # Public parts of a ColumnTransformer made all rows finite, even rows that were not.
     if not is_columns:
         return rows
     takes_nan = not issparse(rows) and _leaves_nan(run.steps, number)
@@ -468,7 +468,7 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
 
 
 def assembled(run: Run, fitted: Sequence[Any]) -> Any:
-    """Put fitted steps together as they were."""
+    """Assemble fitted steps like the unfitted ones."""
     *before, last = fitted
     if (target := run.steps[-1].target) is not None:
         one, last = last, clone(target).set_params(regressor=clone(last))
@@ -483,17 +483,17 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     return clone(run.estimator).set_params(steps=steps)
 
 
-# By how much, relatively, the sum of what was spent may exceed the whole: it is rounded up by half.
+# Relative excess of the sum of costs over the whole that rounding may cause, doubled.
 _ROUNDING = 2e-9  # not tuned
 
 
 def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> PrivacySpent:
-    """Return the record of the whole, with its releases behind the labels of their fits."""
+    """Return the record of the whole; names of releases begin with the label of their fit."""
     labeled = [
         replace(one, releases=tuple(replace(r, name=f"{label}: {r.name}") for r in one.releases))
         for label, one in records.items()
     ]
-    # Steps of one pipeline get the same rows, and a record is a row with its response.
+    # Steps of a pipeline get the same rows, and a record is a row with its response.
     composed = labeled[0].compose(*labeled[1:], same_unit=True)
     is_over = composed.mu > whole.mu * (1 + _ROUNDING)
     if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
@@ -505,18 +505,18 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
         mu=min(composed.mu, whole.mu),
         enforced=composed.enforced and whole.enforced,
         delta_tail=whole.delta_tail,
-        # An owner who has left in one step takes no part in the later ones.
+        # An owner who left during one step is absent in later ones.
         trust=labeled[-1].trust,
     )
 
 
 def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger: Any) -> Any:
-    """Assemble a model; give it and its private steps the record of the whole."""
+    """Assemble a model; set the record of the whole on it and on its private steps."""
     for step, one in zip(run.steps, fitted, strict=True):
         if step.is_private:
             one.privacy_spent_ = spent
-            # Another fit of the step costs what its parameters ask for. The seed, which would let
-            # anybody subtract the noise, is not stored.
+            # Another fit of the step costs what its parameters say. The seed is not stored, as it
+            # would let anybody subtract the noise.
             if step.name in run.lack_classes:
                 one.set_params(classes=None)
             one._part, one.ledger, one.random_state = None, ledger, None
@@ -526,7 +526,7 @@ def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger
 
 
 # ------------------------------
-# What pipelines and searches have in common: one budget, one charge, one record.
+# Shared by pipelines and searches: one budget, one charge, one record.
 
 
 class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
@@ -544,11 +544,11 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
     ) -> tuple[PrivacySpent, Charge | None]:
         """Give the warnings that follow from public facts.
 
-        Return the record of the whole, without its releases, and what charges a ledger with it.
+        Return the record of the whole, without releases, and the function that charges a ledger.
         """
         n_units, counted = run.n_units or _num_samples(run.X), "rows"
         if run.people is not None:
-            # How many rows they have is private.
+            # The number of rows of users is private.
             n_units, counted = run.people.n_people, "users"
         self._n_units = n_units
         settings = warnings_for_settings(cost, counted, n_units, self.random_state)
@@ -563,15 +563,15 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         if self.ledger is None:
             return whole, None
         name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
-        # The first fit, which would charge its own part, charges the whole.
+        # The first fit would charge its own part; it charges the whole instead.
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:
-        # "passthrough" leaves the columns to the next step.
+        # "passthrough" passes the columns to the next step.
         fitted = (one for _, one in getattr(model, "steps", ()) if hasattr(one, "fit"))
         first = next(fitted, model)
         for name in FEATURE_ATTRIBUTES:
-            # An earlier fit may have set what this one does not.
+            # An earlier fit may have set attributes that this fit does not set.
             self.__dict__.pop(name, None)
             if hasattr(first, name):
                 setattr(self, name, getattr(first, name))

@@ -1,4 +1,4 @@
-"""The steps that share one cost, and what each of them gets of it."""
+"""The steps that share one cost, and the share of each."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,21 +13,21 @@ from skdp.privacy.plan import PrivacyCost
 
 
 class Step(NamedTuple):
-    """A step of a pipeline; any other estimator is one step without a name."""
+    """A step of a pipeline; any other estimator is a single step without a name."""
 
     name: str
     estimator: Any
-    share: float | None = None  # of the square of mu, where the caller gives shares
-    # which columns of X it is fitted to, if it is a part of a ColumnTransformer that follows, and
-    # the public steps of that part that come before it, as a Pipeline
+    share: float | None = None  # of the square of mu, if the caller gives shares
+    # for a part of a ColumnTransformer, the columns of X that it is fitted to, and the public steps
+    # before it in that part, as a Pipeline
     columns: Any = None
     before: Any = None
-    # the TransformedTargetRegressor around a last step, which is its regressor
+    # the TransformedTargetRegressor around a last step, its regressor
     target: Any = None
 
     @property
     def prefix(self) -> str:
-        """Prefix of the names of its parameters."""
+        """Prefix of the parameter names of the step."""
         return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
 
     @property
@@ -40,50 +40,50 @@ class Step(NamedTuple):
 
     @property
     def is_private(self) -> bool:
-        """Whether its fits spend budget."""
+        """Whether fits of the step spend budget."""
         return isinstance(self.estimator, PrivateEstimator)
 
 
 class Shares(NamedTuple):
-    """What a fit of each private step may spend."""
+    """The cost that each private step may spend."""
 
-    whole: PrivacyCost  # of everything together, with what all fits reserve of delta
-    of: dict[int, float]  # shares of the square of its mu, by the number of the step
+    whole: PrivacyCost  # cost of all steps together, with their reserved delta
+    of: dict[int, float]  # shares of the square of mu, by step number
     delta: float  # of each fit
-    name: str = "fit"  # what the record of a search calls such a fit
+    name: str = "fit"  # name of such a fit in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Name the step that warns: its epsilon, which a warning may name, is that of a share."""
+        """Name the step that warns, as its epsilon in a warning is only that of its share."""
         who, share = f"Step {name!r}" if name else "A fit", self.of[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
 
 
 def shares_of(steps: Sequence[Step], cost: PrivacyCost) -> Shares:
-    """Share a cost by the caller's weights; every fit gets an equal part of delta."""
+    """Split a cost by the caller's weights; every fit gets an equal part of delta."""
     given = {i: step.share or 0.0 for i, step in enumerate(steps) if step.is_private}
     delta, total = cost.delta / len(given), max(1.0, math.fsum(given.values()))
     reserved = math.fsum(delta * steps[i].estimator._reserved_part() for i in given)
     whole = PrivacyCost(cost.epsilon, cost.delta, reserved if cost.is_private else 0.0)
-    # Rounding may take the sum of given shares above 1.
+    # Rounding may raise the sum of given shares above 1.
     return Shares(whole, {i: share / total for i, share in given.items()}, delta)
 
 
 # ------------------------------
-# The shares that a caller gives, and those by default.
+# Shares that a caller gives, and default shares.
 
-# Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
-# components, or what another author has written.
+# Shares of steps that others follow: a scaler with public bounds, a scaler without, and components
+# or an estimator of another author.
 _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
-# By how much rounding may take the sum of given shares away from 1.
+# Largest rounding error in the sum of given shares.
 _ROUNDING = 1e-9  # not tuned
 
 
 def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the share of each private step, by name: given, by default, or the rest.
+    """Return the share of each private step by name: given, by default, or the rest.
 
-    The parts of a ColumnTransformer, which comes first, split its share. By default that is the
-    largest of theirs. What is given to a step that is passed through goes to all others.
+    The parts of a ColumnTransformer, the first step, split its share; by default the largest of
+    their shares. The share of a step that is passed through goes to all others.
     """
     given, wholes, parts, absent = given or {}, dict[str, Any](), dict[str, float](), list[str]()
     for step in steps:
@@ -114,7 +114,7 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
 
 
 def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """Return the shares of steps that a caller gives, as floats."""
+    """Return the shares that a caller gives, as floats."""
     shares = {}
     for name, share in given.items():
         if name not in names:
@@ -122,7 +122,7 @@ def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[st
                 f"shares has {name!r}, which is no private step: these are {', '.join(names)}."
             )
         is_number = isinstance(share, Real) and not isinstance(share, bool)
-        # Compared before it is rounded, as what is too large is no float, and after.
+        # Compared before rounding, as a huge int has no float, and after it.
         shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
         if not shares[name]:
             raise ValueError(
