@@ -1,4 +1,4 @@
-"""Fits of rows that do not leave their owners: one fit that all parties run, and secure sums."""
+"""Fits of rows that stay with their owners: one fit that all parties run, and secure sums."""
 
 from skdp.federated._federation import Coordinator, Federation
 from skdp.federated._owner import Owner

@@ -1,4 +1,4 @@
-"""What all parties of a federated fit agree on, and the one fit that every party runs."""
+"""The agreement of all parties of a federated fit, and the one fit that every party runs."""
 
 import math
 from collections.abc import Callable
@@ -44,19 +44,19 @@ from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
 from skdp.units import ResolvedRow
 
-# Bound on the rows of an owner who is a unit. Their number is private, and the rounding of their
-# sum depends on it.
+# Bound on the rows of an owner who is a unit. The number of its rows is private, and the rounding
+# of their sum depends on it.
 MOST_ROWS = 1 << 24  # not tuned
 # Additions besides those of rows in one part: those of up to 2 ** 14 parts, and one for the
 # division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
-# Public facts of a spec that follow from the kind of rows, and that all owners share.
+# Public facts of a spec that follow from the kind of rows, and are equal for all owners.
 _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
 
 @dataclass(frozen=True)
 class ResolvedOwner(ResolvedRow):
-    """All rows of one owner, whose part is divided by their number."""
+    """The unit is an owner with all rows, whose sum is divided by their number."""
 
     name: ClassVar[str] = "owner"
     counted: ClassVar[str] = "owners"
@@ -65,7 +65,7 @@ class ResolvedOwner(ResolvedRow):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Public facts that the spec of each fit follows from."""
+    """Public facts from which the spec of each fit follows."""
 
     shares: Shares
     most_rows: int  # of one owner
@@ -73,7 +73,7 @@ class Terms:
     seed: int
 
     def spec_of(self, estimator: PrivateEstimator, like: Any, null: Any) -> tuple[Any, Agreed]:
-        """Pose the spec of all rows together, of which no party has seen any."""
+        """Return the spec of all rows together, none of which any party has seen."""
         depth = _depth_of(estimator, null, self.most_rows)
         spec = _spec_of(estimator, self.shares.n_units, like, null, depth)
         if self.is_unit_owner:
@@ -86,15 +86,15 @@ class Agreement(Terms):
     """The facts of one federated fit, as every party computes them."""
 
     estimator: Any
-    spec: Any  # None for a pipeline, whose steps have one each
-    like: Any  # a null record: zeros of the shape and the layout of X
+    spec: Any  # None for a pipeline, whose steps each have a spec
+    like: Any  # a null record: zeros in the shape and layout of X
     null_target: Any  # its response or label
     names: list[str] | None  # of the features
     plan: Plan
     is_masked: bool
     dropouts: int  # owners who may leave
     digest: bytes
-    warnings: list[str]  # that follow from public facts
+    warnings: list[str]  # from public facts
 
     @property
     def n_owners(self) -> int:
@@ -103,7 +103,7 @@ class Agreement(Terms):
 
     @property
     def has_roll_calls(self) -> bool:
-        """Whether owners say that they are ready before each release."""
+        """Whether owners report that they are ready before each release."""
         return self.dropouts > 0
 
     @property
@@ -153,12 +153,12 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
     if isinstance(estimator, MatrixEstimator):
         is_sparse |= estimator._resolved_unit().is_sparse
         return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
-    # Blocks by whether they are sparse, and by the width that sets their length.
+    # Kinds of blocks: whether they are sparse, and the width that decides their length.
     kinds = [(is_sparse, size)]
     if isinstance(null, RankOneMatrices):
         kinds = [(null.dense_width == 0, null.dense_width)]
     elif isinstance(estimator, SupervisedEstimator):
-        # Rows may be written out with a constant; sparse vectors may be those beside a number.
+        # Rows may be stored with a constant; sparse vectors may be those beside a number.
         kinds += [(is_sparse, size + 1), (False, size), (False, size + 1)]
         kinds += [(False, 1)] * is_sparse
     longest = (largest_depth(most_rows, size + 1, is_sparse=s, width=w) for s, w in kinds)
@@ -166,16 +166,16 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
 
 
 def _n_rows(spec: Any) -> int:
-    """Return the number of rows of all owners, where units may be entries of them."""
+    """Return the number of rows of all owners; units may be entries of rows."""
     return int(spec.shape[0] if isinstance(spec, MatrixSpec) else spec.n_units)
 
 
 def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, depth: int) -> Any:
-    """Pose the spec of all rows together, of which no party has seen any."""
+    """Return the spec of all rows together, none of which any party has seen."""
     size = math.prod(null.shape[1:])
     if isinstance(estimator, MatrixEstimator):
         rounding = max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units)
-        # Public facts of an array, wherever the rows of an owner are.
+        # These public facts are those of an array, wherever the owner's rows are.
         return estimator._spec_of((n_units, size), like=null, rounding=rounding)
     spec = estimator._spec_of_size(n_units, size, like)
     within = terms_within(spec.matrix_shape) if hasattr(spec, "matrix_shape") else 0
@@ -211,15 +211,15 @@ def _view_of(agreement: Agreement, X: Any, y: Any) -> Any:
 def _own_view(
     estimator: PrivateEstimator, spec: Any, agreed: Agreed, null: Any, terms: Terms, X: Any, y: Any
 ) -> Any:
-    """Check and read the rows of one owner for a fit with the spec of all rows."""
+    """Check and read the rows of one owner, for a fit with the spec of all rows."""
     check_size = partial(_check_size, null=null, most_rows=terms.most_rows)
     if isinstance(estimator, MatrixEstimator):
         checked = estimator._checked(X)
         check_size(checked.shape, is_sparse=holds_sparse(checked))
 
         def _rows(source: Source, n_jobs: int | None) -> Rows:
-            # A fit may wait for days. If X changes meanwhile, rows must not be clipped by their
-            # old norms.
+            # A fit may wait for days. If X changes meanwhile, rows must not be clipped by old
+            # norms.
             source.is_repeatable = False
             return Rows(source, n_jobs, agreed=agreed)
 
@@ -227,7 +227,7 @@ def _own_view(
     own = clone(estimator)
     own._part = estimator._part
     if getattr(spec, "interval", None) is not None:
-        # By position: rows of an array, and the null record, have no names.
+        # Bounds go by position, as rows of an array and the null record have no names.
         own.set_params(bounds=spec.interval)
     its, (view, _) = own._validate(*in_parts(X, y))
     source = source_of_view(view)
@@ -248,7 +248,7 @@ def _check_classes(found: Any, agreed: Any) -> None:
 
 
 def source_of_view(view: Any) -> Any:
-    """Return where the rows of a view come from."""
+    """Return the source of the rows of a view."""
     return getattr(view, "design", view).source
 
 
@@ -289,7 +289,7 @@ def run_fit(
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own = n_rows if agreement.is_unit_owner else 1
-    # A part that all owners hand in alike is weighted by their rows, if sums are scaled by rows.
+    # A part that all owners send is weighted by their rows, if sums are scaled by rows.
     has_sizes = bool(shares.sizes) and not agreement.is_unit_owner
     weight = n_rows / shares.n_units if has_sizes else n_own / shares.n_owners
     opening = partial(
@@ -315,11 +315,11 @@ def run_fit(
 
 
 # ------------------------------
-# Pipelines: each step is a fit of all owners, to the rows that the released steps before leave.
+# Pipelines: each step is a fit of all owners, to rows mapped by the released steps before it.
 
 
 class PipelineData(NamedTuple):
-    """Copies of the rows and targets of one owner, which later passes read."""
+    """Copies of the rows and targets of one owner, for later passes."""
 
     source: Any
     y: Any
@@ -328,7 +328,7 @@ class PipelineData(NamedTuple):
 def party_of(
     terms: Terms, opening: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
 ) -> Party:
-    """Return what the steps of a pipeline take from their party."""
+    """Return the functions that the steps of a pipeline get from their party."""
 
     def _spec_of_all(one: Any, like: Any) -> tuple[Any, Agreed, Any]:
         null, _ = null_record(None, sparse=False, like=like)

@@ -50,15 +50,15 @@ Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
 
 
 class Coordinator:
-    """Leads a federated fit: asks all owners, adds up their counts, and gets the model.
+    """Leads a federated fit: asks all owners, sums their counts, and gets the model.
 
-    It runs the same fit as every owner, and has no rows. With masked sums it sees nothing but the
-    sum of all owners, which is what the fit releases.
+    The coordinator runs the same fit as every owner, without rows. With masked sums it sees only
+    the sum of all owners, which the fit releases.
 
     Parameters
     ----------
     federation : Federation
-        What all owners have agreed on.
+        The agreement of all owners.
 
     See Also
     --------
@@ -66,7 +66,7 @@ class Coordinator:
 
     Notes
     -----
-    **Privacy.** A coordinator has no private data. What it may do to owners stands in the user
+    **Privacy.** A coordinator has no private data. Its possible attacks on owners are in the user
     guide, under "Across owners".
 
     Examples
@@ -89,24 +89,24 @@ class Coordinator:
         """Run the fit.
 
         A run that failed because an owner did not answer can be started again: all owners give the
-        same answers to the same questions, up to where it has ended.
+        same answers to the same questions, up to its end.
 
         Parameters
         ----------
         send : callable
-            Takes messages to all owners, as a dictionary of bytes by the numbers of owners, and
-            returns their answers in the same way. It is called once for every exchange.
+            Sends messages to all owners, as a dictionary of bytes by the numbers of owners, and
+            returns their answers in the same form. Called once for every exchange.
 
         Returns
         -------
         estimator
-            The fitted model, the same as that of every owner.
+            The fitted model, equal to that of every owner.
 
         Raises
         ------
         FederationError
-            If an owner does not answer, or answers otherwise than agreed on. The budget of a fit
-            that has begun is spent.
+            If an owner does not answer, or violates the agreement. The budget of a started fit is
+            spent.
         """
         agreement = self._agreement
         asking = _Asking(agreement, send)
@@ -124,12 +124,12 @@ class _Asking:
     def __init__(self, agreement: Agreement, send: Send) -> None:
         self._agreement, self._send = agreement, send
         self._number, self._absent = 0, tuple[int, ...]()
-        self._last_sum: list[np.ndarray] = []  # of the release before, in words
+        self._last_sum: list[np.ndarray] = []  # of the last release, in words
         keys, self._confirmations = self._gather_keys() if agreement.is_masked else (b"", [])
         self._story = Story(agreement.digest, keys)
 
     def exchange(self, layout: ShareLayout, part: np.ndarray) -> Summed:
-        """Ask all owners for their counts of a release, and add these up."""
+        """Ask all owners for their counts of a release, and sum these."""
         if self._agreement.has_roll_calls:
             self._call_roll(self._go_on("ready", self._story.of(layout)))
             fields = {"release": self._number, "absent": list(self._absent)}
@@ -145,7 +145,7 @@ class _Asking:
         return total, self._absent
 
     def end(self) -> None:
-        """Send all owners the last sum; check that all of them have come to the same end."""
+        """Send all owners the last sum; check that all have reached the same end."""
         self._go_on("end", self._story.of(None))
 
     def _go_on(self, expected: str, story: bytes) -> dict[int, Message]:
@@ -160,7 +160,7 @@ class _Asking:
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
         if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError("An owner has replied about another release: check send.")
-        # Digests are sent in the clear: a fit of owners who disagree ends here, not in noise.
+        # Digests are sent in the clear: if owners disagree, the fit ends here, not in noise.
         if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
@@ -168,7 +168,7 @@ class _Asking:
             )
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
-        """Leave out owners who are not ready, or whom an earlier roll call of it missed."""
+        """Leave out owners who are not ready, or who missed an earlier call for this release."""
         before = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
         gone = {number for number in range(self._agreement.n_owners) if number not in ready}
         if len(before) > 1:
@@ -196,7 +196,7 @@ class _Asking:
     def _ask(
         self, kind: str, fields: dict[str, Any], *arrays: np.ndarray, expected: str = ""
     ) -> dict[int, Message]:
-        """Send one question to all owners; return their answers in the order of owners."""
+        """Send a question to all owners; return their answers in the order of owners."""
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
         asked = [number for number in range(n_owners) if number not in self._absent]
@@ -226,7 +226,7 @@ def _listed(answers: Mapping[int, Message], field: str) -> list[list[Any]]:
 
 
 # ------------------------------
-# What owners agree on.
+# The agreement of owners.
 
 _NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
 _CONSTRAINTS: dict[str, Any] = {
@@ -260,18 +260,18 @@ def agree(
     *,
     dropouts: int = 0,
 ) -> Agreement:
-    """Check the facts that owners agree on, and plan the fit without data."""
+    """Check the facts of the agreement, and plan the fit without data."""
     given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
     numbers = {"colluding": colluding, "dropouts": dropouts, "seed": seed}
     validate_plain(_CONSTRAINTS, given | numbers | {"sparse": sparse}, "Federation")
     _check_estimator(estimator, unit)
-    # Sums of small numpy integers would wrap.
+    # Sums of small numpy integers would wrap around.
     owners, colluding, dropouts, seed = map(int, (owners, colluding, dropouts, seed))
     shares = _shares_of(owners, n_rows, unit, aggregator, colluding, dropouts)
     null, names = null_record(n_features, sparse=sparse, like=like)
     is_unit_owner = unit == "owner"
     terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
-    # The clone is not fitted, and has its own copies of the parameters.
+    # The clone is not fitted, and copies the parameters.
     estimator, spec, depth = clone(estimator), None, 0
     if isinstance(estimator, DPPipeline):
         steps = steps_of(estimator)
@@ -283,7 +283,7 @@ def agree(
         model = "DPPipeline", epsilon, delta, *of_steps
         target = _null_target([step.estimator for step in steps])
         for _, one in estimator.steps:
-            # Rows of owners have no names: bounds by names are put in the order of the columns.
+            # Rows of owners have no names: named bounds are put in the order of the columns.
             if names and isinstance(getattr(one, "bounds", None), Mapping):
                 one.set_params(bounds=in_order(one.bounds, names))
         plan, warnings = opened_pipeline(estimator, terms, null, target)
@@ -294,7 +294,7 @@ def agree(
         plan = plan_of(spec, estimator._plan(spec))
         warnings = list(estimator._public_warnings(spec, plan))
     for release in {line for branch in plan.branches for line in branch}:
-        # Refuses releases that rounding or words cannot hold, before anybody reads data.
+        # This refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
     versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
     of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
@@ -316,14 +316,14 @@ def agree(
 
 
 def _null_target(estimators: Sequence[Any]) -> Any:
-    """Return a response of zero, or a label."""
+    """Return a null target: a response of zero, or a label."""
     classes = [one.classes for one in estimators if hasattr(one, "classes")]
     return given_classes(classes[0])[:1] if classes else np.zeros(1)
 
 
 def _check_estimator(estimator: Any, unit: str) -> None:
-    """Refuse fits that are more than sums and noise, and units that owners do not protect."""
-    # A subclass, of the estimator or of its unit, may release something else.
+    """Refuse fits that need more than noisy sums, and units that owners cannot protect."""
+    # A subclass, of the estimator or of its unit, may release other values.
     if type(estimator) not in (*FITTED, DPPipeline):
         names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
@@ -371,7 +371,7 @@ def _check_estimator(estimator: Any, unit: str) -> None:
 def _shares_of(
     owners: int, n_rows: Any, unit: str, aggregator: str, colluding: int, dropouts: int
 ) -> Shares:
-    """Return who adds noise, and whom they trust."""
+    """Return which owners add noise, and whom they trust."""
     n_honest = owners - colluding - dropouts
     if n_honest < 1:
         lost = f"colluding={colluding}" + f" and dropouts={dropouts}" * (dropouts > 0)
@@ -391,7 +391,7 @@ def _shares_of(
 
 
 def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[int, ...]:
-    """Return how many units each owner has, if that is public."""
+    """Return the number of units of each owner, if public."""
     if unit == "owner":
         if n_rows is not None and n_rows != owners:
             raise ValueError(
@@ -422,58 +422,58 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
 
 
 class Federation:
-    """A fit that owners of rows agree on: one model, and nobody shows any rows.
+    """A fit that owners of rows agree on: one model, and nobody reveals rows.
 
-    Every party runs the same fit on the rows it has. Where the fit releases a noisy sum, each owner
-    hands in its part with a share of the noise, and all go on with the sum of all parts. So the
-    model is that of a fit to all rows together, with slightly more noise: its standard deviation is
-    that of the plan times sqrt(s / H), with s owners and H honest shares.
+    Every party runs the same fit on its own rows. If the fit releases a noisy sum, each owner sends
+    its part with a share of the noise, and all continue with the sum of all parts. So the model is
+    that of a fit to all rows together, with slightly more noise: its standard deviation is that of
+    the plan times sqrt(s / H), with s owners and H honest shares.
 
     Parameters
     ----------
     estimator : estimator
-        What is fitted, and not changed: a :class:`skdp.DPPCA`, :class:`skdp.DPTruncatedSVD`,
+        The estimator to fit; not changed: a :class:`skdp.DPPCA`, :class:`skdp.DPTruncatedSVD`,
         :class:`skdp.DPStandardScaler`, :class:`skdp.DPCovariance`,
         :class:`skdp.DPLinearRegression`, :class:`skdp.DPLogisticRegression` or
         :class:`skdp.DPTraceRegressor`, or a :class:`skdp.DPPipeline` of these; with the unit
         ``"row"`` or ``"record"``, or a :class:`skdp.units.Interaction`, and without ledger and
         `random_state`.
     n_rows : int, sequence of int or None
-        Number of rows of all owners together, which owners in processes of their own cannot check:
-        a wrong one spoils the model. Or those of each owner, which are public then, and which each
+        Number of rows of all owners together, which owners in separate processes cannot check: a
+        wrong number spoils the model. Or the number of rows of each owner, then public, which each
         owner checks. None with ``unit="owner"``.
     n_features : int or None, default=None
         Number of features; None if `like` has it.
     owners : int
-        Number of owners, s. All of them take part in the whole fit, but for `dropouts`.
+        Number of owners, s. All of them take part in the whole fit, except for `dropouts`.
     unit : {"row", "owner"}, default="row"
-        What is protected: one row, or all rows of an owner. In the second case each owner counts
-        the same, with the mean of what its rows add, and the numbers of rows are private.
+        What is protected: one row, or all rows of an owner. In the second case each owner has the
+        same weight, with the mean of its rows' terms, and the numbers of rows are private.
     aggregator : {"masked", "trusted", "none"}, default="masked"
-        Who adds up. ``"masked"``: a server that can read the sum of all owners only. ``"trusted"``:
-        a server that is trusted not to read the parts. ``"none"``: nobody is believed, and each
-        part has the full noise, which is the local model.
+        Who sums the parts. ``"masked"``: a server that can read only the sum of all owners.
+        ``"trusted"``: a server that is trusted not to read the parts. ``"none"``: nobody is
+        trusted, and each part has the full noise, which is the local model.
     colluding : int, default=1
-        Up to so many owners may pass all they know to each other and to the server. H is
-        ``owners - colluding - dropouts``, or 1 if `aggregator` is ``"none"``. 1 protects owners
-        from each other; 0 protects them from outsiders only.
+        Up to this many owners may share all they know with each other and the server. H is ``owners
+        - colluding - dropouts``, or 1 if `aggregator` is ``"none"``. 1 protects owners from each
+        other; 0 protects them from outsiders only.
     dropouts : int, default=0
-        Up to so many owners may leave between two answers; the fit goes on without them, with sums
-        scaled by the rows that are left. The record of the model says who has left. `n_rows` are
-        those of each owner then, or None; and each release takes two exchanges.
+        Up to this many owners may leave between two answers; the fit continues without them, with
+        sums scaled to the rows that are left. The record of the model lists them. Then `n_rows`
+        lists the rows of each owner, or is None; and each release takes two exchanges.
     seed : int, default=0
         Public seed of the random start of the algorithm. Noise never depends on it.
     sparse : bool, default=False
         Whether the rows of all owners are sparse, without `like`.
     like : object or None, default=None
         An X of any length that a fit would take. Its dtype, its shape after the first axis, the
-        names of its features and whether it is sparse are agreed on, and no value is read.
+        names of its features and whether it is sparse join the agreement; no value is read.
 
     Attributes
     ----------
     plan : Plan
         All releases, known before any data are seen.
-    noise_factor : float
+    sqrt(s / H): ratio of the noise std of sums to that of the plan.
         sqrt(s / H): how many times larger the noise of sums is than in the plan.
 
     Raises
@@ -481,7 +481,7 @@ class Federation:
     BudgetError
         If the budget is too small for so many numbers of so many owners.
     TypeError
-        If `estimator` is of another class, or has callbacks; if nobody says how many features.
+        If `estimator` is of another class, or has callbacks; if the number of features is missing.
     ValueError
         If a parameter is not acceptable.
 
@@ -493,11 +493,11 @@ class Federation:
     Notes
     -----
     **Privacy.** Unit: one row, or all rows of one owner; adjacency as in the estimator. Mechanism:
-    Gaussian noise in shares, rounded to a public lattice; added up modulo ``2 ** 32`` or
-    ``2 ** 64``. What the server and up to `colluding` owners see together is mu-GDP for the rows of
-    all others, whatever the server sends; with masks, computationally. Released: what the estimator
-    releases. Assumed public: all parameters, thus the number of owners; which parts they are is
-    not. The masks were not audited. Not covered: the number of rows of an owner with
+    Gaussian noise in shares, rounded to a public lattice; sums modulo ``2 ** 32`` or ``2 ** 64``.
+    What the server and up to `colluding` owners see together is mu-GDP for the rows of all others,
+    whatever the server sends; with masks, computationally. Released: the releases of the estimator.
+    Assumed public: all parameters, thus the number of owners; not their parts. The masks were not
+    audited. Not covered: the number of rows of an owner with
     ``unit="row"``, sums that an owner spoils, rows of one person at several owners, and timing.
 
     References
@@ -546,11 +546,11 @@ class Federation:
 
     @property
     def noise_factor(self) -> float:
-        """How many times larger the noise of sums is than in the plan."""
+        """Ratio of the noise std of sums to that of the plan."""
         return self._agreement.shares.excess
 
     def fit(self, parts: Sequence[Any], y: Any = None, *, ledger: Any = None) -> Any:
-        """Run the fit of all parties in this process, with the very messages of many.
+        """Run the fit of all parties in this process, with the same messages as between processes.
 
         Parameters
         ----------
@@ -560,7 +560,7 @@ class Federation:
         y : sequence of array-like or None, default=None
             The responses or labels of each owner, for a model that has them.
         ledger : PrivacyLedger or None, default=None
-            Charged with the whole plan before the first noise.
+            Charged with the whole plan before the first noise is drawn.
 
         Returns
         -------
@@ -572,9 +572,9 @@ class Federation:
         BudgetError
             If the ledger has too little left; nothing has been spent then.
         TypeError
-            If `parts` is no sequence.
+            If `parts` is not a sequence.
         ValueError
-            If the parts are not those agreed on; nothing has been spent then.
+            If the parts violate the agreement; nothing has been spent then.
         """
         self._check_parts(parts, y)
         identities = [Ed25519PrivateKey.generate() for _ in parts]
@@ -583,7 +583,7 @@ class Federation:
             owners: list[Owner] = []
             targets = [None] * len(parts) if y is None else y
             for number, given in enumerate(zip(parts, targets, identities, strict=True)):
-                # The first owner charges the fit of all, before anybody answers.
+                # The first owner charges the whole fit, before anybody answers.
                 keys = {"identity": given[-1], "peers": peers, "ledger": None if number else ledger}
                 owner = self._owner_of(number, *given[:-1], **keys)
                 owners.append(stack.enter_context(owner))
@@ -609,7 +609,7 @@ class Federation:
                 f"parts have {n_rows} rows together, but n_rows={agreement.shares.n_units} is "
                 "agreed on."
             )
-        # Sums go by position: data frames whose columns differ are refused.
+        # Sums go by position: data frames with other columns are refused.
         named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
         found = [names for names in map(as_feature_names, named) if names]
         if any(names != found[0] for names in found):
@@ -629,8 +629,8 @@ class Federation:
         agreement = self._agreement
         shares = agreement.shares
         n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
-        # Two exchanges for keys, one for each release of the longest path, or two with a roll
-        # call, and one for the end.
+        # Two exchanges for keys, one for each release of the longest path, or two with a roll call,
+        # and one for the end.
         n_releases = agreement.plan.n_releases * (1 + agreement.has_roll_calls)
         n_exchanges = 2 * agreement.is_masked + n_releases + 1
         return (

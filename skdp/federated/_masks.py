@@ -1,4 +1,4 @@
-"""Masks that cancel in the sum of all owners, and the story that their keys depend on."""
+"""Masks that cancel in the sum of all owners, and the history on which their keys depend."""
 
 import hashlib
 import struct
@@ -20,23 +20,23 @@ from skdp.privacy.shares import ShareLayout
 # ------------------------------
 # Masks, and the keys and signatures behind them.
 
-# The primitives are those of `cryptography`. How they are put together here was not audited.
+# The primitives are those of `cryptography`; their combination here was not audited.
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
 _RING = b"skdp federated ring 1"
-# An owner shares masks with this many others at least.
+# An owner shares masks with at least this many others.
 _FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
-# Owners of one process check the same public signatures: so many results are cached.
+# Owners in one process check the same public signatures: this many results are cached.
 _MOST_CHECKED = 1 << 14  # not tuned
 # Bytes of a block of AES. `update_into` needs a buffer that is 15 bytes longer than the stream.
 _BLOCK = 16  # not tuned
-# In counter mode from 0, as each key has no other use.
+# Counter mode starts from 0, as each key is used once.
 _CTR = modes.CTR(bytes(_BLOCK))
 
 
 def digest(*parts: bytes) -> bytes:
-    """Hash parts with SHA-256, the length of each before it: lists differ in their hashes."""
+    """Hash parts with SHA-256, each after its length: different lists have different hashes."""
     return _hashed(*parts).digest()
 
 
@@ -47,7 +47,7 @@ def _hashed(*parts: bytes) -> Any:
 
 
 def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
-    """Sign parts for one purpose: 64 bytes, which stand for no other purpose."""
+    """Sign parts for one purpose: 64 bytes, which are invalid for any other purpose."""
     return identity.sign(digest(_SIGNATURE, purpose, *parts))
 
 
@@ -76,9 +76,9 @@ def public_of(key: bytes) -> bytes:
 
 
 def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Agree on a secret with the owner of each public key; refuse what is no such key.
+    """Derive a secret with the owner of each public key; refuse invalid keys.
 
-    A point of low order would make the secret 0, whatever the own key: anybody would know it.
+    A point of low order makes the secret 0 for any own key: anybody would know it.
     """
     pair, secrets = X25519PrivateKey.from_private_bytes(key), dict[int, bytes]()
     for number, public in publics.items():
@@ -93,18 +93,18 @@ def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]
 
 
 def n_neighbors(n_owners: int, lost: int) -> int:
-    """Return with how many others an owner shares masks: an even number above `lost`, or all.
+    """Return how many others an owner shares masks with: an even number above `lost`, or all.
 
-    Then honest owners stay connected by masks, whichever owners collude or leave: a ring with k / 2
+    Masks then connect all honest owners, whichever owners collude or leave: a ring with k / 2
     neighbors on either side falls apart only without k of its owners.
     """
     return min(n_owners - 1, max(_FEWEST_NEIGHBORS, 2 * (lost // 2 + 1)))
 
 
 def neighbors_of(seed: bytes, number: int, n_owners: int, count: int) -> list[int]:
-    """Return the owners that share masks with one: the nearest on a ring, in an order by the seed.
+    """Return the neighbors of an owner: the nearest on a ring, in an order from the seed.
 
-    Who is a neighbor of another one has that as a neighbor, too.
+    Being neighbors is symmetric.
     """
     if count == n_owners - 1:
         return [peer for peer in range(n_owners) if peer != number]
@@ -127,15 +127,15 @@ def masked(
     secrets: Mapping[int, bytes],
     story: bytes,
 ) -> np.ndarray:
-    """Hide the counts of an owner by a mask for each of its neighbors, whose `secrets` it has.
+    """Hide the counts of an owner by masks, one from the secret with each neighbor.
 
-    Each two neighbors derive a key for each release from their shared secret and from `story`, the
-    digest of all that both have received: the agreement, all public keys, the release, how it is
-    laid out, and all sums so far. Their mask is the stream of that key. The owner of the smaller
-    number adds it, modulo the words, and the other subtracts it: every mask is added once and
-    subtracted once. Whoever lacks the keys of two owners sees uniform numbers but for the sum of
-    all. Owners that have received different things have different keys, so that nothing cancels. A
-    key is used for one stream: an owner must never mask other counts after the same messages.
+    Two neighbors derive a key for each release from their shared secret and from `story`, the
+    digest of everything that both received: the agreement, all public keys, the release, its
+    layout, and all sums so far. Their mask is the stream of that key. The owner with the smaller
+    number adds it, modulo the words, and the other subtracts it: every mask cancels in the sum.
+    Without the keys of two owners, one sees uniform numbers except for the sum of all. Owners that
+    received different things have different keys, and nothing cancels. A key is used for one
+    stream: an owner must never mask other counts after the same messages.
     """
     assert number not in secrets
     total = counts.astype(words)
@@ -144,7 +144,7 @@ def masked(
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     story_hash, length = _hashed(_MASK, story), _LENGTH.pack(_NUMBERS.size)
     for peer, secret in secrets.items():
-        # The numbers are in the key: masks of peers with one public key differ, and do not cancel.
+        # The key has the numbers: masks of peers with one public key differ, and do not cancel.
         info = story_hash.copy()
         info.update(length + _NUMBERS.pack(*sorted((number, peer))))
         key = HKDF(SHA256(), length=32, salt=None, info=info.digest()).derive(secret)
@@ -154,12 +154,12 @@ def masked(
 
 
 def signed(words: np.dtype) -> np.dtype:
-    """Return the type that reads words as numbers with a sign."""
+    """Return the signed type of the same size as the words."""
     return np.dtype(words.str.replace("u", "i"))
 
 
 def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
-    """Add the words of all owners modulo their range; return the sum as words with a sign."""
+    """Add the words of all owners modulo their range; return the sum as signed words."""
     if len({part.shape for part in parts}) != 1 or any(part.dtype != words for part in parts):
         raise FederationError(
             "The counts of an owner have another type or size than agreed on or than those of "
@@ -172,9 +172,9 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 
 
 # ------------------------------
-# The story of a fit: all that a party has received.
+# The history of a fit: everything that a party has received.
 
-# The story has the std, of 16 to 32 steps, rounded to this part of a step.
+# The history has the std, 16 to 32 steps, rounded to this part of a step.
 _PARTS_OF_STEP = 1024  # not tuned
 
 
@@ -183,9 +183,9 @@ Summed = tuple[np.ndarray, tuple[int, ...]]
 
 
 class Story:
-    """The agreement, the keys of the fit, and the sums of all releases so far, and who is in them.
+    """The agreement, the keys of the fit, all sums so far, and the owners in each sum.
 
-    Keys of masks depend on it: masks of owners with different stories do not cancel.
+    Keys of masks depend on it: masks of owners with different histories do not cancel.
     """
 
     def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[Summed] = ()):
@@ -194,15 +194,15 @@ class Story:
             self.add(*summed)
 
     def add(self, total: np.ndarray, absent: Iterable[int] = ()) -> None:
-        """Go on with the sum of the next release."""
+        """Append the sum of the next release."""
         others = _named(absent)
         self._digest = digest(self._digest, total.astype("<i8").tobytes(), *others)
         self._number += 1
 
     def of(self, layout: ShareLayout | None, absent: Iterable[int] = ()) -> bytes:
-        """Hash the story, the layout of the next release, and who is not in it.
+        """Hash the history, the layout of the next release, and the owners who are absent.
 
-        None stands for the end of the fit.
+        A layout of None means the end of the fit.
         """
         if layout is None:
             return digest(self._digest, b"end")
@@ -211,7 +211,7 @@ class Story:
             layout.name,
             layout.mechanism,
             str(list(layout.shape)),
-            # A std that follows a basis rounds differently where another kernel computes it.
+            # A std that depends on a basis rounds differently on another BLAS kernel.
             str(round(layout.std / layout.step * _PARTS_OF_STEP)),
             layout.step.hex(),
             layout.words.str,
@@ -225,7 +225,7 @@ def _named(owners: Iterable[int]) -> list[bytes]:
 
 
 def checked_sum(total: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Refuse a sum of another type or size, or one that no counts of all owners add up to."""
+    """Refuse a sum of another type or size, or one that no counts of all owners can have."""
     if total.dtype != signed(layout.words) or total.shape != (layout.size,):
         raise FederationError("A sum has another type or size than its release.")
     if total.min() < -layout.largest or total.max() > layout.largest:

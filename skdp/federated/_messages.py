@@ -1,8 +1,8 @@
 """Messages between the owners of rows and a coordinator: a JSON head and raw arrays.
 
-A message is read as if its sender were hostile. Each has one encoding, of which every field is
-checked for kind, shape and range before anything is made of it. Errors name fields of the tables
-below and never show the contents of a message. Who has sent a message is not known here: what must
+A message is read as if its sender were hostile. Each has one encoding; every field is checked for
+kind, shape and range before use. Errors name fields of the tables below and never show contents.
+The sender is unknown here: signatures protect what must not be forged; channels protect the rest.
 not be forged is signed, and channels protect the rest.
 """
 
@@ -18,11 +18,11 @@ import numpy as np
 
 from skdp.exceptions import FederationError
 
-# Length of the head, and CRC-32 of the rest: it finds accidents, no attacks.
+# Length of the head, and CRC-32 of the rest, which finds accidents but no attacks.
 _START = struct.Struct("<II")
 # Heads are padded to multiples of this, so that the numbers after them are aligned.
 _ALIGNMENT = 8  # not tuned
-# Public bounds on the length of a head: for each owner a key and a signature in hex, and the rest.
+# Public bounds on the length of a head: fixed, and for each owner a key and a signature in hex.
 _HEAD, _HEAD_OF_OWNER = 1024, 256  # not tuned
 # Bound on the number of an exchange.
 _MOST_RELEASES = 2**31  # not tuned
@@ -32,7 +32,7 @@ _WORDS = {text: np.dtype(text) for text in ("<u4", "<u8")}
 
 
 class Message(NamedTuple):
-    """A message that its table allows; arrays are read-only and in one dimension."""
+    """A message that its table allows; arrays are read-only and one-dimensional."""
 
     kind: str
     fields: dict[str, Any]
@@ -42,7 +42,7 @@ class Message(NamedTuple):
 def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
     """Write a message: the length of its head, a checksum, the head, and integers in C order.
 
-    All is little-endian, whatever the machine. Equal messages have equal bytes.
+    All numbers are little-endian, whatever the machine. Equal messages have equal bytes.
     """
     little = [one.astype(one.dtype.newbyteorder("<"), copy=False) for one in arrays]
     described = [[one.dtype.str, list(one.shape)] for one in little]
@@ -52,7 +52,7 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
 
 
 def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Message:
-    """Read a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`; check all of it.
+    """Read a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`, and check all of it.
 
     Arrays are views of the data: nothing of an announced size is allocated.
     """
@@ -77,7 +77,7 @@ def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Me
 
 
 def check_bytes(data: Any) -> None:
-    """Refuse what is no message."""
+    """Refuse objects that cannot be messages."""
     if not isinstance(data, bytes):
         raise FederationError("A message must be bytes.")
 
@@ -137,12 +137,12 @@ def _read_arrays(
 
 
 def _is_below(number: Any, limit: float) -> bool:
-    """Whether this is an integer, no bool, in [0, limit)."""
+    """Return whether this is an integer, and no bool, in [0, limit)."""
     return type(number) is int and 0 <= number < limit
 
 
 class Check(NamedTuple):
-    """What a field must be; `holds` takes its value and the number of owners."""
+    """Condition on a field; `holds` takes the field's value and the number of owners."""
 
     what: str
     holds: Callable[[Any, int], bool]
@@ -161,8 +161,8 @@ def _of_all(check: Check) -> Check:
     """Check for a list with a pair [number, value] for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
-        # A name that stands twice would take a mask off, and a list without some owners would show
-        # the sum of the others.
+        # A repeated name would remove a mask, and a list without some owners would show the sum of
+        # the others.
         are_pairs = isinstance(entries, list) and all(
             isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
         )
@@ -177,14 +177,14 @@ def _of_all(check: Check) -> Check:
 
 
 def _are_ascending(numbers: Any, n_owners: int) -> bool:
-    """Whether this is a list of different owners in ascending order."""
+    """Return whether this is a list of different owners in ascending order."""
     if not isinstance(numbers, list) or not all(_is_below(one, n_owners) for one in numbers):
         return False
     return numbers == sorted(set(numbers))
 
 
 class MessageKind(NamedTuple):
-    """What a message of one kind holds."""
+    """Contents of a message of one kind."""
 
     fields: Mapping[str, Check]
     types: Mapping[str, np.dtype] = _SUMS
@@ -195,7 +195,7 @@ _OWNER = Check("the number of an owner", _is_below)
 _RELEASE = Check(
     f"an integer in [0, {_MOST_RELEASES})", lambda value, n_owners: _is_below(value, _MOST_RELEASES)
 )
-# As long as those of SHA-256, X25519 and Ed25519.
+# Lengths are those of SHA-256, X25519 and Ed25519.
 _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
 _SIGNATURES = _of_all(_SIGNATURE)
 _CONFIRMATIONS = Check(
@@ -215,8 +215,8 @@ _NEXT = MessageKind(
 )
 _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 
-# The coordinator asks owners for an answer, and sends the sum of the release before, if any. Where
-# owners may leave, this calls the roll; then those who are there hand in, knowing who is absent.
+# The coordinator asks owners for an answer, and sends the last sum, if any. If owners may leave,
+# this is a roll call; then those who are present send their counts, knowing who is absent.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(
@@ -229,7 +229,7 @@ TO_OWNER = {
 TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
-    # An owner who comes back names the absent of a release that it has handed in already.
+    # An owner who returns names the absent owners of a release if it has sent its part already.
     "ready": MessageKind(_ANSWERED | {"absent": _ABSENT_OR_NONE}),
     "answer": MessageKind(_ANSWERED, _WORDS, lambda fields: True),
     "end": MessageKind(_ANSWERED),

@@ -26,16 +26,16 @@ from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import Exchange, ShareLayout, counts_of
 
 # ------------------------------
-# The keys of one fit: made, signed and confirmed by every owner before the first answer.
+# The keys of one fit, which every owner makes, signs and confirms before the first answer.
 
 _KEYS, _CONFIRM = b"keys of a fit", b"confirmation of all keys"
 
 
 class Handshake:
-    """Signs the key of one owner, and confirms that the owner has seen the keys of all.
+    """Signs the key of one owner, and confirms the keys of all owners that it has seen.
 
-    Keys are bound to one fit. Whoever replays a key of an earlier fit, or shows different keys to
-    different owners, lacks the confirmation of the owner whose key it is.
+    Keys belong to one fit. Whoever replays a key of an earlier fit, or shows different keys to
+    different owners, lacks the confirmation of the key's owner.
     """
 
     def __init__(
@@ -88,20 +88,20 @@ class Handshake:
             self._check(asked.fields["confirmations"][number], _CONFIRM, keys)
 
     def _neighbors(self, publics: Sequence[bytes], keys: bytes) -> dict[int, bytes]:
-        """Return the keys of the neighbors of this owner, whose order follows from those of all."""
+        """Return the keys of the neighbors of this owner; the order follows from all keys."""
         count = self._n_neighbors
         neighbors = masks.neighbors_of(keys, self._number, len(publics), count)
         return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
-        """Return the secret with each neighbor that is there; compute it once."""
+        """Return the secret with each neighbor who is present; compute secrets once."""
         if not self._secrets:
             neighbors = self._neighbors(*_read_keys(tuple(state.publics)))
             self._secrets = masks.shared_secrets(bytes.fromhex(state.pair), neighbors)
         return {peer: secret for peer, secret in self._secrets.items() if peer not in absent}
 
     def forget(self, state: OwnerState) -> None:
-        """Forget the keys of a fit that has ended."""
+        """Drop the keys of a fit that has ended."""
         state.pair, self._secrets = "", {}
 
     def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
@@ -120,8 +120,8 @@ def keys_of(state: OwnerState) -> bytes:
     return _read_keys(tuple(state.publics))[1] if state.publics else b""
 
 
-# Owners of one process share what follows from public messages alone: each would read the same keys
-# and questions, which are longer for more owners.
+# Owners in one process share results of public messages only: each would otherwise read the same
+# keys and questions, which are longer with more owners.
 
 
 @lru_cache(maxsize=1)
@@ -167,7 +167,7 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
 
 
 # ------------------------------
-# A fit in a thread of its own, which waits for sums.
+# A fit in its own thread, which waits for sums.
 
 
 class Waiting(NamedTuple):
@@ -178,14 +178,14 @@ class Waiting(NamedTuple):
 
 
 class _Stopped(BaseException):
-    """Ends a fit that nobody waits for any more; no solver catches it."""
+    """Ends a fit that nobody waits for any more; solvers do not catch it."""
 
 
 class RunningFit:
     """Runs ``fit(exchange)`` from one release to the next.
 
-    A fit is one function that calls its budget for every release. What the budget waits for comes
-    in a message, so that function and messages take turns in two threads.
+    A fit is one function that calls its budget for every release. The budget waits for messages, so
+    that function and messages alternate in two threads.
     """
 
     def __init__(self, fit: Callable[[Exchange], Any], sums: Sequence[masks.Summed] = ()) -> None:
@@ -196,21 +196,21 @@ class RunningFit:
         self._thread.start()
 
     def next(self) -> Any:
-        """Return the release that the fit waits for, or its result; raise what it has raised."""
+        """Return the release that the fit waits for, or its result; raise the error of the fit."""
         found = self._questions.get()
         if isinstance(found, BaseException):
             raise found
         return found
 
     def go_on(self, summed: masks.Summed) -> Any:
-        """Hand in the sum of the release that the fit waits for; return what is next."""
+        """Pass the sum that the fit waits for; return the next release or the result."""
         self._answers.put(summed)
         return self.next()
 
     def stop(self) -> None:
-        """End the fit, wherever it is."""
+        """End the fit, at whatever step it is."""
         self._answers.put(None)
-        # The garbage collector may stop a fit from within the thread of the fit.
+        # The garbage collector may stop a fit from within its own thread.
         if self._thread is not current_thread():
             self._thread.join()
 
@@ -236,32 +236,32 @@ class RunningFit:
 class Owner:
     """One owner of rows in one federated fit.
 
-    It runs the fit on its own rows. Where the fit releases a sum, the owner hands in its part as
-    counts with a share of the noise, masked so that the coordinator can read the sum of all owners
-    only, and goes on with that sum.
+    It runs the fit on its own rows. If the fit releases a sum, the owner sends its part as counts
+    with a share of the noise, masked so that the coordinator can read only the sum of all owners,
+    and continues with that sum.
 
     Parameters
     ----------
     federation : Federation
-        What all owners have agreed on.
+        The agreement of all owners.
     number : int
         Number of this owner, from 0.
     X : {array-like, sparse matrix, RowBlocks, RankOneMatrices} of shape (n_own_rows, n_features)
-        Rows of this owner. Columns go by position, in an order that all owners have to keep to:
-        names of columns are compared where the federation has names.
+        Rows of this owner. Columns go by position, in the same order for all owners; names of
+        columns are compared if the federation has names.
     y : array-like of shape (n_own_rows,) or None, default=None
         Responses or labels of these rows, for a model that has them.
     identity : Ed25519PrivateKey or None, default=None
-        Long-lived key of this owner, of ``cryptography``, that the others know it by. Required for
+        Long-lived key of this owner, of ``cryptography``, by which others know it. Required for
         masked sums.
     peers : sequence of Ed25519PublicKey or None, default=None
-        Public keys of all owners, in the order of their numbers, this one included; known
-        beforehand, and not from the coordinator. Required for masked sums.
+        Public keys of all owners, in the order of their numbers, including this one; known in
+        advance, and not from the coordinator. Required for masked sums.
     ledger : PrivacyLedger or None, default=None
         Charged with the whole plan before the first answer leaves.
     state : str, path or None, default=None
-        File that is new for each fit, and is made here. An owner who dies comes back with it. None
-        keeps the state in memory. It is secret, and must not be copied: see Notes.
+        New file for each fit, made here, from which an owner continues after a crash. None stores
+        the state in memory. The state is secret, and must not be copied: see Notes.
 
     Attributes
     ----------
@@ -271,18 +271,18 @@ class Owner:
     Raises
     ------
     FederationError
-        If `state` is that of another federation or of other rows, or in no folder.
+        If `state` belongs to another federation or other rows, or its folder does not exist.
     OSError
         If the file of `state` cannot be made.
     TypeError
-        If `federation` is no federation.
+        If `federation` is not a federation.
     ValueError
         If X or the keys do not fit the federation.
 
     See Also
     --------
     Federation : The agreement, and a fit in one process.
-    Coordinator : Adds up the counts.
+    Coordinator : Sums the counts.
 
     Notes
     -----
@@ -341,9 +341,9 @@ class Owner:
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
         self._rows, self._ledger = view_of(agreement, X, y, number), ledger
-        # A link is followed once: it may lead elsewhere later.
+        # A link is resolved once, as it may lead elsewhere later.
         self._path = None if state is None else Path(os.path.realpath(state))
-        # An owner who comes back with other rows would mix two datasets in one fit.
+        # An owner who returns with other rows would mix two datasets in one fit.
         digest_of_own = b"" if state is None else digest_of_view(self._rows)
         self._state = load_state(self._path, agreement.digest.hex(), number, digest_of_own)
         self._is_saved, self._is_closed, self._is_marked = True, False, False
@@ -357,31 +357,31 @@ class Owner:
     def handle(self, message: bytes) -> bytes:
         """Answer a message of the coordinator.
 
-        The same question always gets the same answer; only who is asked again whether it is ready
-        says who was absent, if it has handed in since. A message that is refused changes nothing.
+        The same question always gets the same answer; only the answer to a repeated roll call adds
+        who was absent, if this owner has sent its part since. A refused message changes nothing.
 
         Parameters
         ----------
         message : bytes
-            What a coordinator has sent.
+            Message of the coordinator.
 
         Returns
         -------
         bytes
-            What is to be sent back.
+            The answer for the coordinator.
 
         Raises
         ------
         FederationError
-            If the message is not one that this owner answers now.
+            If this owner does not answer such a message now.
         BudgetError
             If the ledger has too little left; then nothing is released.
         OSError
-            If the state cannot be written. Nothing leaves, and the same may be asked again.
+            If the state cannot be written. No answer leaves, and the question may be asked again.
         """
         if os.getpid() != self._process:
             raise FederationError("An owner does not go on in a forked process: make one there.")
-        # One at a time: a question that is asked twice at once must not draw noise twice.
+        # One message at a time: a question asked twice at once must not draw noise twice.
         with self._lock:
             return self._handle(message)
 
@@ -397,7 +397,7 @@ class Owner:
             )
         is_new = question not in self._state.answers
         if self._is_closed and (is_new or not self._is_saved):
-            # Nothing is saved: who comes back with the state goes on from the file.
+            # Nothing is saved: with the state, the owner continues from the file.
             raise FederationError(
                 "The fit has ended for this owner, which was closed or interrupted: another one "
                 "that has its state goes on."
@@ -408,12 +408,12 @@ class Owner:
             self._is_saved = False
             self._state.answers[question] = reply
         if not self._is_saved:
-            # Saved before it leaves: who asks again must get the same answer. If the save fails,
-            # nothing leaves, and who asks again gets the same noise.
+            # Saved before the answer leaves, as a repeated question must get the same answer. If
+            # the save fails, no answer leaves, and a repeated question gets the same noise.
             self._state.save(self._path)
             self._is_saved = True
         if self._ledger is not None and self._state.is_charged and not self._is_marked:
-            # Marked before it leaves: an older state would draw other noise, which is a second fit.
+            # Marked before the answer leaves: an older state would draw other noise, a second time.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = from_text(self._state.answers[question])
@@ -428,7 +428,7 @@ class Owner:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def close(self) -> None:
-        """Stop waiting for messages. A fit that has not ended stays charged."""
+        """Stop waiting for messages. An unfinished fit remains charged."""
         with self._lock:
             if self._fit is not None:
                 self._fit.stop()
@@ -448,14 +448,14 @@ class Owner:
         )
 
     def _is_current(self) -> bool:
-        """Whether nobody else has gone on with the state."""
+        """Return whether nobody else has continued with the state."""
         return self._state.is_in(self._path)
 
     def _reply_or_close(self, asked: Message) -> bytes:
         try:
             return self._reply_to(asked)
         except BaseException as error:
-            # An interrupted fit stands at an unknown place: only the saved state can go on.
+            # An interrupted fit is at an unknown step: only the saved state can continue.
             self._is_closed |= not isinstance(error, Exception)
             raise
 
@@ -473,7 +473,7 @@ class Owner:
         return self._handshake.confirm(self._state, asked)
 
     def _go_to(self, asked: Message) -> bytes:
-        """Go to the next release, given the sum of the one before; hand in, or say ready."""
+        """Go to the next release, given the last sum; send the part, or "ready"."""
         number = asked.fields["release"]
         self._check_is_next(number)
         if number == 0:
@@ -492,10 +492,10 @@ class Owner:
         return pack("ready", fields | {"digest": story, "absent": None})
 
     def _hand_in(self, asked: Message) -> bytes:
-        """Hand in the part of the release that this owner is ready for, with all who are there."""
+        """Send the part of the release that this owner is ready for, with all present owners."""
         number, absent = asked.fields["release"], asked.fields["absent"]
         state = self._state
-        # The release must be next: the sum of the one before has come, and it has no answer.
+        # The release must be next: the last sum has come, and the release has no answer.
         if self._waiting is None or not number == len(state.sums) == len(state.absent):
             raise FederationError("The question is not about the next release, or was answered.")
         gone = set(state.absent[-1] if state.absent else ())
@@ -506,7 +506,7 @@ class Owner:
         return self._counted(number, self._waiting, absent)
 
     def _with_absent(self, reply: bytes) -> bytes:
-        """Add to "ready" who was absent when this owner handed in: that must not change."""
+        """Add to "ready" who was absent when this owner sent its part: that must not change."""
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
@@ -526,7 +526,7 @@ class Owner:
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
             what, fit = f"{name} of {n_owners} owners", self._state.fit
-            # An owner who dies before the first answer is saved comes back with this id, and is not
+            # An owner who crashes before the first answer is saved returns with this id, and is not
             # charged again.
             charge = partial(self._ledger._charge, what=what, fit=fit)
         self._run(charge)
@@ -544,15 +544,15 @@ class Owner:
         self._keep(self._fit.next())
 
     def _go_on(self, words: np.ndarray) -> None:
-        """Check the sum of the release before, and run up to the next one."""
+        """Check the last sum, and run up to the next release."""
         assert self._fit is not None
         assert self._waiting is not None
         total = masks.checked_sum(words, self._waiting.layout)
         absent = tuple(self._state.absent[-1])
         found = None
         with suppress(Exception):
-            # Impossible sums end here, and parts that cannot be loaded. The text of the error could
-            # show private values.
+            # Impossible sums, and parts that cannot be loaded, end the fit here. The text of the
+            # error could show private values.
             found = self._fit.go_on((total, absent))
         if found is None:
             self._end()
@@ -563,13 +563,13 @@ class Owner:
         self._keep(found)
 
     def _end(self) -> None:
-        """Answer nothing new, and forget the keys."""
+        """Refuse new answers, and drop the keys."""
         self._state.has_ended = True
         if self._handshake is not None:
             self._handshake.forget(self._state)
 
     def _keep(self, found: Any) -> None:
-        """Keep the release that the fit waits for, or its model."""
+        """Store the release that the fit waits for, or its model."""
         if isinstance(found, Waiting):
             self._waiting = found
         else:

@@ -1,4 +1,4 @@
-"""What an owner has to remember of a fit: in memory or, if it may have to come back, in a file."""
+"""The state of an owner during a fit: in memory or, to survive a crash, in a file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from skdp.ledger._database import UnsafeFileError, connected, insert, rows_of
 if TYPE_CHECKING:
     import sqlite3
 
-# The name has the version of the contents: one row.
+# The table has one row, and a name with the version of its contents.
 _TABLE = "skdp_owner_1"
-# Two owners with one state would draw noise twice: the second one to save finds a state that is not
-# its own, and is refused. An interrupted save may have written the new state already.
+# Two owners with one state would draw noise twice: the second to save finds another state than its
+# own, and is refused. An interrupted save may have written the new state already.
 _SAVE = f"UPDATE {_TABLE} SET state = :new WHERE state IN (:old, :new)"
 
 
@@ -30,19 +30,19 @@ class OwnerState:
 
     agreement: str  # digest
     owner: int  # number
-    fit: str  # random, by which a ledger knows what it was charged for
+    fit: str  # random id of the fit in a ledger
     rows: str  # digest of the rows of this owner, salted by the fit
-    pair: str = ""  # secret key of the fit, until it has ended
+    pair: str = ""  # secret key of the fit, until the fit ends
     publics: list[str] = field(default_factory=list)  # public keys of all owners
     is_charged: bool = False
     sums: list[str] = field(default_factory=list)  # of all releases so far
-    # For each release that this owner has handed in its part of, who was not there.
+    # The absent owners in each release to which this owner has contributed.
     absent: list[list[int]] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)  # by the digest of the question
     has_ended: bool = False
 
     def __post_init__(self) -> None:
-        """Remember what is in the file, to see that nobody else has written it."""
+        """Remember the contents of the file, to notice changes by others."""
         self._saved = self._text()
 
     def save(self, path: Path | None) -> None:
@@ -59,7 +59,7 @@ class OwnerState:
         self._saved = states["new"]
 
     def is_in(self, path: Path | None) -> bool:
-        """Whether a file has this state still."""
+        """Return whether a file still has this state."""
         if path is None or not path.exists():
             return False
         with connected(path, partial(_not_read, path)) as database:
@@ -71,7 +71,7 @@ class OwnerState:
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> OwnerState:
-    """Read the state of an owner who comes back, or begin one; refuse the state of another fit."""
+    """Read the state of an owner who returns, or begin one; refuse the state of another fit."""
     fit = token_hex()
     new = OwnerState(agreement, owner, fit, _salted(rows, fit))
     if path is None:
@@ -92,7 +92,7 @@ def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> Ow
 
 
 def _salted(rows: bytes, fit: str) -> str:
-    """Hash a digest of rows again: files of two fits do not reveal that they have the same rows."""
+    """Hash a digest of rows with the id of the fit: files of two fits do not reveal equal rows."""
     return digest(fit.encode(), rows).hex()
 
 
@@ -100,7 +100,7 @@ def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
     """Read the state in a file; write a new state to an empty file."""
     database.execute("BEGIN IMMEDIATE")
     if not rows_of(database, "SELECT name FROM sqlite_master"):
-        # Only its user may read it; its journals get the same mode.
+        # Only its user may read the file; its journals get the same mode.
         path.chmod(0o600)
         database.execute(f"CREATE TABLE {_TABLE} (state TEXT NOT NULL)")
         insert(database, _TABLE, {"state": new})
@@ -117,7 +117,7 @@ def _written_by_others(path: Path) -> FederationError:
 
 
 def _not_read(path: Path, error: Exception) -> FederationError:
-    # Without the text of other errors, which could show a part of the state.
+    # Texts of other errors are left out, as they could show a part of the state.
     why = error if isinstance(error, UnsafeFileError) else type(error).__name__
     return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {why}.")
 
@@ -128,5 +128,5 @@ def to_text(data: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """Read what `to_text` has written."""
+    """Read the text that `to_text` has written."""
     return b64decode(text)

@@ -1,4 +1,4 @@
-"""Owners and a coordinator as apps of Flower, which carries their messages over a network."""
+"""Owners and a coordinator as Flower apps; Flower carries their messages over a network."""
 
 import time
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from skdp.federated._owner import Owner
 
 __all__ = ["client_app", "server_app"]
 
-# One record a message, and its fields.
+# A message is one record with these fields.
 _RECORD, _QUESTION, _ANSWER, _OWNER, _REFUSAL = "skdp", "question", "answer", "owner", "refusal"
-# Seconds between two queries for nodes that have come.
+# Seconds between two queries for connected nodes.
 _PAUSE = 2.0  # not tuned
 
 
@@ -32,20 +32,19 @@ def client_app(
 ) -> ClientApp:
     """Make the app of an owner, which a node of Flower runs.
 
-    Where one process answers several messages, as in a simulation, it makes the owner once, and the
-    fit of the owner waits for the next message. A process that has none makes the owner anew from
-    its rows and its state, and the fit runs up to where it was: Flower starts a process for each
-    message, unless it simulates.
+    A process that answers several messages, as in a simulation, makes the owner once, and the
+    owner's fit waits for the next message. Any other process makes the owner again from its rows
+    and state, and runs the fit up to its last step: Flower starts a process for each message,
+    unless it simulates.
 
     Parameters
     ----------
     make_owner : callable
-        Takes the context of Flower and returns the :class:`skdp.federated.Owner`. It passes a file
-        as ``state``, the same one for all messages of a fit. ``context.node_config`` has what
-        belongs to the node, as the folder of its rows, and ``context.run_config`` what belongs to
-        the run.
+        Gets the context of Flower and returns the :class:`skdp.federated.Owner`. It passes a file
+        as ``state``, the same one for all messages of a fit. ``context.node_config`` has settings
+        of the node, such as the folder of its rows, and ``context.run_config`` settings of the run.
     save : callable or None, default=None
-        Takes the fitted model and the context, and keeps the model for this owner. It may be called
+        Gets the fitted model and the context, and stores the model for this owner. It may be called
         again with the same model.
 
     Returns
@@ -60,9 +59,9 @@ def client_app(
     Notes
     -----
     **Privacy.** Unit, adjacency and mechanism are those of the federation. Released: the answers of
-    the owner, each of which is on disk before it leaves. Where the owner cannot answer, the server
-    gets the text of a `FederationError`, which shows no values, or else the name of the type of the
-    error: its text stays in the log of the node. Assumed public: the agreement, and when an owner
+    the owner, each of which is on disk before it leaves. If the owner cannot answer, the server
+    gets the text of a `FederationError`, which shows no values, or else the name of the error's
+    type: its text stays in the log of the node. Assumed public: the agreement, and when an owner
     answers.
 
     Examples
@@ -76,7 +75,7 @@ def client_app(
     >>> app = client_app(make_owner)  # doctest: +SKIP
     """
     app = ClientApp()
-    # Whose fits wait in this process, by run and node.
+    # Owners whose fits wait in this process, by run and node.
     waiting = dict[tuple[int, int], Owner]()
 
     @app.query()
@@ -87,7 +86,7 @@ def client_app(
             with ExitStack() as stack:
                 owner = waiting.pop(place, None)
                 if owner is not None and not owner._is_current():
-                    # Another process has gone on with its state.
+                    # Another process has continued with the owner's state.
                     owner.close()
                     owner = None
                 owner = stack.enter_context(make_owner(context) if owner is None else owner)
@@ -113,27 +112,26 @@ def server_app(
 ) -> ServerApp:
     """Make the app of the server, which leads a fit of owners.
 
-    It asks all nodes that are connected, and knows owners by the numbers in their answers: a node
-    has no order, may come late, and may be another one when an owner comes back.
+    It asks all connected nodes, and knows owners by the numbers in their answers: nodes have no
+    order, may arrive late, and may be other ones when an owner returns.
 
     Parameters
     ----------
     make_federation : callable
-        Takes the context of Flower and returns the
-        :class:`skdp.federated.Federation`.
+        Gets the context of Flower and returns the :class:`skdp.federated.Federation`.
     save : callable
-        Takes the fitted model and the context, and keeps the model.
+        Gets the fitted model and the context, and stores the model.
     patience : float, default=600.0
-        Seconds to wait for the answers of all owners to one question. It has to be longer than it
-        takes Flower to notice that a node is gone, some 70 s, and an owner to come back. An owner
-        who does not is left out after that time, if the federation has `dropouts` left.
+        Seconds to wait for the answers of all owners to one question. Flower needs some 70 s to
+        notice that a node is gone, and an owner needs time to return: allow for both. An owner who
+        does not return is then left out, if the federation has `dropouts` left.
 
     Returns
     -------
     ServerApp
         The app. Its run fails with a :class:`skdp.exceptions.FederationError` that names the owners
-        who have not answered in time; the budget of a fit that has begun is spent. A later run with
-        the same federation, and the same states of owners, asks again and goes on.
+        who have not answered in time; the budget of a started fit is spent. A later run with the
+        same federation, and the same states of owners, asks again and continues.
 
     See Also
     --------
@@ -141,7 +139,7 @@ def server_app(
 
     Notes
     -----
-    **Privacy.** A server has no private data. What it may do to owners stands in the user guide,
+    **Privacy.** A server has no private data. Its possible attacks on owners are in the user guide,
     under "Across owners".
 
     Examples
@@ -175,7 +173,7 @@ def _answered(
     content: RecordDict,
     context: Context,
 ) -> bytes:
-    """Answer one question, and save the model if there is one then."""
+    """Answer one question, and save the model if it is complete."""
     if owner._path is None:
         raise FederationError(
             "make_owner must pass state=, a file: Flower may start a process for each message."
@@ -193,9 +191,9 @@ def _answered(
 def _sent(
     messages: dict[int, bytes], grid: Grid, n_owners: int, patience: float
 ) -> dict[int, bytes]:
-    """Ask all nodes until every owner has answered, or patience ends; the same is asked of all.
+    """Ask all nodes the same question until every owner has answered, or patience ends.
 
-    Owners who were left out may be among them. What they say does not count.
+    Nodes of owners who were left out may be among them; their answers do not count.
     """
     (question,) = set(messages.values())
     content = RecordDict({_RECORD: ConfigRecord({_QUESTION: question})})
@@ -206,7 +204,7 @@ def _sent(
         for reply in grid.send_and_receive(asked, timeout=left) if asked else ():
             node = reply.metadata.src_node_id
             if reply.has_error():
-                # The owner may come back, as another node.
+                # The owner may return as another node.
                 log(WARNING, "no answer from node %s: %s", node, reply.error.reason)
                 continue
             fields = reply.content.get(_RECORD, {})
@@ -219,7 +217,7 @@ def _sent(
 
 
 def _add(answers: dict[int, bytes], fields: Any, n_owners: int) -> None:
-    """Add the answer of a node; a node that refuses ends the fit."""
+    """Add the answer of a node; a refusal of a node ends the fit."""
     if _REFUSAL in fields:
         raise FederationError(f"A node has refused to answer: {fields[_REFUSAL]}")
     number, answer = fields.get(_OWNER), fields.get(_ANSWER)

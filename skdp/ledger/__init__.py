@@ -1,4 +1,4 @@
-"""A file that limits what all fits on one dataset may cost together."""
+"""A file that limits the total cost of all fits on one dataset."""
 
 from skdp.ledger._ledger import LEFT_OUT, PrivacyLedger
 

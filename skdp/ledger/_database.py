@@ -1,4 +1,4 @@
-"""Files that change as a whole or not at all, and are on disk then: databases of SQLite."""
+"""Files that change as a whole or not at all, and are then on disk: databases of SQLite."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ if sys.platform != "win32":
 
 T = TypeVar("T")
 
-# Seconds to wait for other processes that lock the file, and between two trials.
+# Seconds to wait for other processes that lock the file, and between two attempts.
 _TIMEOUT = 60.0  # not tuned
 _PAUSE = 1e-3  # not tuned
 # A forked process must not inherit an open SQLite connection. So every operation holds this lock,
-# and a fork waits until the operation has ended.
+# and a fork waits for the end of the operation.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
     )
 # With a lower setting of the first two, a power cut can restore the journal and undo the last
-# change. Deleted data are overwritten: the file may have held a key.
+# change. Deleted data are overwritten, as the file may have held a key.
 _SETTINGS = ("synchronous = EXTRA", "fullfsync = ON", "secure_delete = ON")
 
 
 # On Linux, flock and the locks of SQLite do not see each other, and both are taken. Elsewhere they
 # exclude each other: flock alone excludes other programs too, and SQLite must not wait for it.
 _SYSTEM = "" if sys.platform in ("linux", "win32") else "&vfs=unix-none"
-# While it is written, a file has a second name: its own, with this ending.
+# During a change, a file has a second name: its own, with this ending.
 _WRITTEN = "-written"
 
 
 class UnsafeFileError(ValueError):
-    """A file cannot be used safely where it is; the text shows nothing that is in it."""
+    """A file cannot be used safely at its place; the text shows none of its contents."""
 
 
 @contextmanager
 def connected(
     path: str | Path, failed: Callable[[Exception], Exception], *, writes: bool = True
 ) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for one operation; if that goes wrong, raise what `failed` returns."""
-    # Imported late: most fits have no file.
+    """Open an existing file for one operation; after a failure, raise the result of `failed`."""
+    # Imported late, as most fits have no file.
     import sqlite3
 
     path = os.path.realpath(path)
@@ -70,12 +70,12 @@ def connected(
                     yield database
                     check_place(path, place_of(file))
                 finally:
-                    # Closing rolls back what is not committed. A call of C: no interrupt comes
-                    # between it and what is done inside, so that no lock ends before.
+                    # Closing rolls back uncommitted changes. It is a C call, which an interrupt
+                    # cannot separate from the end of the lock.
                     database.close()
         except (BudgetError, FederationError, LedgerError):
             raise
-        # Reading a damaged file may raise any of these.
+        # Reading a damaged file may raise any of these errors.
         except (sqlite3.Error, OSError, TypeError, ValueError, ArithmeticError, LookupError) as why:
             raise failed(why) from None
 
@@ -84,12 +84,12 @@ def connected(
 def _locked(path: str, until: float) -> Iterator[int]:
     """Exclude all other users of the file at a path, by whatever name they open it.
 
-    The locks of SQLite do not do alone: they end when any thread of this process closes the file,
-    as after a backup or a checksum. An flock ends with its own descriptor, which nobody else has,
-    and belongs to the file and not to its name. Windows locks descriptors anyway.
+    The locks of SQLite do not suffice: they end when any thread of this process closes the file, as
+    after a backup or a checksum. An flock ends with its own descriptor, which nobody else has, and
+    belongs to the file rather than to its name. Windows locks descriptors anyway.
     """
     while True:
-        # Opened anew: the file may have been replaced by another one meanwhile.
+        # Opened again, as another file may have replaced it meanwhile.
         with open(path, "rb", buffering=0) as file:
             if _is_locked(file) and place_of(path) == place_of(file.fileno()):
                 yield file.fileno()
@@ -110,11 +110,11 @@ def _is_locked(file: IO[bytes]) -> bool:
 
 @contextmanager
 def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
-    """Give a file that is written a second name, which it keeps if this process is killed.
+    """Give a file a second name during a change; the name stays if this process is killed.
 
-    SQLite finds the journal of an interrupted change by the name of the file. By another name, the
-    file would be used half written, and the journal could undo later changes. The second name shows
-    that, wherever the file is, and is on disk with the journal: SQLite syncs the folder of both.
+    SQLite finds the journal of an interrupted change by the name of the file. Under another name,
+    the file would be used half written, and the journal could undo later changes. The second name
+    shows that anywhere, and is on disk with the journal: SQLite syncs the folder of both.
     """
     written, journal = path + _WRITTEN, path + "-journal"
     is_named = place_of(written) == place_of(file)
@@ -144,7 +144,7 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
 
 @contextmanager
 def new_file(path: str | Path, mode: int) -> Iterator[None]:
-    """Make an empty file, which must not exist; remove it if what is done to it then fails."""
+    """Make an empty file, which must not exist; remove it if the body of `with` fails."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
     try:
         yield
@@ -155,20 +155,20 @@ def new_file(path: str | Path, mode: int) -> Iterator[None]:
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Read all rows of a query, each as a dict with the names of its columns."""
-    # A stored error would keep an open cursor, and its lock, beyond the connection.
+    # A stored error would hold a cursor, and its lock, longer than the connection.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
-    """Insert a row that is given by the names of its columns."""
+    """Insert a row, given as values by column names."""
     names, places = ", ".join(row), ", ".join("?" * len(row))
     database.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", tuple(row.values()))
 
 
 def place_of(file: str | Path | int) -> tuple[int, int]:
-    """Return the device and the number of a file, by its path or its descriptor."""
+    """Return the device and inode of a file, given its path or descriptor."""
     try:
         found = os.stat(file)
     except OSError:
@@ -177,14 +177,14 @@ def place_of(file: str | Path | int) -> tuple[int, int]:
 
 
 def check_place(path: str | Path, place: tuple[int, int]) -> None:
-    """Refuse a change of a file that is no longer at its path."""
-    # While the file is open, no other file can have its number.
+    """Refuse a change of a file that has left its path."""
+    # While the file is open, no other file can have its inode.
     if place_of(path) != place:
         raise ValueError("the file was replaced while it was written")
 
 
 # ------------------------------
-# Secret data that are written by one process and taken by one.
+# Secret data that one process writes and one process takes.
 
 # A table of one row, and one with a row for each part; the names end with the format version.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
@@ -192,22 +192,22 @@ _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
     f"CREATE TABLE {_PARTS} (number INTEGER PRIMARY KEY, part BLOB NOT NULL)",
 )
-# Why nobody may take the data out of the file; empty while one process may.
+# Reason why nobody may take the data out of the file; empty if a process may.
 _UNFINISHED = "it was not written to its end"
 _TAKEN = "it was resumed before, which happens once"
 _MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"
-# A cell of SQLite holds 1e9 bytes at most.
+# A cell of SQLite holds at most 1e9 bytes.
 _PART_SIZE = 1 << 26  # not tuned
 _NONCE_SIZE = 12  # not tuned
 
 
-# Bytes of a key of AES-256.
+# Bytes of an AES-256 key.
 _KEY_SIZE = 32  # not tuned
 
 
 def checked_key(key: Any) -> bytes:
-    """Return the key of a checkpoint; refuse anything else, without showing it."""
-    # Not isinstance: an instance of a subclass may be shorter than its length.
+    """Return the key of a checkpoint; refuse other objects, without showing them."""
+    # isinstance is not used: an instance of a subclass may be shorter than its length.
     if type(key) is not bytes or len(key) != _KEY_SIZE:
         size = f" of length {len(key)}" if isinstance(key, bytes) else ""
         raise ValueError(
@@ -220,9 +220,9 @@ def checked_key(key: Any) -> bytes:
 def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[[], None]) -> None:
     """Write encrypted data to a new file for `take_once`; call `let_go` before they can be taken.
 
-    The parts have a key of their own, encrypted by the key of the caller. It is written last, in
-    the space reserved for it. Without it nobody can read the parts: whatever interrupts this
-    function, the data are either not let go, or cannot be read, or both is done.
+    The parts have their own key, encrypted by the caller's key and written last, in the space
+    reserved for it. Without it nobody can read the parts: whatever interrupts this function, either
+    `let_go` has run, or the data cannot be read, or both.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -250,7 +250,7 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
 
 
 def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T]) -> T:
-    """Return what `read` makes of the data in a file, and leave no key to them in it."""
+    """Return the result of `read` for the data in a file, and remove their key from it."""
     text = f"path={str(path)!r} cannot be resumed: "
     with connected(path, lambda why: ValueError(f"{text}{why}.")) as database:
         place = place_of(path)
@@ -260,7 +260,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))
-        # If several have read so far, one of them finds no mark, even if their locks are lost.
+        # If several processes have read so far, one finds no mark, even if their locks are lost.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):
             check_place(path, place)
@@ -270,9 +270,9 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
 @contextmanager
 def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -> Iterator[None]:
     """Run the body of `with`, which may raise an error, and then change the head of the file."""
-    # A process that is killed must leave no journal. It would be found by the name of the file, and
-    # could restore the key after the file was resumed by another name. A page that is half written
-    # is no harm: nothing has been returned yet.
+    # A killed process must leave no journal, which SQLite would find by the name of the file: it
+    # could restore the key after the file was resumed under another name. A half-written page is
+    # harmless: nothing has been returned yet.
     if database.execute("PRAGMA journal_mode = MEMORY").fetchone() != ("memory",):
         raise ValueError("another program has it open")
     database.execute("BEGIN EXCLUSIVE")
@@ -303,5 +303,5 @@ def _nonce(number: int) -> bytes:
 
 
 def _bound(kind: str, n_parts: int) -> bytes:
-    """Return what is authenticated with every part."""
+    """Return the bytes that are authenticated with every part."""
     return f"{kind}, {n_parts} parts".encode()

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     import sqlite3
 
 # ------------------------------
-# Costs of fits as integers, whose sums neither round nor depend on the order.
+# Costs of fits as integers, whose sums neither round nor depend on their order.
 
 #: Number of units in the whole limit.
 WHOLE = 2**62  # not tuned
-# Relative: half of the margin by which mu is rounded to the safe side.
+# Half of the relative margin by which mu is rounded to the safe side.
 _LESS_SAFETY = 5e-10  # not tuned
-# Relative: margin by which epsilons of sums are rounded to the safe side.
+# Relative margin by which epsilons of sums are rounded to the safe side.
 _SAFETY = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The guarantee that all fits together keep, and its mu."""
+    """The guarantee of all fits together, and its mu."""
 
     epsilon: float
     delta: float
@@ -40,7 +40,7 @@ class Limit:
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Limit:
-        """Make the limit of a guarantee; refuse numbers out of range."""
+        """Make the limit from a guarantee; refuse numbers out of range."""
         are_numbers = isinstance(epsilon, Real) and isinstance(delta, Real)
         if not are_numbers or not 0 < epsilon < math.inf or not 0 <= delta < 1:
             raise ValueError(
@@ -55,8 +55,8 @@ class Limit:
     def cost_of(self, record: Any) -> tuple[int, int]:
         """Compute the cost of a fit from its record, rounded up; refuse fits without privacy.
 
-        Units of the square of mu, or of epsilon if delta is 0; and units of delta, for events after
-        which nothing is promised.
+        The cost counts units of the square of mu, or of epsilon if delta is 0; and units of delta
+        for tail events, after which nothing is promised.
         """
         if not 0 <= record.mu < math.inf:
             raise BudgetError("A fit with epsilon=inf has no privacy, and no cost to charge.")
@@ -82,7 +82,7 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu was rounded down by twice as much. A fit with exactly this tail must fit in.
+        # mu was rounded down by twice as much, and a fit with exactly this tail must be affordable.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
@@ -100,7 +100,7 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # Rounding may make this epsilon too expensive: lower it until it fits.
+        # Rounding may make this epsilon too expensive: it is lowered until it is affordable.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
@@ -131,7 +131,7 @@ def _units(part: Fraction, whole: Fraction) -> int:
 
 # The letters "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
-# Columns in the order of their tables, beside the id.
+# Columns in the order of their tables, without the id.
 _HEAD: dict[str, type] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency"), str),
     **dict.fromkeys(("epsilon", "delta", "mu"), float),
@@ -143,12 +143,12 @@ _CHARGE: dict[str, type] = {
     **dict.fromkeys(("seeded", "enforced", "spent", "tails"), int),
 }
 _SQL = {str: "TEXT", float: "REAL", int: "INTEGER"}
-# Relative: two versions of the functions behind mu may differ by this much.
+# Relative difference in mu between versions of the functions behind it.
 _SAME = 1e-8  # not tuned
 
 
 def _table(name: str, key: str, columns: dict[str, type], least_spent: int) -> str:
-    """Write the statement that makes a table, whose counts of units the file checks itself."""
+    """Return the SQL that makes a table, with constraints on its counts of units."""
     lines = [f"id INTEGER PRIMARY KEY {key}"]
     lines += [f"{column} {_SQL[kind]} NOT NULL" for column, kind in columns.items()]
     lines += [
@@ -192,7 +192,7 @@ END;
 def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger in one transaction; an existing file is never replaced."""
     try:
-        # Nothing was charged to an incomplete file, which is removed.
+        # An incomplete file, to which nothing was charged, is removed.
         with new_file(path, 0o660), connected(path, partial(_failed, path)) as database:
             database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             # executescript commits before it runs, so that the script itself begins the
@@ -236,7 +236,7 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
 
 
 def _is_sound(head: dict[str, Any]) -> bool:
-    """Whether the limit is valid and agrees with its mu, so that no damage has raised it."""
+    """Return whether the limit is valid and agrees with its mu, so that no damage has raised it."""
     if not _has_types(head, _HEAD):
         return False
     try:
@@ -266,7 +266,7 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
     return charges
 
 
-# In tables of their own: the first files lack them, and older versions of skdp ignore them.
+# These texts have their own tables: the first files lack them, and older versions ignore them.
 _TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
 
 

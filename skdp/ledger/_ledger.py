@@ -1,4 +1,4 @@
-"""The ledger: what all fits on one dataset have cost together, and what is left."""
+"""The ledger: total cost of all fits on one dataset, and the rest of its limit."""
 
 import os
 import uuid
@@ -27,7 +27,7 @@ from skdp.privacy.sensitivity import ADJACENCIES
 class LeftOutLedger:
     """Placeholder for a ledger, which charges nothing; there is a single instance.
 
-    Pickles hold it instead of a ledger: not everybody who gets a model may see a path.
+    Pickles hold it instead of a ledger: not everybody who gets a model may see its path.
     """
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
@@ -51,7 +51,7 @@ LEFT_OUT = LeftOutLedger()
 
 
 # ------------------------------
-# Checks of what is charged to a ledger, and the text of a refusal.
+# Checks of charges, and the text of a refusal.
 
 #: Names of what estimators of skdp protect, as in their records.
 UNITS = ["row", "record", "user", "response", "entry", "edge", "interaction", "update"]
@@ -76,7 +76,7 @@ _OF_SEARCHES = " The search would go on with its next candidate: pass error_scor
 
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
-    """Return the text of a refusal, with what is left."""
+    """Return the text of a refusal, with the rest of the limit."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     more *= bool(spent.delta_tail)
@@ -100,7 +100,7 @@ def check_note(note: Any) -> None:
 def report_of(
     path: str, head: dict[str, Any], limit: file.Limit, charges: Sequence[dict[str, Any]]
 ) -> str:
-    """Format the limit, what is left of it, and a line for each charge."""
+    """Format the limit, its rest, and a line for each charge."""
     delta, units = head["delta"], head["units"].replace("\n", " or ")
     _, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
     left = limit.units_beside(head["tails"]) - head["spent"]
@@ -130,39 +130,39 @@ def _shown(text: str) -> str:
 
 
 class PrivacyLedger:
-    """A file that limits what all fits on one dataset may cost together.
+    """A file that limits the total cost of all fits on one dataset.
 
     Every estimator takes it as `ledger`. A fit charges its whole cost once, on disk, before its
-    first release. If the cost exceeds what is left, the fit raises `BudgetError`, and nothing is
-    released or charged. Clones, pickles, threads, processes and later sessions all find the same
-    file.
+    first release. If the cost exceeds the rest of the limit, the fit raises `BudgetError`, and
+    nothing is released or charged. Clones, pickles, threads, processes and later sessions all use
+    the same file.
 
     Parameters
     ----------
     path : str or path-like
-        A file that `create` has made, on a local disk, without hard links.
+        A file made by `create`, on a local disk, without hard links.
     note : str or None, default=None
-        Text that is stored with all charges of this object, such as what the fits are for.
+        Text stored with all charges of this object, such as the purpose of the fits.
 
     Raises
     ------
     LedgerError
-        If there is no such file, or it is no ledger, or a damaged one.
+        If the file does not exist, or is damaged or not a ledger.
 
     See Also
     --------
-    skdp.privacy.PrivacySpent.compose : What fits cost together, without a file.
+    skdp.privacy.PrivacySpent.compose : Total cost of fits, without a file.
 
     Notes
     -----
     **Privacy.** Unit and adjacency: those of the file; fits with others are refused. The file holds
     public facts only: names of estimators, times, numbers of the records, and a random id of each
-    fit across owners, by which an owner that dies and comes back is known. Charges are whole
-    multiples of 2 ** -62 of the limit, rounded up, and are never refunded, not even after a crash.
-    So the ledger is a privacy filter, which is valid however later fits depend on earlier ones
-    [1]_. It guards against accidents, not against the owner of the file: a copy, or a backup that
-    is restored, has the budget again. The ledger does not know the data. It is up to the
-    user to pass it to all fits on the data, and to no others.
+    fit across owners, by which an owner continues after a crash. Charges are whole multiples of 2
+    ** -62 of the limit, rounded up, and are never refunded, not even after a crash. So the ledger
+    is a privacy filter, which is valid however later fits depend on earlier ones [1]_. It guards
+    against accidents, not against the owner of the file: a copy, or a restored backup, has the
+    budget again. The ledger does not know the data. Users must pass it to all fits on the data, and
+    to no others.
 
     References
     ----------
@@ -205,11 +205,11 @@ class PrivacyLedger:
         Parameters
         ----------
         path : str or path-like
-            Where the file is made; there must be no file yet.
+            Path of the new file; no file may exist there.
         dataset : str
             Name of the data, for people.
         epsilon : float
-            What all fits together may spend, ``0 < epsilon < inf``.
+            Largest total epsilon of all fits, ``0 < epsilon < inf``.
         delta : float
             Probability with which the guarantee may fail, ``0 <= delta < 1``. With 0 the ledger
             counts epsilon, and takes only fits whose delta is 0.
@@ -231,10 +231,9 @@ class PrivacyLedger:
         ValueError
             If an argument is not acceptable.
         LedgerError
-            If there is a file already, which ``PrivacyLedger(path)`` opens, or the file cannot be
-            written.
+            If a file exists, which ``PrivacyLedger(path)`` opens, or the file cannot be written.
         OSError
-            If there is no such folder, or no file can be made in it.
+            If the folder does not exist, or refuses a new file.
         """
         limit = file.Limit.of(epsilon, delta)
         units = (unit,) if isinstance(unit, str) else tuple(unit)
@@ -272,12 +271,12 @@ class PrivacyLedger:
         what : str, default=""
             Name of the fit, for people.
         note : str or None, default=None
-            Text to keep with the charge; ``None`` is the note of the ledger object.
+            Text to store with the charge; ``None`` is the note of the ledger object.
 
         Raises
         ------
         BudgetError
-            If it costs more than is left, or protects another unit; then nothing is charged.
+            If it costs more than the rest, or protects another unit; then nothing is charged.
         TypeError, ValueError
             If `spent` is not a record, or `note` not a str.
         LedgerError
@@ -288,9 +287,9 @@ class PrivacyLedger:
     def _charge(
         self, spent: Any, what: str, note: str | None = None, fit: str | None = None
     ) -> None:
-        """Charge a fit, unless it was charged with this id and has answered nothing since.
+        """Charge a fit, unless it was charged with this id and has not answered since.
 
-        Who dies in between may come back. A state of before that is no way to a second fit.
+        An owner may continue after a crash. With an older state, a second fit is charged again.
         """
         if not isinstance(spent, PrivacySpent):
             name = type(spent).__name__
@@ -316,7 +315,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Mark a fit whose answer leaves: the next charge of its id counts again."""
+        """Mark a fit whose answer leaves: the next charge with its id counts again."""
         with self._opened(writes=True) as (database, _, _):
             file.mark_answered(database, fit)
             database.execute("COMMIT")
@@ -333,8 +332,8 @@ class PrivacyLedger:
         delta : float or None, default=None
             Their delta; ``None`` is that of the ledger.
         delta_tail : float, default=0.0
-            Part of their delta that each fit reserves, at most half of it, as shown by
-            :meth:`~skdp.DPTraceRegressor.plan`.
+            Part of their delta that each fit reserves for a tail event, at most half of it, as
+            shown by :meth:`~skdp.DPTraceRegressor.plan`.
 
         Returns
         -------
@@ -364,7 +363,7 @@ class PrivacyLedger:
         return limit.epsilon_of_fit(left // int(n_fits), own_delta, float(delta_tail))
 
     def spent(self) -> tuple[float, float, float]:
-        """Return what has been spent.
+        """Return the total cost so far.
 
         Returns
         -------
@@ -401,7 +400,7 @@ class PrivacyLedger:
             return file.read_charges(database, self.path)
 
     def report(self) -> str:
-        """Return a text that shows the limit, what is left of it, and all charges.
+        """Return a text that shows the limit, its rest, and all charges.
 
         Returns
         -------
@@ -417,12 +416,12 @@ class PrivacyLedger:
             return report_of(self.path, head, limit, file.read_charges(database, self.path))
 
     def verify(self) -> None:
-        """Check that the file is sound, and that its totals are the sums of its charges.
+        """Check that the file is valid, and that its totals are the sums of its charges.
 
         Raises
         ------
         LedgerError
-            If they are not.
+            If the check fails.
         """
         with self._opened() as (database, head, limit):
             if rows_of(database, "PRAGMA integrity_check") != [{"integrity_check": "ok"}]:
@@ -430,7 +429,7 @@ class PrivacyLedger:
             file.check_sums(database, head, self.path)
             for charge in file.read_charges(database, self.path):
                 units, tails = limit.cost_of(SimpleNamespace(**charge))
-                # Different versions of the functions round otherwise.
+                # Different versions of the functions round differently.
                 rounding = max(1, charge["spent"] >> 24)
                 is_alike = abs(units - charge["spent"]) <= rounding
                 if not is_alike or tails != charge["tails"]:
@@ -441,7 +440,7 @@ class PrivacyLedger:
         """Open the file, and check that it is the file that this object was made for."""
         with file.open_file(self.path, writes=writes) as database:
             if writes:
-                # Nobody else can write from here on: the head stays true.
+                # From here on nobody else can write, so that the head stays valid.
                 database.execute("BEGIN IMMEDIATE")
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
@@ -468,5 +467,5 @@ class PrivacyLedger:
 
 
 def _now() -> str:
-    # Shown to people only: numbers order the charges.
+    # Times are for people only: numbers order the charges.
     return datetime.now(UTC).isoformat()

@@ -1,4 +1,4 @@
-"""Choosing hyperparameters on public rows or privately, and counting what whole jobs spend."""
+"""Choosing hyperparameters on public rows or privately, and the total cost of jobs."""
 
 from skdp.model_selection._planning import epsilon_curve, expected_subspace_error, matched_noise
 from skdp.model_selection._report import PrivacyReport, PrivacyStep, privacy_spent

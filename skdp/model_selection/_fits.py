@@ -1,4 +1,4 @@
-"""The candidates of a search, and their fits, each distinct one once."""
+"""The candidates of a search, and their distinct fits, each made once."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -35,46 +35,46 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# Candidates, split by steps, and which of their fits are one and the same.
+# Candidates, split by steps, and the fits that several candidates share.
 
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups", "user_column"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
 
 class Candidate(NamedTuple):
-    """Parameters of a candidate, and the steps that have them."""
+    """Parameters of a candidate, and its steps."""
 
     parameters: dict[str, Any]
     run: Run
-    kinds: Sequence[Hashable]  # of the steps, before parameters of their own are set
-    of_steps: tuple[dict[str, Any], ...]  # those parameters
-    shares: Mapping[int, float]  # of the private steps, by their numbers
+    kinds: Sequence[Hashable]  # of the steps, without parameters of their own
+    of_steps: tuple[dict[str, Any], ...]  # own parameters of the steps
+    shares: Mapping[int, float]  # of the private steps, by step number
 
 
 class Keys(NamedTuple):
-    """Which fits of a step a candidate shares: those of candidates with equal keys.
+    """Keys of a candidate at a step: candidates with equal keys share the fit of the step.
 
-    One fit of a step serves all candidates that agree in the steps before it and in the parameters
-    of the step. Free parameters, on which no release depends, may differ.
+    One fit of a step serves all candidates that agree in the earlier steps and in the parameters of
+    the step. Free parameters, which affect no release, may differ.
     """
 
     fit: Hashable  # equal for candidates that share the fit of the step
-    result: Hashable  # the same, but free parameters of the step are equal too
+    result: Hashable  # equal if free parameters of the step are equal, too
 
 
 def candidates_of(
     grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], Run]
 ) -> list[Candidate]:
-    """Check each pipeline of the grid, and give its steps the parameters of each candidate.
+    """Check each pipeline of the grid, and set the parameters of each candidate on its steps.
 
-    Refuse unknown parameters, and those that must not be searched.
+    Refuse unknown parameters, and parameters that must not be searched.
     """
     candidates, found = list[Candidate](), dict[Hashable, tuple[Run, list[Hashable], Any]]()
     for parameters in grid:
         for name in parameters:
             _check_searched(name)
         exchanged = _exchanged(parameters, estimator)
-        # Candidates hold references to these objects: no other object gets the same id.
+        # Candidates hold references to these objects, so that no other object gets the same id.
         key = tuple((name, id(value)) for name, value in exchanged.items())
         if key not in found:
             run = checked(clone(estimator).set_params(**clone(exchanged, safe=False)))
@@ -83,7 +83,7 @@ def candidates_of(
         run, kinds, shares = found[key]
         own = {name: value for name, value in parameters.items() if name not in exchanged}
         of_steps = _split(own, run.steps)
-        # Refuses unknown parameters.
+        # This refuses unknown parameters.
         clone(run.estimator).set_params(**own)
         run = replace(run, steps=_steps_for(of_steps, run))
         candidates.append(Candidate(parameters, run, kinds, of_steps, shares))
@@ -96,7 +96,7 @@ def candidates_of(
 
 
 def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
-    """Return the parameters that exchange steps of a pipeline, parts of these, or shares."""
+    """Return the parameters that replace steps of a pipeline, parts of steps, or shares."""
     if not hasattr(estimator, "steps"):
         return {}
     given = estimator.get_params()
@@ -106,14 +106,14 @@ def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
 
 
 def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
-    """Make a key of a step as it is before the parameters of a candidate are set."""
+    """Return a key of a step before the parameters of a candidate are set."""
     functions = step.target and (step.target.func, step.target.inverse_func)
     facts = step.columns, step.before, functions, None if step.is_private else step.estimator
     return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
 
 
 def _check_searched(name: str) -> None:
-    """Refuse parameters that belong to the guarantee, or that the search sets itself."""
+    """Refuse parameters of the guarantee, and parameters that the search sets itself."""
     # A step may have the name privacy_unit. Parameters of a unit itself, such as
     # privacy_unit__bounds, may be searched.
     parts = name.split("__")
@@ -132,7 +132,7 @@ def _check_searched(name: str) -> None:
 def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
     """Return the parameters of each step.
 
-    Those of a private part of a ColumnTransformer are parameters of that, too.
+    Parameters of a private part of a ColumnTransformer belong to the transformer, too.
     """
     if not steps[0].prefix:
         return (parameters,)
@@ -152,14 +152,14 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
 
 
 def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
-    """Give the steps the parameters of a candidate; refuse public steps that they make private."""
+    """Set the parameters of a candidate on the steps; refuse public steps that become private."""
     given, is_behind = list[Step](), False
     for step, parameters in zip(run.steps, of_steps, strict=True):
         one = clone(step.estimator, safe=False)
         if parameters:
             one.set_params(**parameters)
             if not step.is_private:
-                # The step itself was checked, but not with these.
+                # The step was checked before, but without these parameters.
                 for refusal in not_private(step.name, one, is_behind=is_behind):
                     raise ValueError(refusal)
         is_behind = is_behind or (step.is_private and step.columns is None)
@@ -168,7 +168,7 @@ def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
 
 
 def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
-    """Return which fits a candidate shares with others."""
+    """Return the keys of a candidate, which show the fits that it shares."""
     keys: list[Keys] = []
     before: Hashable = ()
     steps, given = candidate.run.steps, (candidate.kinds, candidate.of_steps)
@@ -178,7 +178,7 @@ def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
             if place.spec is not None and not place.follows:
                 free = free_parameters(place.step, place.spec)
             own = place.step.get_params(deep=False)
-        # Which parameters are free may differ between candidates, so it is part of the key.
+        # Candidates may differ in which parameters are free, so that this is part of the key.
         fit = before, kind, tuple(sorted(free)), _key(own, without=free)
         before = before, kind, _key(own)
         keys.append(Keys(fit, before))
@@ -186,17 +186,17 @@ def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
 
 
 def free_parameters(step: Any, spec: Any) -> frozenset[str]:
-    """Return the free parameters: no release depends on them, only what follows from it."""
+    """Return the free parameters of a step: they affect only the use of its releases."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
-    # A solver that releases the second moment of all rows serves any number of components. Others
-    # release a basis of `n_components` columns.
+    # A solver that releases the second moment of all rows serves any number of components. Other
+    # solvers release a basis of `n_components` columns.
     is_whole = {spec.solver, *spec.guided_solvers} <= {"covariance"}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
 
 def _key(parameters: dict[str, Any], without: frozenset[str] = frozenset()) -> Hashable:
-    """Make a key that is equal for equal parameters, arrays among them."""
+    """Return a key that is equal for equal parameters, arrays included."""
     return tuple((name, _value_key(parameters[name])) for name in sorted({*parameters} - without))
 
 
@@ -204,28 +204,28 @@ def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(as_python(value)))
     except Exception:
-        # What cannot be pickled equals nothing else. That may cost fits, but no privacy.
+        # Objects that cannot be pickled equal nothing else. That may cost fits, but no privacy.
         return object()
 
 
 # ------------------------------
-# How a budget is split among the fits of steps, and the choice of a search.
+# The split of a budget among the fits of steps, and the choice of a search.
 
-# Share of the choice: where one release serves all candidates, and where several fits are needed.
+# Share of the choice: if one release serves all candidates, and if several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 _FINAL_PARTS = 9  # not studied
-# By how much rounding may take the sum of all shares above 1.
+# Largest excess of the sum of all shares over 1 by rounding.
 _ROUNDING = 1e-12  # not tuned
 
 
 class BudgetSplit(NamedTuple):
-    """What every part of a search may spend."""
+    """The cost that each part of a search may spend."""
 
-    whole: PrivacyCost  # of everything together
+    whole: PrivacyCost  # total cost
     n_fits: dict[str, int]  # fits of each private step, by its name
     search: Sequence[Shares]  # of each candidate, for the fits of the search
-    final: Sequence[Shares]  # for the last fits, of the steps that have one
-    choice: float  # share of the choice; 0 if there is nothing to choose
+    final: Sequence[Shares]  # for the last fits of steps that are refitted
+    choice: float  # share of the choice; 0 with a single candidate
 
 
 def split_budget(
@@ -235,14 +235,14 @@ def split_budget(
     *,
     refits: bool = False,
 ) -> BudgetSplit:
-    """Split a budget among the fits of each step, its last fits if it `refits`, and the choice.
+    """Split a budget among the fits of each step, last fits if the search `refits`, and the choice.
 
-    The choice gets a small part of the square of mu. The private steps share the rest by the shares
-    that the caller gave, or in proportion to the squares of mu that these steps have. A step whose
-    one fit serves all candidates spends its whole part on that fit. A step that takes G fits, and
-    one last fit for the chosen candidate, splits its part into G + 9 parts: one for each fit of the
-    search, and nine for the last fit, which thus has a third of the noise. Where candidates have
-    different steps or shares, all parts shrink until the most expensive choice can be paid for.
+    The choice gets a small part of the square of mu. The private steps share the rest by the
+    caller's shares, or in proportion to their squares of mu. If one fit of a step serves all
+    candidates, it gets the whole part of the step. With G fits and one last fit for the chosen
+    candidate, the part of the step is split into G + 9 parts: one for each fit of the search, and
+    nine for the last fit, which thus has a third of the noise. If candidates have different steps
+    or shares, all parts shrink until the most expensive choice is affordable.
     """
     fits, reserved = dict[str, dict[Hashable, float]](), dict[str, list[float]]()
     for one, own in zip(candidates, keys, strict=True):
@@ -255,14 +255,14 @@ def split_budget(
     n_last = {
         name: int(refits and not (n == 1 and name in serves_all)) for name, n in n_fits.items()
     }
-    # Every fit gets an equal part of delta, of which some fits reserve a tail.
+    # Every fit gets an equal part of delta, from which some fits reserve a tail.
     delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
     tail = math.fsum((n + n_last[it]) * delta * max(reserved[it]) for it, n in n_fits.items())
     whole = PrivacyCost(cost.epsilon, cost.delta, tail if cost.is_private else 0.0)
     choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
     choice = choice if len(candidates) > 1 else 0.0
 
-    # Shares of the square of mu, because squares of mu add up.
+    # Squares of mu add up, so that shares are shares of the square of mu.
     sizes = {name: n + _FINAL_PARTS * n_last[name] for name, n in n_fits.items()}
     parts, last = list[dict[int, float]](), list[dict[int, float]]()
     for one in candidates:
@@ -280,7 +280,7 @@ def split_budget(
 
 
 def _shares(steps: Sequence[Step]) -> dict[int, float]:
-    """Return the share of each step; equal shares where a step is given an infinite epsilon."""
+    """Return the share of each step; equal shares if a step has an infinite epsilon."""
     private = [i for i, step in enumerate(steps) if step.is_private]
     if all(steps[i].share is not None for i in private):
         return shares_of(steps, PrivacyCost(1.0, 0.5)).of
@@ -297,9 +297,9 @@ def _shares(steps: Sequence[Step]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Search:
-    """What is fitted for each candidate, and what every fit may spend."""
+    """The fits of each candidate, and their costs."""
 
-    run: Run  # what all candidates have in common
+    run: Run  # common to all candidates
     candidates: Sequence[Candidate]
     places: Sequence[Sequence[Place]]
     keys: Sequence[Sequence[Keys]]
@@ -327,10 +327,10 @@ def search_of(
     refits: bool = False,
     users: Any = None,
 ) -> Search:
-    """Check grid and data; return the candidates, and how their fits share the cost."""
+    """Check grid and data; return the candidates, and the costs of their fits."""
     checked = partial(prepare, X=X, y=y, seed=seed, users=users)
     candidates = candidates_of(grid, estimator, checked)
-    # How many fits share the cost follows from the places of the steps.
+    # The places of the steps show how many fits share the cost.
     start = Prefix((), None, X)
     ones = [Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta) for one in candidates]
     pairs = zip(candidates, ones, strict=True)
@@ -338,14 +338,14 @@ def search_of(
     keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
-    # The record is about all candidates: those whose classes are taken from labels come first.
+    # The record concerns all candidates: those that take their classes from labels come first.
     runs = (one.run for one in candidates)
     run = min(runs, key=lambda run: (not run.lack_classes, run.enforced))
     return Search(run, candidates, places, keys, split)
 
 
 def warnings_for_fits(search: Search) -> list[str]:
-    """Plan all fits, which refuses what the budget cannot pay for; return their warnings.
+    """Plan all fits, which refuses too small budgets; return their warnings.
 
     If a step is fitted again at the end, only the warnings about that fit are returned.
     """
@@ -368,9 +368,9 @@ def warnings_for_fits(search: Search) -> list[str]:
 def fit_candidates(
     search: Search, charge: Charge | None, records: dict[str, PrivacySpent]
 ) -> list[tuple[Any, ...]]:
-    """Return the fitted steps of all candidates; add what fits have spent to the records.
+    """Return the fitted steps of all candidates; add the costs of fits to the records.
 
-    The first fit charges for everything.
+    The first fit charges the whole cost.
     """
     members, start = range(len(search.candidates)), Prefix((), None, search.run.X)
     found = _fit_from(search, members, start, search.split.search, charge, records)
@@ -380,9 +380,9 @@ def fit_candidates(
 def refit(
     search: Search, chosen: int, fitted: Sequence[Any], records: dict[str, PrivacySpent]
 ) -> tuple[Any, ...]:
-    """Fit the chosen candidate again, beginning with the first step that has a last fit.
+    """Fit the chosen candidate again, from the first step with a last fit on.
 
-    The steps before it have spent their whole part, and stay as they are.
+    Earlier steps have spent their whole part, and stay as they are.
     """
     shares, prefix = search.split.final, Prefix((), None, search.run.X)
     for one in fitted[: min(shares[chosen].of)]:
@@ -398,12 +398,12 @@ def _fit_from(
     charge: Charge | None,
     records: dict[str, PrivacySpent],
 ) -> dict[int, tuple[Any, ...]]:
-    """Fit all steps behind a prefix, for the candidates that have it in common.
+    """Fit all steps after a prefix, for the candidates that share the prefix.
 
-    It goes depth first, so that only the rows along one path are in memory at a time.
+    The order is depth first, so that memory holds rows along one path at a time.
     """
     number, found = len(prefix.fitted), dict[int, tuple[Any, ...]]()
-    # All of them have the same number of steps, whose names are parts of the keys.
+    # All candidates have the same number of steps, whose names are parts of the keys.
     if number == len(search.keys[members[0]]):
         return dict.fromkeys(members, prefix.fitted)
     for group in _grouped(members, lambda j: search.keys[j][number].fit):
@@ -421,7 +421,7 @@ def _fit_from(
 
 
 def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int]]:
-    """Group the candidates that have the same key, in their order."""
+    """Group candidates with the same key, in their order."""
     groups: dict[Any, list[int]] = {}
     for j in members:
         groups.setdefault(key(j), []).append(j)
@@ -438,7 +438,7 @@ def _fit_together(
 ) -> list[tuple[Any, Any]]:
     """Fit a private step once, for candidates that differ only in its free parameters.
 
-    Return the step of each, and by what it corrects the scales of a scaler before it.
+    Return the step of each candidate, and its corrections of the scales before it.
     """
     number, own = len(prefix.fitted), shares[members[0]]
     runs, is_last = [search.candidates[j].run for j in members], shares is search.split.final
@@ -448,7 +448,7 @@ def _fit_together(
         label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
         label += step.label.removeprefix(step.name)
     first, *others = (handed(run, number, own, label) for run in runs)
-    # Candidates whose fits would correct scales differently are compared without this correction.
+    # If candidates would correct scales differently, they are compared without corrections.
     corrects = is_last or search.split.n_fits[step.name] == 1
     given = Place(first), label, None if records else charge
     released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
@@ -464,7 +464,7 @@ def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
     for other in others:
         for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
-        # The only free parameter that a spec has.
+        # The only free parameter in a spec.
         spec = replace(released.spec, n_components=as_python(other.n_components))
         result = released.result.for_rank(spec.n_components)
         other._warnings_given = other._keep(spec, result, released.budget)
@@ -474,8 +474,8 @@ def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
 def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
     """Return the warnings of the chosen steps.
 
-    Where candidates share a fit of a step and differ in what they make of it, the warnings follow
-    from the choice, and are left out.
+    If candidates share a fit of a step and use it differently, its warnings depend on the choice,
+    and are left out.
     """
     private = search.candidates[chosen].shares
     for number in private:

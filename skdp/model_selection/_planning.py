@@ -30,10 +30,10 @@ from skdp.privacy.precision import as_python
 
 # Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned
-# How many directions next to the released ones are simulated exactly, as they may change places.
+# Number of directions next to the released ones that are simulated exactly, as they may swap.
 _N_NEIGHBORS = 5  # not studied
 _MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
-# How many multiplications all draws together may take, roughly.
+# Rough limit of the multiplications of all draws together.
 _EFFORT = 5e8  # not studied
 _TINY = np.finfo(np.float64).tiny
 
@@ -141,9 +141,9 @@ def expected_subspace_error(
     if off_diagonal_std == 0 or n_components == len(spectrum):
         return 0.0
     norm_squared = spectrum.sum() + len(spectrum) * mean_std**2
-    # Clipping scales rows beyond the bound down, together with the noise that centering adds.
+    # Clipping shrinks rows beyond the bound, together with the noise that centering adds.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
-    # From here on everything is in units of the noise off the diagonal.
+    # From here on the unit is the noise off the diagonal.
     n_in_units = n_samples * shrinkage / off_diagonal_std
     return _mean_sine(n_in_units * spectrum, n_components, n_in_units * mean_std**2)
 
@@ -185,16 +185,16 @@ def _noise_of(
     """Return stds of the noise in a plan: off the diagonal of the moment, and of the center."""
     plan = _checked_plan(estimator, n_samples, n_features).parts
     branch = plan.branches.branches[0]
-    # Rows may be centered twice. Without centering the components do not depend on the mean.
+    # Rows may be centered twice. Without centering, components do not depend on the mean.
     mean = None if plan.center is None else (plan.center, *branch.means)[-1]
-    # The plan has the std on the diagonal, which is larger by the square root of 2.
+    # The plan has the std on the diagonal, which is larger by sqrt(2).
     off_diagonal_std = _known_std(branch.solver) * math.sqrt(0.5)
     return off_diagonal_std, 0.0 if mean is None else _known_std(mean)
 
 
 def _known_std(release: Release) -> float:
     if release.noise_std is None:
-        # The release that it follows is named after the parameter that makes it unnecessary.
+        # The release that it follows has the name of the parameter that replaces it.
         parameter = release.follows.replace(" ", "_")
         raise ValueError(
             f"{parameter}=None leaves the bound to the fit, so that the noise is not known in "
@@ -206,12 +206,12 @@ def _known_std(release: Release) -> float:
 def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise_moment: float) -> float:
     """Average the sine of the largest angle over draws of noise, in units of its std.
 
-    Off the diagonal the noise has std 1. The noise of the mean adds its second moment, n times its
-    covariance, to that of the rows; `mean_noise_moment` is the expectation of a diagonal entry.
+    Off the diagonal, noise has std 1. The noise of the mean adds n times its covariance to the
+    second moment of the rows; `mean_noise_moment` is the expectation of a diagonal entry.
     """
     affordable = int(_EFFORT / (len(spectrum) * n_components**2))
     n_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, affordable))
-    # A public fixed seed, so that plans can be compared.
+    # A fixed public seed makes plans comparable.
     generator = np.random.default_rng(0)
     draws = [
         _draw_sine(spectrum, n_components, mean_noise_moment, generator) for _ in range(n_draws)
@@ -227,7 +227,7 @@ def _draw_sine(
     leading, rest = spectrum[:n_leading], spectrum[n_leading:]
     mean_error = generator.normal(size=n_leading)
     if moment > 0 and len(rest):
-        # One more direction is simulated exactly: that of the error of the mean within the rest.
+        # One more direction is simulated exactly: that of the error of the mean in the rest.
         leading = np.append(leading, rest.mean())
         mean_error = np.append(mean_error, math.sqrt(len(rest)))
         rest = rest[:-1]
@@ -238,17 +238,17 @@ def _draw_sine(
     eigenvalues, vectors = np.linalg.eigh(noisy)
     overlaps = vectors[:n_components, -n_components:]
     gaps = eigenvalues[-n_components:] - rest[:, None]
-    # A component that does not stand out of the rest is lost.
+    # A component within the spectrum of the rest is lost.
     if np.any(gaps <= 0):
         return 1.0
-    # First-order perturbation: how far each noisy vector turns to each direction of the rest.
+    # First-order perturbation: angles of each noisy vector to the directions of the rest.
     turned = generator.normal(size=gaps.shape) / gaps @ overlaps.T
     squared_cosines = np.linalg.eigvalsh(overlaps @ overlaps.T - turned.T @ turned)
     return math.sqrt(1.0 - min(max(squared_cosines[0], 0.0), 1.0))
 
 
 # ------------------------------
-# Tuning on public rows, at the noise that the private fit will have.
+# Tuning on public rows, at the noise level of the private fit.
 
 # Units whose statistics are sums over rows, or over users.
 _UNITS = ("row", "record", "response", "user")
@@ -257,10 +257,10 @@ _UNITS = ("row", "record", "response", "user")
 def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     r"""Make fits to few public rows as noisy as the fit to many private rows will be.
 
-    The more rows a private fit has, the smaller its noise is beside what it learns. Parameters can
-    be chosen on public rows, at no cost, if the fits there are as noisy as the private fit will be:
-    with n' public rows instead of n private ones they spend :math:`\mu\, n / n'`. At the same
-    epsilon they would be far noisier, and the simplest model would win.
+    The more rows a private fit has, the smaller its relative noise. Parameters can be chosen on
+    public rows, at no cost, if fits to them are as noisy as the private fit will be: with n' public
+    rows instead of n private ones they spend :math:`\mu\, n / n'`. At the same epsilon they would
+    be far noisier, and the simplest model would win.
 
     Parameters
     ----------
@@ -328,9 +328,9 @@ def epsilon_curve(
 ) -> Bunch:
     """Estimate the score of a private fit at each epsilon, from public rows.
 
-    A search over epsilon would only find the largest. This tells how much each epsilon buys
-    instead. Every fit is to a part of the public rows, with the noise that a fit to `n_samples`
-    private rows will have (:func:`matched_noise`), and is scored on the other public rows.
+    A search over epsilon would always choose the largest. This function shows what each epsilon
+    buys. Every fit is to a part of the public rows, with the noise of a fit to `n_samples` private
+    rows (:func:`matched_noise`), and is scored on the other public rows.
 
     Parameters
     ----------
@@ -341,10 +341,10 @@ def epsilon_curve(
     y_public : array-like of shape (n_public,) or None, default=None
         Their responses.
     users : array-like of shape (n_public,) or None, default=None
-        Whose each public row is, where all private steps have ``privacy_unit="user"``. All rows of
-        a user are on one side of each split.
+        Owner of each public row, if all private steps have ``privacy_unit="user"``. All rows of a
+        user are on one side of each split.
     epsilons : array-like of shape (n_epsilons,)
-        Epsilons to try. Several private steps share each one, in the proportions of `estimator`.
+        Epsilons to try. Several private steps split each epsilon as in `estimator`.
     n_samples : int
         Number of rows of the private fit; of users with ``privacy_unit="user"``.
     scoring : str, callable or None, default=None
@@ -352,7 +352,7 @@ def epsilon_curve(
     n_repeats : int, default=10
         Number of random splits.
     test_size : float, default=0.25
-        Part of the rows, or users, that a fit is scored on, between 0 and 1.
+        Part of the rows, or users, that scores a fit, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
         Seed of the splits. The noise is fresh in every fit.
 
@@ -360,8 +360,8 @@ def epsilon_curve(
     -------
     Bunch
         ``epsilons`` of shape (n_epsilons,), ``scores`` of shape (n_epsilons, n_repeats), their
-        ``mean``, ``median`` and ``std`` over the splits. Where scores have no lower end, such as
-        R2, a single split may spoil the mean.
+        ``mean``, ``median`` and ``std`` over the splits. If scores have no lower end, such as R2, a
+        single split may spoil the mean.
 
     Raises
     ------
@@ -425,7 +425,7 @@ def epsilon_curve(
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the private steps; refuse steps that charge a ledger or whose noise has no match."""
+    """Return the private steps; refuse steps with a ledger, and noise that cannot be matched."""
     steps = private_steps(estimator)
     if not steps:
         raise ValueError(f"{type(estimator).__name__} has no private step.")
@@ -464,7 +464,7 @@ def _epsilon_of_mu(step: Any, mu: float) -> float:
 
 
 def _with_epsilon(estimator: Any, epsilon: float) -> Any:
-    """Let the private steps spend that epsilon together, in their present proportions of mu**2."""
+    """Set that total epsilon on the private steps, in their present proportions of mu**2."""
     steps = private_steps(estimator)
     squares = {prefix: step._cost().mu ** 2 for prefix, step in steps.items()}
     planned, total = clone(estimator), sum(squares.values())

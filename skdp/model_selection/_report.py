@@ -1,4 +1,4 @@
-"""What a fitted pipeline or search has spent, step by step, and whether all of it is private."""
+"""The cost of a fitted pipeline or search, step by step, and whether all of it is private."""
 
 import math
 from collections import Counter
@@ -43,9 +43,9 @@ from skdp.privacy.noise import may_be_guessed
 from skdp.privacy.releases import as_html
 
 # ------------------------------
-# Holders: estimators of scikit-learn that hold others, and may learn from the data themselves.
+# Holders: estimators of scikit-learn that hold others, and may learn from data themselves.
 
-# What a holder learns itself, or gives away, in the words of a report.
+# What a holder learns itself, or reveals, in the words of a report.
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
 _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
@@ -57,12 +57,12 @@ _EMPTY = "drops columns that have no values (keep_empty_features=True)"
 _BEHIND = "may tell of single rows in an error: put it before the first private step"
 _OBJECTS = "calls what is no plain function, and may have learned or keep rows"
 
-# Transformers whose output is always dense, twins of ours too.
+# Transformers whose output is always dense, and twins of ours.
 _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, MinMaxScaler}
 
 
 def complaint_of_warnings(step: Any) -> str:
-    """Return the warning of a step that learns nothing; empty if there is none."""
+    """Return the warning of a step that learns nothing; "" if there is none."""
     if rules.refuses_rows(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
@@ -74,7 +74,7 @@ def complaint_of_warnings(step: Any) -> str:
 
 
 def _complaint_of_holder(holder: Any) -> str:
-    """Return what a holder learns itself, or gives away; empty if it does neither."""
+    """Return what a holder learns itself, or reveals; "" if nothing."""
     if type(holder) is TransformedTargetRegressor and holder.check_inverse:
         return _INVERSE
     if type(holder) is ColumnTransformer:
@@ -103,7 +103,7 @@ def _complaint_of_pipeline(pipeline: Pipeline) -> str:
 
 
 def _is_dense(part: Any) -> bool:
-    """Return whether what a transformer returns is dense, whatever it gets."""
+    """Return whether the output of a transformer is dense for any input."""
     if isinstance(part, str):
         return part == "drop"
     if type(part) is FrozenEstimator:
@@ -114,7 +114,7 @@ def _is_dense(part: Any) -> bool:
     if (parts := rules.parts_of(part)) is not None:
         is_made_dense = getattr(part, "sparse_threshold", None) == 0
         return is_made_dense or all(_is_dense(one) for _, one in parts)
-    # A scaler that centers takes no sparse rows.
+    # A scaler that centers accepts no sparse rows.
     is_centered = type(part) in (DPStandardScaler, StandardScaler) and part.with_mean
     return is_centered or type(part) in _GIVES_DENSE
 
@@ -132,7 +132,7 @@ COVERED = (
 #: The note of a verdict on rows and records together.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
-# Classes whose records list all that was learned; a subclass may store more.
+# Classes whose records list everything learned; a subclass may store more.
 _OURS = (
     covariance.DPCovariance,
     *(getattr(decomposition, name) for name in decomposition.__all__),
@@ -162,26 +162,26 @@ _UNCOUNTED = "fitted private steps, or made folds, in ways that are not counted"
 
 
 class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
-    """Whether a step of a fitted estimator has learned privately, and what it has spent.
+    """Whether a step of a fitted estimator has learned privately, and its cost.
 
     Parameters
     ----------
     path : str
-        Where it is, such as ``"dppca"`` or ``"union__svd"``; ``""`` for the estimator itself.
+        Path of the step, such as ``"dppca"`` or ``"union__svd"``; ``""`` for the estimator itself.
     class_name : str
         Name of its class.
     status : str
         ``"private"``, ``"learns nothing"``, ``"frozen"``, ``"not private"`` or ``"unknown"``.
     records : tuple of PrivacySpent, default=()
-        What it has spent. The records of a frozen step are not part of any total.
+        Records of its cost. Those of a frozen step do not count in any total.
     note : str, default=""
-        Why it is not private, or on what its status depends.
+        Why it is not private, or a condition of its status.
     seeded : bool, default=False
         Whether any of its noise came from a seed.
     warnings : tuple of str, default=()
-        Texts of the privacy warnings of its last fit, also of those that a filter has hidden.
+        Texts of the privacy warnings of its last fit, including those that a filter has hidden.
     n_units : int or None, default=None
-        The public number of what its fit protects, such as rows; None if that is not known.
+        Public number of protected units of its fit, such as rows; None if that is not known.
 
     Examples
     --------
@@ -208,7 +208,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 
 
 class _Met(NamedTuple):
-    """What a walk has met: errors are raised at its end, if all steps are private."""
+    """State of a walk: errors are raised at its end, if all steps are private."""
 
     errors: list[ValueError]
     paths: dict[int, str]  # by the ``id`` of each private estimator
@@ -217,7 +217,7 @@ class _Met(NamedTuple):
 def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     """Walk through a fitted estimator, outer steps first; no data are read.
 
-    A private estimator must not stand in two places.
+    A private estimator must not appear in two places.
     """
     record = _own_record(estimator)
     if isinstance(estimator, str) and estimator == "drop":
@@ -239,7 +239,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
             parts = vars(estimator)["pipeline_"].steps
         elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
             parts = [("estimator", vars(estimator)["best_estimator_"])]
-        # They fit public steps to public rows, and show none of their warnings.
+        # These classes fit public steps to public rows, and hide their warnings.
         yield from map(_unwarned, _inner_steps(parts or (), path, met))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
@@ -252,7 +252,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         if hasattr(estimator, "best_estimator_"):
             yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
     elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
-        # Its parts are visited first: it raises an error if it is not fitted.
+        # Its parts come first: the search raises an error if it is not fitted.
         inner = _inner_steps(parts, path, met)
         if note := _complaint_of_holder(estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
@@ -281,7 +281,7 @@ def _steps_of_carried(
     warned: list[str],
     n_units: int | None,
 ) -> Iterator[PrivacyStep]:
-    """Walk through a model that carries the record of all that was released of it."""
+    """Walk through a model that carries the record of all its releases."""
     name = type(model).__name__
     if record is None:
         yield PrivacyStep(path, name, UNKNOWN, note=_CHANGED)
@@ -297,11 +297,11 @@ def _steps_of_carried(
 
 
 def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
-    """Return a step that has no budget, and no parts to visit."""
+    """Return a step without a budget, and without parts to visit."""
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
         complaint, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
-        # A class may be called as a function is; a dtype is not.
+        # Classes are callable, too; a dtype is not.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if complaint else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=complaint or (CALLS if calls else ""))
@@ -326,7 +326,7 @@ def _unwarned(step: PrivacyStep) -> PrivacyStep:
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     """Return a step with a record, which alone does not make it private."""
-    # A choice among candidates may depend on whatever the private steps store.
+    # A choice among candidates may depend on anything that the private steps store.
     wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
     steps = rules.private_steps(wrapped)
     kinds = {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
@@ -353,13 +353,13 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
 
 
 class _FrozenPath(str):
-    """Path of a frozen estimator. It may stand in several places, as none of them fits it."""
+    """Path of a frozen estimator, which may appear in several places, as none of them fits it."""
 
     __slots__ = ()
 
 
 def _check_met_once(estimator: int, path: str, met: _Met) -> None:
-    """Refuse an estimator that was fitted in two places, and keeps the record of one fit."""
+    """Refuse an estimator that was fitted in two places, as it stores the record of one fit."""
     first = met.paths.get(estimator)
     if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
@@ -371,10 +371,10 @@ def _check_met_once(estimator: int, path: str, met: _Met) -> None:
 
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
-    """Return the search as a step: what its fits on the folds have cost, and how it chose."""
+    """Return the search as a step: the cost of its fits on the folds, and its way of choosing."""
     candidates, is_counted = search.cv_results_["params"], True
     try:
-        # Estimators among the parameters belong to the user: they are cloned, as the search does.
+        # Estimators among the parameters belong to the user, and are cloned as in the search.
         models = [
             clone(search.estimator).set_params(**clone(one, safe=False)) for one in candidates
         ]
@@ -402,8 +402,8 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
 def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
     """Refuse folds in which one user's rows move other users to other folds, if fits protect users.
 
-    Such are all folds by the places or the numbers of rows, as of KFold and of plain GroupKFold:
-    neighboring fits would differ in many users.
+    Folds by places or numbers of rows, as of KFold and plain GroupKFold, do this: neighboring fits
+    would differ in many users.
     """
     splitter = search.cv
     is_by_ids = isinstance(splitter, GroupShuffleSplit) or (
@@ -420,7 +420,7 @@ def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
 def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
     """Count the fits of private steps by their records; each step is fitted once.
 
-    In a record, a single release of sensitivity 1 spends the whole cost of a fit.
+    In each record, a single release of sensitivity 1 spends the whole cost of a fit.
     """
     cost = Counter[PrivacySpent]()
     for step in steps:
@@ -433,7 +433,7 @@ def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
 
 
 def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
-    """Compose equal fits, all of which are made so many times, to one record of one release."""
+    """Compose equal fits, each made `times` times, to one record of one release."""
     composed = []
     for record, n in cost.items():
         name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")
@@ -443,7 +443,7 @@ def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpe
 
 
 def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
-    """Set a single release of sensitivity 1, with the noise that spends the whole record."""
+    """Replace the releases by one of sensitivity 1, with the noise that spends the whole record."""
     if record._is_pure:
         release = Release(name, "laplace", 1.0, math.sqrt(2) / record.epsilon, 1.0)
     else:
@@ -456,8 +456,8 @@ def _note(complaints: dict[str, bool]) -> str:
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
-    """Return the record that a class has set; others may show the record of what they hold."""
-    # Not isinstance, which a proxy answers for the object that it stands for.
+    """Return the record that a class has set; others may show the record of an inner estimator."""
+    # isinstance is not used, as a proxy answers it for its object.
     is_known = issubclass(type(estimator), (PrivateEstimator, *_OURS))
     record = vars(estimator).get("privacy_spent_") if is_known else None
     return record if isinstance(record, PrivacySpent) else None
@@ -476,25 +476,25 @@ def _joined(path: str, name: str) -> str:
 # ------------------------------
 # The report on all steps together.
 
-# How many steps a representation lists.
+# Number of steps listed in a representation.
 _SHOWN = 30  # not tuned
 
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:  # numpydoc ignore=PR02
-    """What a fitted estimator has spent, step by step, with a verdict.
+    """The cost of a fitted estimator, step by step, with a verdict.
 
     Parameters
     ----------
     spent : PrivacySpent or None
-        Record of all private steps together, except for frozen ones; None if there are none, or
-        if they do not add up and some step is not private anyway.
+        Record of all private steps together, except for frozen ones; None if there are none, or if
+        they do not add up and a step is not private anyway.
     steps : tuple of PrivacyStep
         The steps, each with its path, class and status.
 
     Notes
     -----
-    **Privacy.** Computed from records and parameters; as public as these.
+    **Privacy.** Computed from records and parameters, and as public as they are.
 
     Examples
     --------
@@ -510,7 +510,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
 
     @property
     def is_private(self) -> bool:
-        """Whether there is a private step, and no step may have learned without privacy."""
+        """Whether a step is private, and no step may have learned without privacy."""
         statuses = {step.status for step in self.steps}
         is_finite = self.spent is not None and math.isfinite(self.spent.epsilon)
         return PRIVATE in statuses and not statuses & {NOT_PRIVATE, UNKNOWN} and is_finite
@@ -519,7 +519,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         which = {
-            # The judgement speaks of a seed that may be guessed.
+            # The guarantee names a seed that may be guessed.
             "no guarantee against anyone who can guess random_state of ": lambda step: (
                 step.seeded and not any(record.guessable for record in step.records)
             ),
@@ -536,7 +536,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # If one step with this record is as its author declares, all steps with the record are.
+        # If one step with this record is as its author declares, so are all steps with the record.
         words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
         records = (one for one in step.records if not any(one is word for word in words))
         return step.status != FROZEN and not all(record.enforced for record in records)
@@ -565,14 +565,13 @@ class PrivacyReport:  # numpydoc ignore=PR02
 
 
 def privacy_spent(estimator: Any) -> PrivacyReport:
-    """Return what all steps of a fitted estimator have spent, and whether it is private.
+    """Return the cost of all steps of a fitted estimator, and whether it is private.
 
     Visits every step of pipelines, unions, column transformers, transformed targets, frozen
-    estimators, grid and randomized searches, and of pipelines and searches of skdp, however they
-    are nested. The records of steps with a ``privacy_spent_`` are
-    composed. The report names the other steps that have learned from the data without privacy. It
-    is about these steps: what was done before, as to choose a bound or a list of categories, is not
-    checked.
+    estimators, grid and randomized searches, and pipelines and searches of skdp, however nested.
+    The records of steps with a ``privacy_spent_`` are composed. The report names the other steps
+    that have learned from the data without privacy. It concerns these steps only: earlier work on
+    the data, such as choosing a bound or a list of categories, is not checked.
 
     Parameters
     ----------
@@ -593,55 +592,54 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     ValueError
         If the steps protect different units or differ in adjacency, or the noise of two steps came
         from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`: rows and records, which are
-        rows of the same X with their responses, compose to records. Also if one and the same
-        private estimator stands in two places. Where some step is not private, the report says so
-        instead, and no error is raised.
+        rows of the same X with their responses, compose to records. Also if the same private
+        estimator appears in two places. If a step is not private, the report says so instead, and
+        no error is raised.
 
     See Also
     --------
-    skdp.PrivacyLedger : Limits what all fits on one dataset may cost.
+    skdp.PrivacyLedger : Limits the total cost of all fits on one dataset.
 
     Notes
     -----
     **Privacy.** No data are read and nothing is spent: the report follows from records and
-    parameters, and is as public as these.
+    parameters, and is as public as they are.
 
-    Where several steps have the same record, one object, it is the record of all of them together
-    and is counted once. Equal records of different fits are counted separately.
+    If several steps share one record object, it is the record of all of them together and counts
+    once. Equal records of different fits count separately.
 
-    A ``FrozenEstimator`` was fitted before, to other rows, which are public or have a report of
-    their own. It is called frozen and not counted. If it was fitted to the same rows, then either
-    it learned from them without privacy, or its record has to be added with ``compose``.
+    A ``FrozenEstimator`` was fitted before, to other rows, which are public or have their own
+    report. It is called frozen and not counted. If it was fitted to the same rows, either it
+    learned without privacy, or its record has to be added with ``compose``.
 
-    A ``FixedThresholdClassifier`` of a frozen classifier has learned nothing besides: its report is
-    that of the classifier.
+    A ``FixedThresholdClassifier`` of a frozen classifier learns nothing else: its report is that of
+    the classifier.
 
     A ``GridSearchCV`` or ``RandomizedSearchCV`` has fitted every candidate on every fold. All of
-    these fits are counted, from its candidates and folds, in addition to the last fit, unless it
-    searches over a search or over another estimator that holds private ones. In the record, fits of
-    equal cost are one release of sensitivity 1 that spends as much. The candidate was chosen by
-    scores that are computed from the rows without privacy, and are stored. So the search is not
-    private, even if there was nothing to choose.
+    these fits count, by its candidates and folds, in addition to the last fit, unless it searches
+    over a search or over another estimator that holds private ones. In the record, fits of equal
+    cost are one release of sensitivity 1 of the same cost. Scores that are computed from the rows
+    without privacy, and stored, chose the candidate. So the search is not private, even with a
+    single candidate.
 
     Steps that learn nothing are known by their class. Whether a function of a
-    ``FunctionTransformer`` mixes rows cannot be seen, and the verdict says so. Private steps that
-    were fitted before, and stand beside the clones that were fitted of them, are counted, and
-    listed "as given". All other estimators that hold private ones, such as ensembles, are called
-    not private, and their fits are not counted: skdp does not know what they keep. Also called not
-    private are:
+    ``FunctionTransformer`` mixes rows cannot be seen, as the verdict says. Private steps that were
+    fitted before, and are stored beside their fitted clones, count as "as given". All other
+    estimators that hold private ones, such as ensembles, are called not private, and their fits are
+    not counted: skdp does not know what they store. Also called not private are:
 
     - a ``ColumnTransformer`` that measures how dense its output is, unless ``sparse_threshold=0``;
     - a ``TransformedTargetRegressor`` that tries its functions on y, unless
       ``check_inverse=False``;
     - a ``FunctionTransformer`` that calls more than plain functions, such as a method of a fitted
-      estimator: it is unknown what that has learned;
+    estimator: what that has learned is unknown;
     - a ``OneHotEncoder`` with `drop`, which warns of unknown categories, outside of a
       :class:`skdp.DPPipeline`;
-    - a pipeline with memory, which keeps rows on disk, or with callbacks that ask for rows.
+    - a pipeline with memory, which stores rows on disk, or with callbacks that ask for rows.
 
-    Only records of classes of skdp are trusted. A subclass of one may keep more than it has
-    released, and is called not private. A :class:`skdp.PlannedEstimator`, which somebody else has
-    written, is reported as private *on its author's word*.
+    Only records of classes of skdp are trusted. A subclass may store more than it releases, and is
+    called not private. A :class:`skdp.PlannedEstimator` by another author is reported as private
+    *on its author's word*.
 
     Examples
     --------
@@ -666,11 +664,11 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     model, path = estimator, ""
     if type(estimator) is FixedThresholdClassifier:
         frozen = vars(estimator).get("estimator_")
-        if type(frozen) is FrozenEstimator:  # beside it, there is a public threshold alone
+        if type(frozen) is FrozenEstimator:  # next to it there is only a public threshold
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        # Private steps that were fitted before the clones of them that the model has.
+        # Private steps that were fitted before their clones in the model.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():
@@ -679,15 +677,15 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         steps += beside
         for error in met.errors:
             raise error
-        # An estimator that forwards the record of another one is fitted, though it has none itself.
+        # An estimator that forwards another's record is fitted, though it has no record itself.
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         if records := _distinct(steps):
-            # A row of X belongs to a record. A single record is not rounded up.
+            # A row of X is part of a record. A single record is not rounded up.
             first, *others = records
             spent = first.compose(*others, same_unit=True) if others else first
         else:
-            # Nobody knows what was learned, unless private steps were fitted beside it.
+            # What such a step learned is unknown, unless private steps were fitted beside it.
             for number, step in enumerate(steps):
                 if step.note == _LEARNED:
                     steps[number] = step._replace(status=UNKNOWN, note=_UNTOLD)
@@ -701,7 +699,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
 
 
 def guarantee(spent: PrivacySpent) -> str:
-    """Print what a record promises."""
+    """Return the guarantee of a record as text."""
     return (
         f"({spent.epsilon:.4g}, {spent.delta:.4g})-DP per {spent.unit}, "
         f"adjacency {spent.adjacency!r}"
@@ -715,7 +713,7 @@ def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
 
 
 def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
-    """Return which steps have a status and why; steps with the same reason come together."""
+    """Return the steps with a status and their reasons; steps with the same reason are joined."""
     labels: dict[str, list[str]] = {}
     for step in steps:
         if step.status == status:

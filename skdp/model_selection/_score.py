@@ -39,7 +39,7 @@ from skdp.privacy.releases import SCALE_GRID, Search
 from skdp.privacy.sensitivity import ADJACENCIES
 
 # ------------------------------
-# What a choice or a score releases of losses.
+# Releases of a choice or a score.
 
 #: What to do if a level is at an end of the public grid. Nothing is wrong if all losses are alike,
 #: and the level is therefore small.
@@ -47,28 +47,28 @@ OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score t
 
 
 class JudgedReleases(NamedTuple):
-    """What a choice or a score releases of losses, in this order."""
+    """Releases of a choice or a score, in this order."""
 
-    level: Search | None  # what losses are clipped to, unless they are in [0, 1]
+    level: Search | None  # clip level of losses, unless they are in [0, 1]
     result: Release  # the candidate, or the sum
 
 
 def plan_level(
     cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
 ) -> tuple[Search | None, float]:
-    """Plan the search for a level, but of bounded losses; return also the share that is left."""
+    """Plan the search for a level, unless losses are bounded; return also the remaining share."""
     if is_bounded:
         return None, 1.0
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
 
 
 # ------------------------------
-# Levels that values are clipped to, and their sums.
+# Levels to which values are clipped, and their sums.
 
-# What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
-# one row moves a sum by its own regret and not by the rounding of others.
+# Regrets are rounded to this part of C. Their sums are then exact in floating point: one row moves
+# a sum by its own regret, not by the rounding of others.
 _STEP = 2.0**-20  # not tuned
-# With few values, the level is a lower quantile of them, but at least this one.
+# With few values the level is a lower quantile, but at least this one.
 LEAST_QUANTILE = 0.5  # not studied
 
 
@@ -83,28 +83,28 @@ def release_level(
 def in_steps(values: np.ndarray) -> np.ndarray:
     """Round values of size at most 1 to multiples of a power of two, whose sums are exact.
 
-    Two values whose distance is such a multiple, such as the clipping limits, get no further apart:
-    rounding leaves the sensitivity as it is.
+    Two values at such a distance, such as the clipping limits, are no farther apart after rounding:
+    the sensitivity stays.
     """
     return np.asarray(np.rint(values / _STEP) * _STEP)
 
 
 # ------------------------------
-# Scores of counts. A table has true classes in its lines and predicted ones in its columns.
+# Scores from counts. A table has true classes in rows and predicted classes in columns.
 
-# Bins of scores, and how much wider the outer ones are: half of the bins are within a quantile
-# _SPREAD of the distances from the median, and the others are within three times as much.
+# Number of bins of scores, and factor by which outer bins are wider: half of the bins are within a
+# quantile _SPREAD of the distances from the median, the others within three times as much.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
 # Share of each search, for the median and for that quantile. Share of the sum that corrects the
-# area: if only scores are counted, and if outcomes are counted, too.
+# area: for scores alone, and for scores with outcomes.
 _PLACE_SHARE, _ORDER_SHARES = 0.05, (0.7, 0.25)  # not studied
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
-# How often noise is drawn anew, of a public seed, to see what it does to a score.
+# Number of draws, from a public seed, that show the effect of noise on a score.
 _REDRAWS = 200  # not studied
 
 
 def _share(part: Any, whole: Any) -> np.ndarray:
-    """Divide counts that noise may have made negative; 0 where there are none."""
+    """Divide counts that noise may have made negative; 0 for counts without a total."""
     return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
 
 
@@ -121,19 +121,19 @@ def _f1(table: np.ndarray) -> float:
 
 
 def area(counts: np.ndarray) -> float:
-    """Compute the area under the curve by counts of scores, of the first and the second class."""
+    """Compute the area under the curve from counts of scores of the first and the second class."""
     return float(_share(_pairs(counts), np.maximum(counts.sum(axis=1), 0.0).prod()))
 
 
 def _pairs(counts: np.ndarray) -> float:
-    """Count the pairs in the right order, half of those in one bin."""
+    """Count the pairs in the right order; pairs in one bin count half."""
     return float(counts[1] @ (np.cumsum(counts[0]) - counts[0] / 2))
 
 
 class CountedReleases(NamedTuple):
-    """What scores of counts release, in this order."""
+    """Releases of scores from counts, in this order."""
 
-    middle: Any  # a search among scores, if these are counted
+    middle: Any  # searches of bin limits for scores, if any
     spread: Any
     counts: Release
     order: Any = None  # a sum over rows that corrects the area
@@ -160,7 +160,7 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bins of scores, first those of the first class, and the ends of the bins."""
+    """Return the numbers of bins of scores, shifted for the second class, and the ends of bins."""
     scores, is_second = judged.T
     alone = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, alone, q=0.5)
@@ -179,12 +179,12 @@ def release_area(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Correct the area that noisy counts give by a sum over rows; return also its noise std.
+    """Correct the area from noisy counts by a sum over rows; return also its noise std.
 
-    An area is linear in the scores of either class. Each row adds which fraction of the counted
-    scores of the other class is in the right order with its own, less the area of the counts. So
-    errors of the counts enter by their products only. The term of a row is in an interval of length
-    1 that has 0, in units of one over the size of the smaller class.
+    An area is linear in the scores of either class. Each row adds the fraction of counted scores of
+    the other class in the right order with its own, minus the area from the counts. So errors of
+    the counts affect the sum only by their products. The term of a row is in an interval of length
+    1 that includes 0, in units of one over the size of the smaller class.
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
@@ -213,7 +213,7 @@ def release_counts(
 ) -> tuple[list[np.ndarray], float]:
     """Release several histograms together; return also the standard deviation of their noise.
 
-    The counts of each add up to the public number of units, which takes the noise of the sum away.
+    Each histogram sums to the public number of units, which removes the noise of the sum.
     """
     weights = None if people is None else people.weights
     numbered = zip(cells, sizes, strict=True)
@@ -233,15 +233,15 @@ def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float)
 
 
 # ------------------------------
-# Losses of rows, which scores are means of: each is computed from its own row alone.
+# Losses of rows, whose means are scores: each loss depends on its own row alone.
 
-# How many rows of a sparse matrix are made dense at a time.
+# Number of rows of a sparse matrix that are made dense at a time.
 _BATCH = 4096  # not studied
 # Differences of losses up to this size do not overflow.
 _LARGEST_LOSS = 1e100  # not tuned
-# Entries up to this size are finite in float32, in which forests work.
+# Entries up to this size are finite in float32, which forests use.
 _LARGEST_ENTRY = 1e38  # not tuned
-# The smallest probability of which a logarithm is taken, as in scikit-learn's log loss.
+# The smallest probability whose logarithm is computed, as in scikit-learn's log loss.
 _LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
 
 #: Names and fitted steps of what is judged, the last of which predicts.
@@ -270,7 +270,7 @@ def _brier_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities of all classes, and which of these is the true one."""
+    """Return the probabilities of all classes, and which class is the true one."""
     codes, classes = _codes(steps, y)
     is_true = codes[:, np.newaxis] == np.arange(len(classes))
     return _results("predict_proba", steps, X, is_true.shape), is_true
@@ -288,12 +288,12 @@ def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Return the results of a method of the last step, on rows that the others transform."""
+    """Return the results of a method of the last step for rows that the other steps transform."""
     *before, (name, last) = steps
     check_inverse(name, getattr(last, "transformer_", None))
     results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
     if results.shape != (shape or results.shape[:1]):
-        # The shape of the results may follow from the rows, and is not named.
+        # The shape of the results may depend on the rows, and is not shown.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
     return results
 
@@ -327,9 +327,9 @@ def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _from_private(steps: Steps) -> tuple[Steps, Steps]:
-    """Return the steps before the first private one, and all others; all, if none is private.
+    """Return the steps before the first private one, and the others; all, if none is private.
 
-    In its units rows are compared: the inverse of a step before may refuse single rows.
+    Rows are compared in its units, as the inverse of an earlier step may refuse single rows.
     """
     private = (i for i, (_, step) in enumerate(steps) if isinstance(step, PrivateEstimator))
     first = next(private, 0)
@@ -349,7 +349,7 @@ def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
 
 
 def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    """Return the pair of label and prediction as a number; an unknown one is a wrong class."""
+    """Return each pair of label and prediction as a number; an unknown one is a wrong class."""
     codes, classes = _codes(steps, y)
     predicted = known_codes(_results("predict", steps, X, codes.shape), classes)
     predicted = np.where(predicted < 0, (codes + 1) % len(classes), predicted)
@@ -369,15 +369,15 @@ def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 class Score(NamedTuple):
-    """A score that is a mean of losses of rows, or that follows from counts of rows."""
+    """A score that is a mean of losses of rows, or follows from counts of rows."""
 
-    losses: Callable[[Steps, Any, Any], np.ndarray]  # or what is counted of each row
+    losses: Callable[[Steps, Any, Any], np.ndarray]  # or the counted outcomes of rows
     methods: tuple[str, ...] = ("predict",)
-    of_classes: bool = False  # whether it takes labels
-    is_bounded: bool = False  # whether losses are in [0, 1], else a level is searched for
+    of_classes: bool = False  # whether it needs labels
+    is_bounded: bool = False  # whether losses are in [0, 1]; otherwise a level is searched
     is_signed: bool = False  # whether losses may be negative
     of_counts: Any = None  # computes the score from counts
-    of_two: bool = False  # whether there have to be two classes
+    of_two: bool = False  # whether it needs two classes
 
 
 _OF_CLASSES: dict[str, Any] = {"methods": ("predict_proba",), "of_classes": True}
@@ -406,7 +406,7 @@ SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 
 def checked_scoring(scoring: str | None, estimator: Any) -> str:
-    """Return the name of a score, by default that of the estimator; refuse one that it lacks."""
+    """Return the name of a score, by default that of the estimator; refuse unusable scores."""
     if scoring is None and is_classifier(estimator):
         scoring = "accuracy"
     elif scoring is None and hasattr(estimator, "predict"):
@@ -421,7 +421,7 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
 
 
 def _flaw_of(scoring: str, estimator: Any) -> str:
-    """Return why a score does not fit an estimator; "" if it does."""
+    """Return why a score does not fit an estimator; "" if it fits."""
     score = SCORES[scoring]
     if _takes_responses(scoring) and score.of_classes != is_classifier(estimator):
         return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"
@@ -431,7 +431,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
             step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
         ]
     for method in score.methods:
-        # Both methods give scores that order rows.
+        # The scores of both methods order rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
         if not all(any(hasattr(one, each) for each in methods) for one in judged):
             return f"needs the method {' or '.join(methods)} of"
@@ -439,7 +439,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
 
 
 def classes_for(scoring: str, last: Any) -> Any:
-    """Return the public classes; refuse one that a score cannot take."""
+    """Return the public classes; refuse classes that a score cannot use."""
     classes = last.classes_ if hasattr(last, "classes_") else given_classes(last.classes)
     if SCORES[scoring].of_two and len(classes) != 2:
         raise ValueError(f"scoring={scoring!r} needs two classes, got {len(classes)}.")
@@ -462,9 +462,9 @@ def _takes_responses(scoring: str) -> bool:
 
 
 def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
-    """Compute the loss of every row; of people, the mean of what their rows lose.
+    """Compute the loss of every row or, with users, the mean loss of the rows of each user.
 
-    Where a score follows from counts, rows of people are counted by themselves.
+    If a score follows from counts, rows of users count by themselves.
     """
     losses = of_people(partial(row_losses, SCORES[scoring], model), people, X, y)
     return losses if people is None or SCORES[scoring].of_counts else people.means(losses)
@@ -473,7 +473,7 @@ def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None)
 def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute finite losses, or counted outcomes, of all rows under a public fitted model."""
     with np.errstate(all="ignore"):
-        # In float64: smaller types cannot represent these limits.
+        # Smaller dtypes than float64 cannot represent these limits.
         losses = score.losses(_steps_of(model), X, y).astype(np.float64)
     least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
     losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
@@ -489,8 +489,8 @@ def _steps_of(model: Any) -> Steps:
 # ------------------------------
 # The noisy score.
 
-# Share of the search for the level that losses are clipped to, and the quantile of their sizes that
-# it looks for; `release_level` takes a lower one with few rows, but at least LEAST_QUANTILE.
+# Share of the search for the clip level of losses, and its quantile of the sizes of losses; with
+# few rows `release_level` uses a lower one, at least LEAST_QUANTILE.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Constraints of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {
@@ -509,12 +509,12 @@ class PrivateScore:  # numpydoc ignore=PR02
     value : float
         The score; a greater one is better.
     std : float
-        Standard deviation of the noise. It covers neither the bias that clipping adds nor the
-        error of sampling, by which the scores of other rows would differ.
+        Standard deviation of the noise. It covers neither the bias by clipping nor the sampling
+        error, by which the scores of other rows would differ.
     level : float
-        The level that losses were clipped to; 1 where nothing needs clipping.
+        Clip level of the losses; 1 if losses need no clipping.
     privacy_spent : PrivacySpent
-        Record of what the score has cost.
+        Record of the cost of the score.
 
     Examples
     --------
@@ -551,28 +551,27 @@ def private_score(
 ) -> PrivateScore | dict[str, PrivateScore]:
     r"""Score a fitted estimator on private rows that it has not seen, with noise.
 
-    The losses of the rows are clipped, and their mean is released and turned into a score. They are
-    clipped at a private .95 quantile of their sizes; with few rows at a lower quantile, but at
-    least at the median. So the largest losses count less than they are, and the score looks better
-    than it is.
+    The losses of the rows are clipped, and their mean is released and turned into a score. The clip
+    level is a private .95 quantile of their sizes, with few rows a lower one, but at least the
+    median. So the largest losses count too little, and the score looks better than it is.
 
     Balanced accuracy, F1 and the area under the ROC curve follow from released counts instead: of
-    true and predicted classes, and of scores in 20 bins by class. The area is corrected by a sum
-    over rows: how many of the counted scores of the other class are in order with that of a row. A
-    list of such scores, which may have the accuracy, too, costs one release of these counts.
+    true and predicted classes, and of scores in 20 bins by class. A sum over rows corrects the
+    area: how many counted scores of the other class are in order with that of a row. A list of such
+    scores, which may include the accuracy, costs one release of these counts.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted estimator that may be published, and that takes every row by itself, as those of
-        skdp and nearly all of scikit-learn do. For other classes the caller has to make sure of it.
+        A fitted estimator that may be published, and maps every row by itself, as those of skdp and
+        nearly all of scikit-learn do. For other classes the caller has to make sure of this.
     X : array-like of shape (n_samples, n_features)
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None
-        Their responses. Rows in parts bring theirs.
+        Their responses. Rows in parts contain theirs.
     users : array-like of shape (n_samples,) or None, default=None
-        Whose each row is. All rows of a user together are protected then: each user counts once,
-        with the mean of the losses of its rows.
+        Owner of each row. All rows of a user together are then protected: each user counts once,
+        with the mean loss of its rows.
     scoring : str, list of str or None, default=None
         As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows. Or a list of
         ``"accuracy"``, ``"balanced_accuracy"``, ``"f1"`` and ``"roc_auc"``, for one release.
@@ -591,8 +590,8 @@ def private_score(
     Returns
     -------
     PrivateScore or dict
-        The score, the standard deviation of its noise, the level, and the record of the cost; of a
-        list a score for each name, all with the one record.
+        The score, the standard deviation of its noise, the level, and the record of the cost; for a
+        list a score by each name, all with one record.
 
     Raises
     ------
@@ -622,9 +621,9 @@ def private_score(
     If the rows were set apart before the fit, every row is either in the fit or in the score, and
     so are all rows of a user. Both together then cost the larger of the two records, not their sum
     [1]_, provided that unit and adjacency agree. The split must not depend on the rows. A random
-    split that nobody knows does not. Nor does a split by positions or by a known seed, if the order
-    of the rows tells nothing about them; of users, one by positions of their rows does. A split
-    that looks at responses, such as a stratified one, does.
+    that nobody knows does not. Nor does a split by positions or by a known seed, if the order of
+    the rows reveals nothing about them; for users, a split by positions of their rows does. A split
+    that uses responses, such as a stratified one, does.
 
     References
     ----------
@@ -716,7 +715,7 @@ def _score_of_losses(
 def _scores_of_counts(
     names: list[str], estimator: Any, X: Any, y: Any, people: People | None, given: dict[str, Any]
 ) -> dict[str, PrivateScore]:
-    """Release counts of outcomes, of scores, or of both together; compute all scores of them."""
+    """Release counts of outcomes, of scores, or of both together; compute all scores from them."""
     n_classes = max(len(classes_for(name, _steps_of(estimator)[-1][1])) for name in names)
     of_all: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
@@ -749,7 +748,7 @@ def _scores_of_counts(
 def opened(
     name: str, plan: Plan, of_rows: np.ndarray, people: People | None, given: Mapping[str, Any]
 ) -> PrivacyBudget:
-    """Open the budget of a function, given its arguments; its losses key the noise."""
+    """Open the budget of a function, from its arguments; its losses key the noise."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
     warn_of_privacy(
         *checks.warnings_for_settings(plan.cost, counted, n_units, given["random_state"])

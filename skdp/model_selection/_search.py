@@ -1,4 +1,4 @@
-"""Searches for hyperparameters whose fits and choice together cost what the user says."""
+"""Searches for hyperparameters in which fits and choice together cost one budget."""
 
 import math
 import os
@@ -36,11 +36,11 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
-# With more fits neither the fits nor the choice are reliable.
+# With more fits than this, neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# Part of the budget of the choice that the search for the level C takes: see `choose`.
+# Part of the choice's budget for the search of the level C: see `choose`.
 _RANGE_SHARE = 0.1  # not studied
-# C is the quantile _MOST of the ranges, or with few rows a lower one, down to LEAST_QUANTILE.
+# C is this quantile of the ranges, or with few rows a lower one, at least LEAST_QUANTILE.
 _MOST = 0.75  # not studied
 
 
@@ -74,7 +74,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         y : array-like of shape (n_samples,) or None, default=None
             Their responses.
         users : array-like of shape (n_samples,) or None, default=None
-            Whose each row is, where all private steps have ``privacy_unit="user"``.
+            Owner of each row, if all private steps have ``privacy_unit="user"``.
 
         Returns
         -------
@@ -121,12 +121,12 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             warnings = [*warnings_of_chosen(search, best, fitted), *warnings]
             model = with_one_record(search.candidates[best].run, fitted, spent, self.ledger)
             self._set_results(search, best, model, spent)
-        # Last: if warnings are turned into errors, the model that was paid for remains.
+        # The warnings come last: if they are turned into errors, the paid model remains.
         warn_of_privacy(*warnings)
         return self
 
     def _search(self, X: Any, y: Any, scoring: Any, users: Any) -> Search:
-        """Refuse what is not acceptable; return what is to be fitted."""
+        """Refuse unacceptable arguments; return the candidates and their fits."""
         refuse_blocks(X, type(self).__name__)
         seed = draw_seed(self.random_state)
         check_unwatched("estimator: ", self.estimator)
@@ -166,7 +166,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
     @property
     def privacy_unit(self) -> str:
-        """What all private steps protect together."""
+        """Unit that all private steps protect together."""
         return common_unit(steps_of(self.estimator))
 
     @property
@@ -178,7 +178,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         )
 
     def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
-        # An earlier fit may have set what this one does not.
+        # An earlier fit may have set attributes that this fit does not set.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
         self.best_index_ = best
@@ -195,7 +195,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
 
 def _choice_plan(search: Search, scoring: str) -> Plan | None:
-    """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
+    """Plan the choice, which refuses too small a mu; None if there is a single candidate."""
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
         return None
@@ -215,7 +215,7 @@ def plan_choice(
 ) -> Plan:
     """Plan the choice by means of losses; those in [0, 1] (`is_bounded`) need no level."""
     level, left = score.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
-    # For losses in units of C, or in [0, 1].
+    # This change is for losses in units of C, or in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
     return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
@@ -225,10 +225,10 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
     """Choose the number of a candidate, with high probability one of small total loss.
 
     Only the differences between candidates matter, so the losses need no public bound. The median
-    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a
-    row moves the difference between two candidates by at most C whatever its losses are, and
-    exchanging the row moves it by at most 2 C. C is a private quantile of the ranges of the rows'
-    losses. Losses in [0, 1] are summed as they are.
+    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So any
+    row moves the difference between two candidates by at most C, and exchanging a row moves it by
+    at most 2 C. C is a private quantile of the ranges of the rows' losses. Losses in [0, 1] are
+    summed as they are.
     """
     if plan.level is None:
         losses = score.in_steps(np.clip(losses, 0.0, 1.0))
@@ -267,22 +267,22 @@ def plan_choice_by_counts(
 
 
 def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
-    """Weigh the pairs of rows of both classes in the wrong order, half of those in a tie."""
+    """Sum the weights of pairs of rows of both classes in the wrong order; ties count half."""
     order = np.argsort(scores[is_second])
     ordered = scores[is_second][order]
     below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
     first, own = scores[~is_second], weights[~is_second]
     sides = (below[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
-    # Multiples of 2 ** -24 have exact sums: only products, and their sum in the end, are rounded.
+    # Multiples of 2 ** -24 have exact sums: only products, and their final sum, are rounded.
     return math.fsum((own * sum(sides) / 2).tolist())
 
 
 def choose_by_counts(
     scoring: str, judged: np.ndarray, people: People | None, plan: Plan, budget: PrivacyBudget
 ) -> int:
-    """Choose the number of a candidate; all have the same labels.
+    """Choose the number of a candidate by counts; all candidates have the same labels.
 
-    So the fewer pairs are in the wrong order the greater is the area under the curve.
+    The fewer pairs are in the wrong order, the larger is the area under the curve.
     """
     if isinstance(plan.parts, score.JudgedReleases):
         weights = np.ones(len(judged)) if people is None else people.weights
@@ -299,7 +299,7 @@ def choose_by_counts(
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
-    """Lay candidates out as scikit-learn's searches do, without scores."""
+    """Return the candidates in the layout of scikit-learn's searches, without scores."""
     names = sorted({name for candidate in candidates for name in candidate.parameters})
     table: dict[str, Any] = {"params": [candidate.parameters for candidate in candidates]}
     for name in names:
@@ -317,8 +317,8 @@ class DPGridSearch(BaseDPSearch):
 
     All distinct fits share one budget. One candidate is chosen privately, by the rows that all
     candidates were fitted to. If the candidates needed different fits, the chosen one is fitted
-    again with most of the budget. Parameters that only say what to make of released numbers are
-    free: one fit serves all of their values, as for `n_components` of :class:`skdp.DPPCA` with
+    again with most of the budget. Parameters that affect only the use of released numbers are free:
+    one fit serves all of their values, as for `n_components` of :class:`skdp.DPPCA` with
     ``solver="covariance"``.
 
     Parameters
@@ -328,19 +328,19 @@ class DPGridSearch(BaseDPSearch):
         :class:`~sklearn.pipeline.Pipeline` of such estimators, of steps that learn nothing
         (`Binarizer`, `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`,
         `HashingVectorizer`, `FeatureHasher`, and `CountVectorizer`, `SimpleImputer` and
-        `OneHotEncoder` whose parameters say all; `FeatureUnion` of these) and of
-        :class:`~sklearn.frozen.FrozenEstimator`. Behind a private step only `Binarizer`,
+        `OneHotEncoder` whose parameters state all values; `FeatureUnion` of these) and of
+        :class:`~sklearn.frozen.FrozenEstimator`. After a private step only `Binarizer`,
         `Normalizer`, `PolynomialFeatures`, `SplineTransformer` with given knots, unions of these
-        and selections of columns stand. The caller has to make sure that the function of a
-        `FunctionTransformer` takes every row by itself, and that frozen estimators were fitted to
-        public rows. The epsilons of private steps only say in which proportions they share the
-        budget. Or a :class:`skdp.DPPipeline`, whose shares are taken.
+        and selections of columns may stand. The caller has to make sure that the function of a
+        `FunctionTransformer` maps every row by itself, and that frozen estimators were fitted to
+        public rows. The epsilons of private steps set only the proportions in which they share the
+        budget. Or a :class:`skdp.DPPipeline`, whose shares are used.
     param_grid : dict or list of dict
         Parameters mapped to lists of values, as in :class:`~sklearn.model_selection.GridSearchCV`.
         A step of a pipeline by its name, with estimators or "passthrough" as values, and the
-        `shares` of a :class:`skdp.DPPipeline` are parameters, too.
-        Parameters of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells
-        what more epsilon buys. A warning is given if a step needs more than five distinct fits.
+        `shares` of a :class:`skdp.DPPipeline` are parameters, too. Parameters of the guarantee are
+        refused: :func:`skdp.model_selection.epsilon_curve` shows what a larger epsilon buys. A step
+        that needs more than five distinct fits gives a warning.
     epsilon : float, default=1.0
         Privacy budget of everything that `fit` publishes, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
@@ -349,17 +349,17 @@ class DPGridSearch(BaseDPSearch):
     scoring : {"accuracy", "balanced_accuracy", "f1", "roc_auc", "neg_log_loss", \
             "neg_brier_score", "neg_mean_squared_error", "r2", "neg_mean_absolute_error", \
             "log_likelihood", "reconstruction"} or None, default=None
-        What candidates are judged by: a mean over rows, or what follows from counts. F1, of the
-        second class, and the area under the ROC curve are for two classes; they and the balanced
-        accuracy need the `classes` of the classifier. ``"r2"`` orders candidates as the squared
-        error does, and the Brier score is half the sum of squares over the classes, at most 1.
-        ``None`` takes the accuracy for classifiers, the squared error for estimators that predict,
-        the log-likelihood for those with `score_samples`, and else the reconstruction error, which
-        is smallest with the most components: the squared distance between what the private steps
-        get and what they give back.
+        Score that judges candidates: a mean over rows, or a function of counts. F1, of the second
+        class, and the area under the ROC curve are for two classes; they and the balanced accuracy
+        need the `classes` of the classifier. ``"r2"`` orders candidates as the squared error does,
+        and the Brier score is half the sum of squares over the classes, at most 1. ``None`` takes
+        the accuracy for classifiers, the squared error for estimators that predict, the
+        log-likelihood for those with `score_samples`, and else the reconstruction error, smallest
+        with the most components: the squared distance between rows and their reconstruction by the
+        private steps.
     refit : bool, default=True
-        Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
-        search.
+        Whether to fit the chosen candidate at the end. Otherwise that part of the budget goes to the
+        fits of the search.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -370,7 +370,7 @@ class DPGridSearch(BaseDPSearch):
     ----------
     best_estimator_ : estimator
         The chosen estimator, with ``refit=True``. Covered by the guarantee. Its parameters
-        `epsilon` and `delta` are those of `estimator`; what was spent is in its `privacy_spent_`.
+        `epsilon` and `delta` are those of `estimator`; its `privacy_spent_` has the cost.
     best_params_ : dict
         Parameters of the chosen candidate. Covered by the guarantee.
     best_index_ : int
@@ -378,7 +378,7 @@ class DPGridSearch(BaseDPSearch):
     cv_results_ : dict
         The candidates: ``params``, ``param_*`` and ``selected``. No scores are released.
     n_distinct_fits_ : dict
-        How many fits each private step took for all candidates. Public.
+        Number of fits that each private step took for all candidates. Public.
     privacy_spent_ : PrivacySpent
         Record of every release of the search. `best_estimator_` and its private steps have the same
         record.
@@ -390,7 +390,7 @@ class DPGridSearch(BaseDPSearch):
     See Also
     --------
     DPRandomizedSearch : The same search with candidates drawn at random.
-    skdp.model_selection.matched_noise : For a search on public rows, which costs nothing.
+    skdp.model_selection.matched_noise : Noise for a search on public rows, which costs nothing.
 
     Notes
     -----
@@ -469,7 +469,7 @@ class DPGridSearch(BaseDPSearch):
 class DPRandomizedSearch(BaseDPSearch):
     """Search over random candidates; the whole search costs one `epsilon` and `delta`.
 
-    It does what :class:`DPGridSearch` does, with candidates that are drawn from distributions.
+    The search is that of :class:`DPGridSearch`, with candidates drawn from distributions.
 
     Parameters
     ----------
@@ -489,8 +489,8 @@ class DPRandomizedSearch(BaseDPSearch):
     scoring : str or None, default=None
         As in :class:`DPGridSearch`.
     refit : bool, default=True
-        Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
-        search.
+        Whether to fit the chosen candidate at the end. Otherwise that part of the budget goes to the
+        fits of the search.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -507,7 +507,7 @@ class DPRandomizedSearch(BaseDPSearch):
     cv_results_ : dict
         The candidates: ``params``, ``param_*`` and ``selected``. No scores are released.
     n_distinct_fits_ : dict
-        How many fits each private step took for all candidates. Public.
+        Number of fits that each private step took for all candidates. Public.
     privacy_spent_ : PrivacySpent
         Record of every release of the search. `best_estimator_` and its private steps have the same
         record.
@@ -522,7 +522,7 @@ class DPRandomizedSearch(BaseDPSearch):
 
     Notes
     -----
-    **Privacy.** The same as of :class:`DPGridSearch`. Unit and adjacency: those of the private
+    **Privacy.** As in :class:`DPGridSearch`. Unit and adjacency: those of the private
     steps. Mechanisms: those of the fits, Gaussian counts for the level that losses are clipped to,
     and the exponential mechanism for the choice (McSherry and Talwar 2007,
     :doi:`10.1109/FOCS.2007.66`). Released: what the fits release, the level, and the choice.
@@ -573,7 +573,7 @@ class DPRandomizedSearch(BaseDPSearch):
         self.random_state = random_state
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
-        # Never numpy's global generator, which anybody in the process can reset.
+        # numpy's global generator is not used, as anybody in the process can reset it.
         candidate_seed = int.from_bytes(os.urandom(4), "little")
         if seed is not None:
             candidate_seed = derived_seed(seed, "search", "candidates") % 2**32
