@@ -1,4 +1,4 @@
-"""Displays of public or released values, and of counts of scores, which are released first.
+"""Displays of public or released values, and of counts of scores, released beforehand.
 
 Displays follow those of scikit-learn and need matplotlib, the extra ``examples``.
 """
@@ -46,7 +46,7 @@ _HIDDEN_COLOR = "0.75"  # between the colors of correlations
 
 
 def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
-    """Return what has an attribute: an estimator, or the last step of a pipeline or search."""
+    """Return the estimator with an attribute: itself, or the last step of a pipeline or search."""
     check_is_fitted(estimator)
     while isinstance(estimator, DelegatesMixin):
         estimator = estimator._fitted()
@@ -59,10 +59,10 @@ def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
 
 
 class _Display:
-    """What is drawn in one pair of axes."""
+    """Base class of drawings in one pair of axes."""
 
     def _open(self, ax: Any, height: float | None = None) -> Any:
-        """Keep and return `ax`, or the axes of a new figure of this height in inches."""
+        """Store and return `ax`, or the axes of a new figure of this height in inches."""
         if ax is None:
             try:
                 import matplotlib.pyplot as plt
@@ -75,7 +75,7 @@ class _Display:
         return ax
 
 
-# Correlations closer to 0 than this many standard deviations of their noise may be noise alone.
+# Correlations within this many standard deviations of noise from 0 may be noise alone.
 _HIDDEN = 2.0  # not studied
 _MOST_NUMBERS = 12  # columns between which numbers can be read; not studied
 
@@ -91,7 +91,7 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
     correlations : array-like of shape (n_columns, n_columns)
         Released correlations.
     noise_std : array-like of shape (n_columns, n_columns) or None, default=None
-        Standard deviations of their noise: what is closer to 0 than two of them is hidden. None
+        Standard deviations of their noise: correlations within two of them from 0 are hidden. None
         hides nothing.
     names : array-like of shape (n_columns,) or None, default=None
         Names of the columns; None for their places.
@@ -109,7 +109,7 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
 
     See Also
     --------
-    skdp.DPCovariance : Releases what is drawn.
+    skdp.DPCovariance : Releases the correlations.
 
     Notes
     -----
@@ -137,7 +137,7 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
         Parameters
         ----------
         estimator : DPCovariance
-            Fitted; or a pipeline that ends with one.
+            Fitted estimator, or a pipeline that ends with one.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -192,8 +192,8 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
 class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
     """Score against epsilon, as :func:`skdp.model_selection.epsilon_curve` estimates it.
 
-    Make one with `from_estimator`. The line is the median over the splits, and the band has half of
-    the scores.
+    Make one with `from_estimator`. The line is the median over the splits, and the band contains
+    half of the scores.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
         score_name : str, default="score"
             Label of the axis of scores.
         **options : dict
-            Others of :func:`skdp.model_selection.epsilon_curve`, of which `epsilons` and
+            Other arguments of :func:`skdp.model_selection.epsilon_curve`, of which `epsilons` and
             `n_samples` have no default.
 
         Returns
@@ -301,7 +301,7 @@ class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
 
 @dataclass(eq=False, repr=False)
 class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
-    """Released variance of each component, beside that of the directions that are left out.
+    """Released variance of each component, and of the directions that are left out.
 
     Make one with `from_estimator`.
 
@@ -321,13 +321,13 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
     figure_ : matplotlib Figure
         The figure of the axes.
     bars_ : matplotlib BarContainer
-        A bar a component.
+        One bar per component.
     floor_ : matplotlib Line2D or None
         The line of `noise_variance`.
 
     See Also
     --------
-    skdp.DPPCA : Releases what is drawn.
+    skdp.DPPCA : Releases the variances.
 
     Notes
     -----
@@ -355,8 +355,8 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
         Parameters
         ----------
         estimator : estimator
-            A fitted DPPCA or DPTruncatedSVD, or another one with `explained_variance_`; a pipeline
-            that ends with one, or a search for one.
+            A fitted DPPCA or DPTruncatedSVD, or another estimator with `explained_variance_`; a
+            pipeline that ends with one, or a search for one.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -403,18 +403,18 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
 
 @dataclass(eq=False, repr=False)
 class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
-    """What each release, or each fit of a ledger, takes of the budget.
+    """Parts of the budget that releases, or fits of a ledger, spend.
 
     Make one with `from_plan` or `from_ledger`.
 
     Parameters
     ----------
     names : sequence of str
-        What takes a part.
+        Names of the releases or fits.
     shares : array-like of shape (n_parts,)
-        The parts: of the square of mu, or of epsilon if delta is 0.
+        Their parts: of the square of mu, or of epsilon if delta is 0.
     title : str, default=""
-        What is shared.
+        Name of the whole budget.
 
     Attributes
     ----------
@@ -423,11 +423,11 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
     figure_ : matplotlib Figure
         The figure of the axes.
     bars_ : matplotlib BarContainer
-        A bar a part, the first one on top.
+        One bar per part, the first on top.
 
     See Also
     --------
-    skdp.PrivacyLedger : What all fits on one dataset may cost together.
+    skdp.PrivacyLedger : Limits the total cost of all fits on one dataset.
 
     Notes
     -----
@@ -450,13 +450,13 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 
     @classmethod
     def from_plan(cls, plan: Plan | PrivacySpent, *, ax: Any = None) -> "PrivacyBudgetDisplay":
-        """Draw what a fit will release, or has released.
+        """Draw the planned releases, or those of a fit.
 
         Parameters
         ----------
         plan : Plan or PrivacySpent
-            What the `plan` of an estimator has returned, of which the default branch is drawn; or
-            the `privacy_spent_` of a fitted estimator, or that estimator.
+            The plan of an estimator, of which the default branch is drawn; or the `privacy_spent_`
+            of a fitted estimator, or that estimator.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -475,7 +475,7 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 
     @classmethod
     def from_ledger(cls, ledger: PrivacyLedger, *, ax: Any = None) -> "PrivacyBudgetDisplay":
-        """Draw what each fit has taken of the limit of a ledger, and what is left.
+        """Draw the cost of each fit charged to a ledger, and the rest.
 
         Parameters
         ----------
@@ -529,9 +529,9 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 
 # The finite edges are up to this many standard deviations from the mean.
 _HALF_WIDTH = 2.5  # not studied
-# Least standard deviation, as a part of the mean, of scores that are not centered.
+# Least standard deviation of uncentered scores, as a part of their mean.
 _LEAST = 0.25  # not studied
-# Probability with which any cell that is drawn may be noise alone.
+# Probability that any drawn cell is noise alone.
 _CHANCE = 0.05  # not studied
 _N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
 
@@ -546,19 +546,19 @@ class ScoreHistogram:  # numpydoc ignore=PR02
         Noisy numbers of rows, or users, in each cell; some are negative. The bins of the first
         component come before those of the second one.
     edges : ndarray of shape (2, n_bins - 1)
-        Where the bins of each component end. The first bin and the last one are unbounded.
+        Ends of the bins of each component. The first and the last bin are unbounded.
     components : tuple of two ints
-        Which components these are, from 0 on.
+        Numbers of the two components, from 0.
     groups : tuple or None
         Names of the groups, in the order of `counts`.
     std : float
         Standard deviation of the noise of a count.
     privacy_spent : PrivacySpent
-        Record of what the counts have cost.
+        Record of the cost of the counts.
 
     See Also
     --------
-    score_histogram : Makes them.
+    score_histogram : Makes the counts.
 
     Examples
     --------
@@ -600,25 +600,25 @@ def score_histogram(
 ) -> ScoreHistogram:
     r"""Count private rows by their scores on two components, with noise, to draw them.
 
-    A scatter plot of ``pca.transform(X)`` shows every row. This shows how many rows there are in
-    each cell of a grid.
+    A scatter plot of ``pca.transform(X)`` shows every row. This histogram shows the number of rows
+    in each cell of a grid.
 
     Parameters
     ----------
         pca : DPPCA, DPTruncatedSVD or DPPipeline
         A fitted estimator that may be published, with two components or more; or a pipeline whose
-        last step is one, and whose other steps then take X.
+        last step is one, and whose other steps accept X.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows to protect.
     groups : array-like of shape (n_samples,) or None, default=None
         The group of each row, such as its class; it is protected together with the row.
     classes : array-like or None, default=None
-        With `groups` required: all groups that there may be, two or more.
+        All possible groups, two or more; required with `groups`.
     users : array-like of shape (n_samples,) or None, default=None
-        Whose each row is. All rows of a user together are protected then: each user counts once,
+        Owner of each row. All rows of a user together are then protected: each user counts once,
         divided equally among its rows.
     components : tuple of two ints, default=(0, 1)
-        Which components.
+        Numbers of the two components.
     n_bins : int, default=12
         Bins of a component, 3 to 1000. The finite edges lie evenly within 2.5 released standard
         deviations of the released mean, which for DPTruncatedSVD count as at least a quarter of it;
@@ -657,13 +657,13 @@ def score_histogram(
     -----
     **Privacy.** Unit: one row, with its group if there are any (then called a record); with `users`
     one user with all of its rows. Adjacency: `adjacency`. Mechanism: Gaussian noise on all counts
-    together. Every row is in exactly one cell of one group, whatever its scores are, since the
-    outer bins are unbounded; the edges follow released values of `pca` alone. So with "zero_out"
-    one count falls by 1, and with "replace" another one rises, too: a change of at most
-    :math:`\sqrt 2`. What a user adds is not negative and sums to 1, which is no more. Assumed
-    public: the number of rows, or with `users` which ids occur; `classes`, and `pca`.
+    together. Every row is in exactly one cell of one group, whatever its scores, since the outer
+    bins are unbounded; the edges follow from released values of `pca` alone. So with "zero_out" one
+    count falls by 1, and with "replace" another one rises, too: a change of at most :math:`\sqrt
+    2`. The terms of a user are nonnegative and sum to 1, which is no more. Assumed public: the
+    number of rows, or with `users` which ids occur; `classes`, and `pca`.
 
-    If `pca` was fitted to the same rows, both cost together what their records compose to:
+    If `pca` was fitted to the same rows, the total cost is that of both records:
     ``pca.privacy_spent_.compose(histogram.privacy_spent)``, with ``same_unit=True`` if there are
     groups.
 
@@ -720,7 +720,7 @@ def score_histogram(
 
 
 def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
-    """Place edges by released values: around the mean, in standard deviations."""
+    """Return edges from released values: around the mean, in standard deviations."""
     are_two = isinstance(components, tuple | list) and len(components) == 2
     known = range(len(pca.components_))
     if not are_two or components[0] == components[1] or any(one not in known for one in components):
@@ -731,7 +731,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
     axes, middle = list(map(int, components)), np.zeros(2)
     if isinstance(pca, DPTruncatedSVD):
         middle = pca.components_[axes] @ pca.mean_.astype(np.float64)
-        # Noise may leave no variance beside a large mean, which clipping has moved.
+        # Noise may leave no variance next to a large mean, which clipping has moved.
         spread = np.maximum(np.sqrt(pca.explained_variance_[axes]), _LEAST * np.abs(middle))
     else:
         spread = np.ones(2) if pca.whiten else pca._whitening_stds()[axes]
@@ -740,7 +740,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
 
 
 def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray | int]:
-    """Return the names of the groups, and the number of the group of each row."""
+    """Return the names of the groups, and the group number of each row."""
     if (groups is None) != (classes is None):
         lacks = "groups, those of all rows" if groups is None else "classes, all that there may be"
         raise ValueError(f"groups and classes go together, got one of them: pass {lacks}.")
@@ -762,9 +762,9 @@ def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray 
 class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
     """Rows on two components, as :func:`skdp.display.score_histogram` counts them.
 
-    Make one with `from_histogram`. A cell is the darker the more rows it has. With groups it has
-    the color of its largest group. Cells that may be noise alone are left out: with a probability
-    of 95% all that are drawn have rows.
+    Make one with `from_histogram`. Cells with more rows are darker. With groups a cell has the
+    color of its largest group. Cells that may be noise alone are left out: with a probability of
+    95% all drawn cells have rows.
 
     Parameters
     ----------
@@ -778,7 +778,7 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
     figure_ : matplotlib Figure
         The figure of the axes.
     meshes_ : list of matplotlib QuadMesh
-        The cells; of several groups one a group.
+        The cells; with groups one mesh per group.
 
     See Also
     --------
@@ -809,7 +809,7 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
         Parameters
         ----------
         histogram : ScoreHistogram
-            What :func:`skdp.display.score_histogram` has returned.
+            The result of :func:`skdp.display.score_histogram`.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -840,7 +840,7 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
         ax, released = self._open(ax), self.histogram
         counts = released.counts.reshape(-1, *released.counts.shape[-2:])
         least, largest = -ndtri(_CHANCE / counts.size) * released.std, counts.argmax(axis=0)
-        # The unbounded bins are drawn as wide as their neighbors.
+        # Unbounded bins are drawn as wide as their neighbors.
         lines = [np.r_[2 * e[0] - e[1], e, 2 * e[-1] - e[-2]] for e in released.edges]
         self.meshes_, names = [], released.groups or (f"{released.privacy_spent.unit}s",)
         for number, (name, cells) in enumerate(zip(names, counts, strict=True)):

@@ -1,4 +1,4 @@
-"""Measures of how good a subspace is, or a ranking of items."""
+"""Measures of the quality of a subspace, or of a ranking of items."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -49,7 +49,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
     basis, other = (
         orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
     )
-    # The sine is that of the part of `other` outside the span: cosines of small angles are
+    # The sine is computed from the part of `other` outside the span, as cosines of small angles are
     # inaccurate.
     return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))
 
@@ -72,7 +72,7 @@ def captured_variance(components: Any, X: Any) -> float:
     Raises
     ------
     ValueError
-        If `components` has more rows than columns, as if X were passed in its place.
+        If `components` has more rows than columns, as if X were passed instead.
 
     Notes
     -----
@@ -122,9 +122,9 @@ def coherence(components: Any) -> float:
 
     Notes
     -----
-    **Privacy.** A function of its argument; it is as private as that is. The coherence of noisy
-    components is that of the noise where the noise dominates, and larger than that of the exact
-    components if these are spread evenly.
+    **Privacy.** A function of its argument, and as private as that. The coherence of noisy
+    components is that of the noise if noise dominates, and larger than that of the exact components
+    if these are spread evenly.
 
     References
     ----------
@@ -152,20 +152,20 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     Parameters
     ----------
     y_true : InteractionTable or {array-like, sparse matrix} of shape (n_users, n_items)
-        Gains, such as 1 for items that a user chose later; none is negative. Users without any are
+        Gains, such as 1 for items that a user chose later, all nonnegative. Users without gains are
         left out.
     y_score : array-like of shape (n_users, n_items)
-        Scores that rank the items; minus infinity for those that are not to be ranked, and earn
+        Scores that rank the items; minus infinity for items that are not ranked, and earn
         nothing.
     k : int
         Number of items that count, at least 1.
     seen : InteractionTable, {array-like, sparse matrix} of that shape, or None, default=None
-        Not 0 where a user had an item before: it is not ranked, and its gain does not count.
+        Nonzero for earlier items of a user: they are not ranked, and their gain does not count.
 
     Returns
     -------
     float
-        1 if the first items are the best ones, of every user.
+        1 if the first items are the best ones for every user.
 
     See Also
     --------
@@ -199,15 +199,15 @@ def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float
     Parameters
     ----------
     y_true : InteractionTable or {array-like, sparse matrix} of shape (n_users, n_items)
-        Gains, such as 1 for items that a user chose later; none is negative. Users without any are
+        Gains, such as 1 for items that a user chose later, all nonnegative. Users without gains are
         left out.
     y_score : array-like of shape (n_users, n_items)
-        Scores that rank the items; minus infinity for those that are not to be ranked, and earn
+        Scores that rank the items; minus infinity for items that are not ranked, and earn
         nothing.
     k : int
         Number of items that count, at least 1.
     seen : InteractionTable, {array-like, sparse matrix} of that shape, or None, default=None
-        Not 0 where a user had an item before: it is not ranked, and its gain does not count.
+        Nonzero for earlier items of a user: they are not ranked, and their gain does not count.
 
     Returns
     -------

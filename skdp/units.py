@@ -1,4 +1,4 @@
-"""Privacy units: objects that hold their bounds, and all units in the form that fits use."""
+"""Privacy units: objects with bounds, and all units in the form that fits use."""
 
 import math
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedUnit:
-    """A unit with its adjacency; its bounds have been checked, and are plain numbers."""
+    """A unit with its adjacency; its bounds are checked plain numbers."""
 
     #: Name in the record.
     name: ClassVar[str]
@@ -58,17 +58,17 @@ class ResolvedUnit:
         return block
 
     def normalize(self, X: Any) -> Any:
-        """Transform given rows into the form whose components are computed."""
+        """Map rows to the form whose components are computed."""
         return X
 
 
 @dataclass(frozen=True)
 class MatrixUnit(ResolvedUnit, ABC):
-    """Sensitivities of products of a matrix A with public bases, given the row norms of these.
+    """Sensitivities of products of a matrix A with public bases, from the row norms of these bases.
 
     With `by_rows` a sensitivity is a sum of row norms, for noise that is independent from row to
-    row. That makes sense if a unit changes few rows (`is_local`). `largest` bounds the absolute
-    value of an entry, for rounding errors.
+    row, useful if a unit changes few rows (`is_local`). `largest` bounds the absolute value of an
+    entry, for rounding errors.
     """
 
     is_local: ClassVar[bool] = False
@@ -76,7 +76,7 @@ class MatrixUnit(ResolvedUnit, ABC):
     follows_rows: ClassVar[bool] = True
     # Whether the means of the columns and the sum of squares have a bounded sensitivity.
     has_totals: ClassVar[bool] = True
-    # Whether left factors are released. Not if rows are protected: a row of the left factors
+    # Whether left factors are released. Not if rows are protected, as a row of the left factors
     # depends on a single row of the matrix.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
@@ -125,7 +125,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     def whole(self, shape: tuple[int, int]) -> float:
         """Sensitivity of the matrix itself."""
-        # Entries are clipped after they are rounded, so that the bounds hold for rounded ones.
+        # Entries are clipped after rounding, so that the bounds hold for rounded entries.
         return self.product(np.ones(1))
 
 
@@ -134,7 +134,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
 T = TypeVar("T", bound=ResolvedUnit)
 
-# Names that may be passed by mistake, and the objects to pass instead.
+# Names that may be passed by mistake, and the right objects.
 _OBJECTS = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
@@ -177,7 +177,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
 
     @abstractmethod
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUnit:
-        """Convert parameters, whose types have been checked, to plain numbers."""
+        """Convert checked parameters to plain numbers."""
 
     def key(self) -> tuple[Any, ...]:
         """Return nested tuples that are equal for equal units.
@@ -193,7 +193,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unit) and self.key() == other.key()
 
-    # Parameters can be set, but the hash of an object must not change: a unit has no hash.
+    # Parameters can change, but the hash of an object must not: a unit has no hash.
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -212,7 +212,7 @@ ONE_ROW_EACH = (
 
 
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Resolve a unit that is an object; refuse anything else, with an example to pass."""
+    """Resolve a unit object; refuse anything else, with an example."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     name = str(given).replace("_", "").lower().removesuffix("change")
@@ -226,11 +226,11 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
 def supported_unit(
     given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
 ) -> T:
-    """Resolve a unit; refuse one that is not of these kinds."""
+    """Resolve a unit; refuse a unit of other kinds."""
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
     unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
-    # The exact type: ResolvedEdge is a subclass of ResolvedEntry, and must not pass for one.
+    # The exact type counts: ResolvedEdge, a subclass of ResolvedEntry, must not pass for one.
     if isinstance(unit, kinds) and type(unit) in kinds:
         return unit
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
@@ -240,7 +240,7 @@ def supported_unit(
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
     """Return the bounds of an entry as floats; refuse infinite ones unless `epsilon` is inf."""
     try:
-        # Strings are refused, although numpy would read strings of digits as numbers.
+        # Strings are refused, as numpy would read strings of digits as numbers.
         values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -262,7 +262,7 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
 
 
 def checked_size(unit: Unit, size: float, epsilon: float) -> float:
-    """Return the largest size of an entry as a float; refuse one that no noise could hide."""
+    """Return the largest size of an entry as a float; refuse a size that no noise could hide."""
     if math.isfinite(epsilon) and not size <= clipping.NO_CLIPPING:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
@@ -279,7 +279,7 @@ def checked_size(unit: Unit, size: float, epsilon: float) -> float:
 class ResolvedEntry(MatrixUnit):
     """One entry, clipped to the bounds; with `keep_zeros` a 0 is a missing entry and stays 0.
 
-    From all other entries `shift` is subtracted before they are clipped.
+    `shift` is subtracted from all other entries before they are clipped.
     """
 
     name: ClassVar[str] = "entry"
@@ -294,7 +294,7 @@ class ResolvedEntry(MatrixUnit):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """All values that an entry can take, 0 included if it may be missing or null."""
+        """Smallest and largest possible entry, including 0 if it may be missing or null."""
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
         return self.lower, self.upper
@@ -309,7 +309,7 @@ class ResolvedEntry(MatrixUnit):
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
-        # In this order, so that the bounds hold for rounded differences.
+        # In this order the bounds hold for rounded differences.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
         return clipping.clip_entries(
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
@@ -358,8 +358,8 @@ class ResolvedEdge(ResolvedEntry):
 class Entry(Unit):
     """One entry of X: a rating, a click, a measurement.
 
-    Not a person: a person with many entries is protected far less than each of these. If a row is a
-    person, the row should be the unit.
+    An entry is not a person: a person with many entries is protected far less than each entry. If a
+    row is a person, the row should be the unit.
 
     Parameters
     ----------
@@ -407,14 +407,14 @@ class Entry(Unit):
 class Edge(Entry):  # numpydoc ignore=PR02
     """One entry of a symmetric X with its mirror image: an edge of a graph, and its weight.
 
-    Not a node: a node with many edges is protected far less than each of these.
+    An edge is not a node: a node with many edges is protected far less than each edge.
 
     Parameters
     ----------
     bounds : pair of floats
         Smallest and largest value that an entry can have, as in :class:`Entry`.
     zero_is_missing : bool, default=True
-        Whether a 0 is a missing edge, and stays 0 even outside the bounds. Whether there is an edge
+        Whether a 0 is a missing edge, and stays 0 even outside the bounds. The existence of an edge
         is then protected like its value.
 
     Notes
@@ -449,7 +449,7 @@ class ResolvedRow(ResolvedUnit):
 
 @dataclass(frozen=True)
 class ResolvedSparseRow(ResolvedEntry):
-    """One row, whose `n_entries` largest entries stay."""
+    """One row, cut to its `n_entries` largest entries."""
 
     name: ClassVar[str] = "row"
     counted: ClassVar[str] = "rows"
@@ -462,7 +462,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """All values that an entry can take, with 0 for entries that are cut."""
+        """Smallest and largest possible entry, including 0 for entries that are cut."""
         return min(self.lower, 0.0), max(self.upper, 0.0)
 
     @property
@@ -471,7 +471,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # A public random order, so that among equal entries the first columns do not always win.
+        # In a public random order, the first columns do not always win among equal entries.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
@@ -494,15 +494,15 @@ class ResolvedSparseRow(ResolvedEntry):
 
 
 class SparseRow(Unit):
-    """One row of X, whose largest entries stay: a person with few items, say.
+    """One row of X, cut to its largest entries: a person with few items, say.
 
     It protects as much as ``privacy_unit="row"``, and is recorded as that. The noise adapts to the
-    released bases as it does for entries. In most cases ``"row"`` with a `row_norm` is better.
+    released bases, as for entries. In most cases ``"row"`` with a `row_norm` is better.
 
     Parameters
     ----------
     max_entries : int
-        How many entries of a row stay, the largest in absolute value; at least 1.
+        Largest number of entries of a row that stay, the largest in absolute value; at least 1.
     bounds : pair of floats
         Smallest and largest value that an entry can have, as in :class:`Entry`; a 0 stays 0.
 
@@ -595,8 +595,8 @@ class Interaction(Unit):
     Parameters
     ----------
     degree_floor : int, default=1
-        A row sum below it counts as `degree_floor`; at least 1. A larger floor needs less noise,
-        and gives people with few items less weight.
+        Row sums below it count as `degree_floor`; at least 1. A larger floor needs less noise, and
+        gives people with few items less weight.
 
     See Also
     --------
@@ -664,11 +664,11 @@ class ResolvedChange(MatrixUnit):
         return math.sqrt(n_rows)
 
     def whole(self, shape: tuple[int, int]) -> float:
-        """Sensitivity of the matrix itself: the promise is about entries before their rounding."""
+        """Sensitivity of the matrix itself: the promise concerns entries before rounding."""
         rounding = UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
         return super().whole(shape) + 2 * rounding
 
-    # The promise bounds neither of these sensitivities, and neither statistic is released.
+    # The promise bounds neither of these two sensitivities, and their statistics are not released.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
         return math.inf
 
@@ -680,8 +680,8 @@ class ResolvedChange(MatrixUnit):
 class ResolvedSpectralChange(ResolvedChange):
     """A symmetric change whose spectral norm is at most 1.
 
-    The promise is about matrices whose entries are at most `size` in absolute value. If larger
-    entries are clipped, the change may grow by a factor of up to the square root of the order.
+    The promise concerns matrices with entries of at most `size` in absolute value. If larger
+    entries are clipped, the change may grow by up to the square root of the order.
     """
 
     name: ClassVar[str] = "spectral"
@@ -708,14 +708,14 @@ class SpectralChange(Unit):
     r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
 
     Nothing enforces the promise: ``privacy_spent_.enforced`` is False. An entry, a row or a person
-    is protected only if it is known to change X by no more than that.
+    is protected only if it is known to change X by at most that much.
 
     Parameters
     ----------
     largest : float, default=1e6
-        Largest absolute value of an entry, in all matrices that the promise is about; larger
-        entries are clipped to it. For a large X the noise grows with it, to cover the rounding of
-        products. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+        Largest absolute value of an entry in all matrices of the promise; larger entries are
+        clipped to it. For a large X the noise grows with it, to cover the rounding of products.
+        From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
 
     Notes
     -----
@@ -745,9 +745,9 @@ class FrobeniusChange(Unit):
     r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
 
     Nothing enforces the promise: ``privacy_spent_.enforced`` is False. It covers every change whose
-    squared differences add up to at most the square of `sensitivity`: of some entries, of one row,
-    or a small change of many rows. A change of rank one would cost the same, so that there is no
-    separate unit for it.
+    squared differences sum to at most the square of `sensitivity`: of some entries, of one row, or
+    a small change of many rows. A change of rank one would cost the same, so that it has no
+    separate unit.
 
     Parameters
     ----------
@@ -813,7 +813,7 @@ class ResolvedResponse(ResolvedUnit):
 
 @dataclass(frozen=True)
 class ResolvedUpdate(ResolvedUnit):
-    """One update of a cell, clipped to `bound`, whichever cell it goes to."""
+    """One update of a cell, clipped to `bound`, whatever its cell."""
 
     name: ClassVar[str] = "update"
     counted: ClassVar[str] = "cells"
@@ -832,8 +832,8 @@ class Update(Unit):
     Parameters
     ----------
     bound : float
-        Values are clipped to this absolute value before those of one cell are added up. From 1e-100
-        to 1e100, in the units of X.
+        Values are clipped to this absolute value before the values of one cell are summed. From
+        1e-100 to 1e100, in the units of X.
 
     Notes
     -----

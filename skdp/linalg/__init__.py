@@ -1,1 +1,1 @@
-"""Numerics on arrays; knows nothing of privacy."""
+"""Numerics on arrays, without any knowledge of privacy."""

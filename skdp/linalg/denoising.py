@@ -1,4 +1,4 @@
-"""Noise taken out of released products, rows, means, singular values and regressions."""
+"""Denoising of released products, rows, means, singular values and regressions."""
 
 import math
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from skdp.linalg.spectrum import noise_edge
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with different bases.
 
-# Rounds of reweighting: from the second on, products that the model does not fit weigh little.
+# Rounds of reweighting: from the second on, products that do not fit the model get little weight.
 _N_ROUNDS = 3  # not studied
 _SLACK = 1.05  # not studied
 _TINY = np.finfo(np.float64).tiny
-# In units of the noise. Larger numbers would make no difference, and their squares overflow.
+# In units of the noise. Larger numbers make no difference, and their squares overflow.
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
@@ -28,17 +28,17 @@ class ProductAverage:
     .. math:: L = \Big(\sum_t w_t R_t C_t\Big) \Big(\sum_t w_t C_t^T C_t\Big)^{-1},
               \quad C_t = Z_t^T V.
 
-    A weight is the inverse of a variance. That is the variance of the noise, plus the excess of the
-    residuals over it in their strongest direction. That excess is large for early products, which
-    the model does not fit yet. The products are stored side by side: their inner products give all
-    residuals, and a single matrix product gives L.
+    A weight is the inverse of a variance: of the noise, plus the excess of the residuals over it in
+    their strongest direction, which is large for early products, as these do not fit the model. The
+    products are stored side by side: their inner products give all residuals, and a single matrix
+    product gives L.
     """
 
     def __init__(self, n_averaged: int, *, is_gaussian: bool) -> None:
         self._n_averaged, self.is_gaussian = n_averaged, is_gaussian
         self._n_added = 0
         self._noise_stds: list[float] = []
-        # Bases and values of all products side by side, and inner products of the values.
+        # Bases and values of all products, side by side, and inner products of the values.
         self._bases = np.zeros((0, 0))
         self._values = np.zeros((0, 0))
         self._gram = np.zeros((0, 0))
@@ -49,7 +49,7 @@ class ProductAverage:
         return self._n_added == 0
 
     def add(self, basis: np.ndarray, value: np.ndarray, noise_std: float) -> None:
-        """Add a noisy product with a basis; if the memory is full, it replaces the oldest one."""
+        """Add a noisy product with a basis; a full memory replaces the oldest product."""
         n_rows, size = value.shape
         if self.is_empty:
             self._bases = np.zeros((len(basis), self._n_averaged * size), order="F")
@@ -57,7 +57,7 @@ class ProductAverage:
             self._gram = np.zeros((self._n_averaged * size,) * 2)
         slot = self._n_added % self._n_averaged
         self._n_added += 1
-        # Appends until the memory is full, and overwrites the oldest one afterwards.
+        # Appends until the memory is full, then overwrites the oldest product.
         self._noise_stds[slot : slot + 1] = [noise_std]
         place = slice(slot * size, (slot + 1) * size)
         self._bases[:, place] = basis
@@ -71,7 +71,7 @@ class ProductAverage:
         size = basis.shape[1]
         noise_variances = np.square(self._noise_stds)
         if noise_variances.min() == 0:
-            # Nothing to average: the last product is exact.
+            # A single product, or an exact one, needs no average.
             slot = (self._n_added - 1) % self._n_averaged
             last = self._values[:, slot * size : (slot + 1) * size]
             return last, np.zeros((size, size))
@@ -82,16 +82,16 @@ class ProductAverage:
     def _fit(
         self, overlaps: np.ndarray, noise_variances: np.ndarray, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute how to combine the columns of all products, and the covariance of the result."""
+        """Compute weights of the columns of all products, and the covariance of their sum."""
         size = overlaps.shape[1]
         gram = self._gram[: len(overlaps), : len(overlaps)]
-        # Variances are in units of the smallest one, so that nothing overflows.
+        # Variances are relative to the smallest one, so that nothing overflows.
         smallest = noise_variances.min()
         variances = noise_variances / smallest
         for _ in range(_N_ROUNDS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
             values, vectors = np.linalg.eigh(weighted.T @ overlaps)
-            # Directions without any information, as of bases that are 0, get a huge but finite
+            # Directions without information, such as those of zero bases, get a huge but finite
             # variance.
             values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
             inverse = (vectors / values) @ vectors.T
@@ -111,7 +111,7 @@ class ProductAverage:
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
-    """Count the singular values of a noisy matrix that exceed those of noise of this covariance."""
+    """Count the singular values of a noisy matrix that exceed those of its noise alone."""
     n_rows, size = estimate.shape
     if not covariance.any():
         return size
@@ -125,16 +125,16 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 # ------------------------------
 # Rows of a noisy matrix, shrunk to their posterior means.
 
-# Variances of the signal in a row, as multiples of the average one: a geometric grid from rows of
-# nearly pure noise to a single row with all of the signal.
+# Variances of the signal in a row, relative to the average: a geometric grid, from rows of nearly
+# pure noise to a single row with all of the signal.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
-# About how many rows the distribution of scales is estimated from, and in how many steps.
+# Approximate number of rows that estimate the distribution of scales, and number of steps.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
 # The variance of the signal in a direction is at least this fraction of that of the noise.
 _LEAST_SIGNAL = 0.02  # not studied
-# Beyond this ratio of variances there is nothing to shrink, and squares could overflow.
+# Above this ratio of variances there is nothing to shrink, and squares could overflow.
 _LARGEST_SIGNAL = 1e100  # not tuned
 
 
@@ -150,7 +150,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """
     if not covariance.any():
         return values
-    # These turn the noise into N(0, 1), and back.
+    # Maps that turn the noise into N(0, 1), and back.
     noise, turn = np.linalg.eigh(covariance)
     noise_stds = np.sqrt(np.maximum(noise, 1e-12 * noise[-1]))
     whiten, color = turn / noise_stds, (turn * noise_stds).T
@@ -163,7 +163,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     rows = values @ (whiten @ axes)
     scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
     variances = scales[:, None] * signal
-    # Densities of rows under N(0, 1 + variances), divided by the largest of each row.
+    # Densities of rows under N(0, 1 + variances), relative to the largest of each row.
     log_likelihood = np.square(rows) @ (-0.5 / (1 + variances)).T
     log_likelihood -= 0.5 * np.log(1 + variances).sum(axis=1)
     log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
@@ -176,7 +176,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 
 def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -> np.ndarray:
-    """Fit the weights of a mixture by expectation maximization, beginning with equal ones."""
+    """Fit the weights of a mixture by expectation maximization, starting with equal weights."""
     weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     for _ in range(n_steps):
         density = np.maximum(likelihood @ weights, _TINY)
@@ -187,12 +187,12 @@ def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -
 # ------------------------------
 # Estimates of nonnegative means from noisy ones.
 
-# In units of the noise: larger numbers need no shrinking, and the grid ends a unit further.
+# In units of the noise: larger numbers need no shrinking, and the grid ends one unit farther.
 _FARTHEST = 8  # not studied
-# Points of the grid in a unit of the noise. The noisy numbers are rounded to these points, too.
+# Points of the grid per unit of noise. Noisy numbers are rounded to these points, too.
 _PER_UNIT = 8  # not studied
 _N_STEPS_OF_MEANS = 100  # not studied
-# If no mean exceeds this, in units of the noise, nothing stands out.
+# If no mean exceeds this, in units of the noise, all may be noise.
 _LEAST = 1e-9  # not tuned
 
 
@@ -200,10 +200,10 @@ def positive_means(noisy: np.ndarray, noise_std: float) -> np.ndarray:
     r"""Estimate nonnegative means, not all 0, from numbers with Gaussian noise.
 
     Each number is :math:`\theta_j + \sigma z_j` with :math:`\theta_j \ge 0`. The prior of the
-    :math:`\theta_j` is the distribution on a grid that has the maximum likelihood; the posterior
-    means under it are nearly as good as under the true prior (W. Jiang, C.-H. Zhang, 2009,
-    :doi:`10.1214/08-AOS638`). If there are few large numbers among many small ones, as in
-    popularities of items, the large ones keep their size and the small ones lose their noise.
+    :math:`\theta_j` is the distribution on a grid with the maximum likelihood; posterior means
+    under it are nearly as good as under the true prior (W. Jiang, C.-H. Zhang, 2009,
+    :doi:`10.1214/08-AOS638`). If a few numbers are large and many small, as popularities of items
+    are, the large ones stay and the small ones lose their noise.
     """
     if noise_std == 0:
         return np.maximum(noisy, 0.0) if (noisy > 0).any() else np.ones(len(noisy))
@@ -220,7 +220,7 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
         np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
     )
     grid = np.linspace(0, _FARTHEST + 1, _PER_UNIT * (_FARTHEST + 1) + 1)
-    # Densities up to a factor for each number, which cancels.
+    # Densities up to a factor of each number, which cancels.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
     prior = _mixture_weights(likelihood, counts, _N_STEPS_OF_MEANS)
     return np.asarray(((likelihood @ (prior * grid)) / (likelihood @ prior))[places])
@@ -231,11 +231,11 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
 
 
 def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Subtract from singular values what noise adds to them.
+    r"""Subtract from singular values the increase by noise.
 
     Noise moves a singular value x of a large matrix to y with
-    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise says
-    nothing about x, and becomes 0 (F. Benaych-Georges, R. R. Nadakuditi, 2012,
+    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise
+    reveals nothing about x, and becomes 0 (F. Benaych-Georges, R. R. Nadakuditi, 2012,
     :doi:`10.1016/j.jmva.2012.04.019`).
     """
     largest, squares, noise_squares = _scaled(values, noise_std, shape)
@@ -250,14 +250,14 @@ def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ..
 
     With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, that part is
     :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the singular value x
-    (same source as `debiased`). It is compared with 1/2 here without a division.
+    (same source as `debiased`). The comparison with 1/2 avoids a division.
     """
     _, squares, (m, n) = _scaled(values, noise_std, shape)
     return 2 * n * (squares + m) <= squares * (squares + n)
 
 
 def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Shrink singular values so that they fit a matrix best along its *noisy* singular vectors.
+    r"""Shrink singular values to fit a matrix best along its *noisy* singular vectors.
 
     The squared cosine between the noisy vector of a singular value x and the true one is
     :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m; on the other, n
@@ -273,7 +273,7 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit that keeps fourth powers finite, and the squares of values and noise in it."""
+    """Return a unit that keeps fourth powers finite, and squared values and noise in this unit."""
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares
@@ -282,19 +282,19 @@ def _scaled(
 # ------------------------------
 # Regressions of one column on others, from noisy covariances, and their errors.
 
-# Penalty of a regression, over the noise's largest eigenvalue, the edge.
+# Penalty of a regression, relative to the largest eigenvalue of the noise, its edge.
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
-# A direction of the columns is hidden if it has less variance than this many edges of the noise.
+# A direction of columns is hidden if its variance is below this many edges of the noise.
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 
 
 class Regression(NamedTuple):
-    """Coefficients, and what is known of their errors."""
+    """Coefficients, and what is needed for their errors."""
 
     coef: np.ndarray
     inverse: np.ndarray  # of the penalized covariance of the columns
     penalty: np.ndarray
-    moment: np.ndarray  # covariance of the columns, the target being the last
+    moment: np.ndarray  # covariance of the columns, with the target last
     noise_std: np.ndarray  # of that moment
     residual: np.ndarray  # weights of the columns and the target in the residual
 
@@ -311,11 +311,11 @@ def regress(
     target: int,
     penalty: float,
 ) -> Regression:
-    r"""Solve the normal equations with a `penalty` on the diagonal, beside that of the noise.
+    r"""Solve the normal equations with two penalties on the diagonal: `penalty`, and one for noise.
 
     Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
-    up to :math:`2 \tau \sqrt k`. A part of that, in the units of each column, keeps directions that
-    noise hides from having large coefficients.
+    up to :math:`2 \tau \sqrt k`. The penalty is a part of that, in the units of each column, and
+    prevents large coefficients along directions that noise hides.
     """
     chosen = np.ix_([*columns, target], [*columns, target])
     moment, noise_std = covariance[chosen], noise_std[chosen]
@@ -349,13 +349,13 @@ def noise_of_products(noise_std: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def coefficient_errors(
     found: Regression, n_units: int, presence: np.ndarray, unclipped: float, left: np.ndarray
 ) -> np.ndarray:
-    r"""Estimate standard errors of coefficients: of noise, sampling, the penalty, and clipping.
+    r"""Estimate standard errors of coefficients: by noise, sampling, penalty, and clipping.
 
-    With A the penalized covariance of the columns, the noise E in that of columns and target moves
-    the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the residual. The
-    sampling has its normal theory, where gaps at random add what they leave out. Clipping is taken
-    to shrink coefficients by as much as it takes from the weight of rows, and by what is `left` of
-    the variance of columns, or of the target if that is less.
+    With the penalized covariance A of the columns, noise E in the covariance of columns and target
+    moves the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the
+    residual. Sampling errors follow normal theory, and gaps at random add the variance that they
+    leave out. Clipping is assumed to shrink coefficients by the lost weight of rows, and by what is
+    `left` of the variance of columns, or of the target if less.
     """
     noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
@@ -369,7 +369,7 @@ def coefficient_errors(
 
 
 def check_visible(found: Regression) -> None:
-    """Refuse errors where noise hides a direction of the columns."""
+    """Refuse errors if noise hides a direction of the columns."""
     edges = np.sqrt(_edges(found.noise_std[:-1, :-1]))
     if not edges.any():
         return
@@ -383,7 +383,7 @@ def check_visible(found: Regression) -> None:
 
 
 class Estimate(NamedTuple):
-    """A number that was estimated, and its standard error."""
+    """An estimated number and its standard error."""
 
     value: float
     std_error: float
@@ -392,7 +392,7 @@ class Estimate(NamedTuple):
 def explained_by(found: Regression, n_units: int) -> Estimate:
     r"""Estimate R2 of a regression on new rows, and its standard error.
 
-    Fitted to its noise and its rows, a regression seems better than it is, by twice the trace of
+    A regression seems better than it is, as it fits its noise and its rows: by twice the trace of
     the inverse times the covariance of the noise and of the sampling.
     """
     total = float(found.moment[-1, -1])
@@ -404,7 +404,7 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
     value = 1 - (found.unexplained + flattered) / total
     weights = np.outer(found.residual, found.residual)
     weights[-1, -1] -= found.unexplained / total
-    # Entries on the diagonal count once, and the others twice, in one number.
+    # Entries on the diagonal count once, other entries twice.
     counted_twice = 2 - np.eye(len(weights))
     noisy = float(np.sum(counted_twice * np.square(found.noise_std * weights))) / total**2
     unclipped = float(np.clip(value, 0.0, 1.0))
@@ -414,14 +414,14 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # ------------------------------
 # Repairs of noisy covariances.
 
-# Least eigenvalue of a scaled covariance, over the noise's largest one, if the trace allows it;
-# and the least mean of the eigenvalues below the noise's largest one.
+# Least eigenvalue of a scaled covariance, relative to the largest one of its noise, if the trace
+# allows it; and least mean of the eigenvalues below that of the noise.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
 
 def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
-    """Raise eigenvalues below the floor; those that noise hides keep what the trace leaves them."""
+    """Raise eigenvalues below the floor; hidden ones share the rest of the trace."""
     raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
     hidden = raised[is_hidden].sum()
     left = max(values.sum() - raised[~is_hidden].sum(), _LEAST_OF_HIDDEN * is_hidden.sum())
@@ -438,9 +438,8 @@ def toward_prior(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Shrink covariances of seen columns toward those with the correlations of a prior.
 
-    Variances stay, so that units do not matter. Return also the noise that is left, and how much of
-    the prior is taken: the part of their squared distance that noise explains (W. James, C. Stein,
-    1961).
+    Variances stay, so that units do not matter. Return also the remaining noise, and the share of
+    the prior: the part of their squared distance that noise explains (W. James, C. Stein, 1961).
     """
     variances = np.maximum(np.diag(prior), 0.0)
     has_prior = is_seen & (variances > 0)
@@ -453,7 +452,7 @@ def toward_prior(
     return released + taken * away, (1 - taken * is_moved) * noise, taken
 
 
-# With more noise in its location than this part of its scale, a column may lie anywhere.
+# If noise in its location exceeds this part of its scale, a column may lie anywhere.
 _MOST_NOISE = 0.3  # benchmarks/sweep/sweep.md, job "regression"
 
 
@@ -464,10 +463,10 @@ def located(
     center_std: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weigh the mean of clipped rows and the center of the scales, which is noisier but unbiased.
+    """Combine the mean of clipped rows with the center of the scales, noisier but unbiased.
 
-    How far they are apart, beyond the noise of both, is the bias of the first. Return also the
-    noise that is left, and of which columns it does not hide the place.
+    Their distance beyond the noise of both is the bias of the first. Return also the remaining
+    noise, and which columns have a visible location.
     """
     if not np.any(mean_std):
         return mean, np.zeros(len(mean)), np.full(len(mean), True)

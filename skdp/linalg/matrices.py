@@ -36,7 +36,7 @@ class FixedRank:
 
     @cached_property
     def matrix(self) -> np.ndarray:
-        """The matrix written out."""
+        """The matrix as a dense array."""
         return np.asarray((self.left * self.values) @ self.right.T)
 
     def with_values(self, values: np.ndarray) -> "FixedRank":
@@ -124,32 +124,32 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
 # ------------------------------
 # A block of measurement matrices, and the sums over it that a fit needs.
 
-# A longer factor of an outer product counts as null: products of two stay normal numbers.
+# Longer factors of an outer product count as null, so that products of two stay normal numbers.
 _LONGEST = 1e100  # not tuned
-# Relative error, for each feature, that is added to the norm of the part outside a subspace.
+# Relative error, per feature, added to the norm of the part outside a subspace.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
-# Added to the length of a mapped vector: what products that underflow have lost is far less.
+# Added to the length of a mapped vector: far more than products lose by underflow.
 _LOST = 1e-290  # not tuned
-# Factors of this many columns at most lie in columns.
+# Factors with at most this many columns are stored by columns.
 _NARROW = 16  # not studied
 
 
 class Massed:
-    """Rows, or matrices, each of which counts as much as it has mass, once in every sum.
+    """Rows or matrices, each multiplied by its mass once in every sum.
 
-    More rows of one person move those of all others to other places, where a product of many may
-    round otherwise. So matrices that have mass are multiplied one at a time, or by columns.
+    Another row of one person moves the rows of others to other places, where a joint product may
+    round differently. So matrices with masses are multiplied one by one, or by columns.
     """
 
     #: What each counts, after clipping; None if it counts as one.
     mass: np.ndarray | None = None
 
     def added(self, values: np.ndarray) -> np.ndarray:
-        """Multiply values of rows, about to be summed, by the mass of their rows."""
+        """Multiply values of rows, before their sum, by the mass of the rows."""
         return values if self.mass is None else _times_rows(self.mass, values)
 
     def half_added(self, values: np.ndarray) -> np.ndarray:
-        """Multiply both factors of a sum of products of rows by this: by the root of the mass."""
+        """Multiply a factor of a sum of products of rows by the root of the mass."""
         return values if self.mass is None else _times_rows(np.sqrt(self.mass), values)
 
 
@@ -165,14 +165,14 @@ Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
 
 
 class DenseCoordinates:
-    """Vectors that are given by all their entries."""
+    """Vectors with all entries stored."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
         self.size = values.shape[1]
 
     def multiply(self, factors: np.ndarray) -> None:
-        """Multiply each vector by its factor; what is not finite then counts as null."""
+        """Multiply each vector by its factor; vectors that are not finite become null."""
         self.values *= factors[:, np.newaxis]
 
     def norms(self) -> np.ndarray:
@@ -180,16 +180,16 @@ class DenseCoordinates:
         return row_norms(self.values)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Add up the vectors, each with its weight; null vectors have the weight 0."""
+        """Sum the vectors, each times its weight; null vectors have the weight 0."""
         self.values[weights == 0] = 0.0
         return np.asarray(weights @ self.values)
 
 
 @dataclass(eq=False)
 class DenseMatrices(Massed):
-    """Matrices `scale * row_map @ X_i @ column_map` with symmetric maps; all entries are given.
+    """Matrices `scale * row_map @ X_i @ column_map` with symmetric maps and dense X_i.
 
-    Scale and maps are applied to thin factors of products, so that the matrices are not copied.
+    Scale and maps act on thin factors of products, so that the matrices are not copied.
     """
 
     values: np.ndarray
@@ -212,7 +212,7 @@ class DenseMatrices(Massed):
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # As many sums as a matrix has rows round less than one sum of all rows of all matrices.
+        # One sum for each row of a matrix rounds less than a single sum over all rows.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
@@ -242,9 +242,9 @@ class DenseMatrices(Massed):
 
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.mass is not None and values.shape[2] > 1:
-            # A copy of the basis in another process has this layout, too.
+            # Contiguous like its copy in another process, as the layout affects rounding.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # In one product, which is faster. With one column no entry is a sum: none rounds otherwise.
+        # A single product is faster. With one column no entry is a sum, so rounding is equal.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
@@ -255,24 +255,24 @@ class DenseMatrices(Massed):
 
 @dataclass(eq=False)
 class Vectors(DenseMatrices):
-    """Matrices of one column, which are mapped after they have been added up.
+    """Matrices of one column, which are mapped after their sum.
 
-    The lengths that they will have, with the intercept, are the same at every point. They may be
-    given, as an earlier pass has found them.
+    Their mapped lengths, with the intercept, are the same at every point, and may be given by an
+    earlier pass.
     """
 
     lengths: np.ndarray | None = None
 
     @property
     def rows(self) -> np.ndarray:
-        """The vectors before their map, as rows."""
+        """The unmapped vectors, as rows."""
         return self.values[:, :, 0]
 
     def norms(self) -> np.ndarray:
-        r"""Bound the norms of mapped vectors from above; those of others are computed.
+        r"""Bound the norms of mapped vectors from above; compute the norms of other vectors.
 
-        A product with the map A is off by at most :math:`d^{3/2} u \|A\| \|z\|`, and beside the
-        length of A z by :math:`d^{3/2} u` times the condition of A. Twice of that is added.
+        A product with the map A is off by at most :math:`d^{3/2} u \|A\| \|z\|`; relative to the
+        length of A z, by :math:`d^{3/2} u` times the condition of A. Twice that is added.
         """
         if self.row_map is None:
             return super().norms()
@@ -295,27 +295,27 @@ class Vectors(DenseMatrices):
     def _total(self, weights: np.ndarray, sign: float) -> np.ndarray:
         total = weights @ self.rows
         if np.count_nonzero(np.isfinite(total)) < len(total):
-            # A vector that is not finite has the weight 0, and 0 times infinity is no number.
+            # A vector that is not finite has the weight 0; 0 times infinity would be NaN.
             total = weights @ np.where(weights[:, np.newaxis] == 0, 0.0, self.rows)
         return np.concatenate([sign * self.scale * _mapped(total, self.row_map), [0.0]])
 
 
 @dataclass(eq=False)
 class LazyCoordinates:
-    """Vectors that are never written out, of which only norms and sums are computed.
+    """Vectors that are never stored; only norms and sums are computed.
 
-    `total` adds the vectors up with given weights. An intercept is the last coordinate of each, and
-    `lengths` are upper bounds on their norms with it.
+    `total` sums the vectors with given weights. An intercept is the last coordinate of each, and
+    `lengths` are upper bounds on their norms, including the intercept.
     """
 
     lengths: np.ndarray
     total: Callable[[np.ndarray], np.ndarray]
-    size: int  # with the intercept
+    size: int  # including the intercept
     intercept: float = 0.0
     _factors: np.ndarray | float = field(default=1.0, init=False)
 
     def multiply(self, factors: np.ndarray) -> None:
-        """Multiply each vector by its factor; what is not finite then counts as null."""
+        """Multiply each vector by its factor; vectors that are not finite become null."""
         is_usable = np.abs(factors) <= _LONGEST
         are_all = np.count_nonzero(is_usable) == len(factors)
         self._factors = factors if are_all else np.where(is_usable, factors, np.nan)
@@ -325,7 +325,7 @@ class LazyCoordinates:
         return np.asarray(np.abs(self._factors) * self.lengths)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Add up the vectors, each with its weight; null vectors have the weight 0."""
+        """Sum the vectors, each times its weight; null vectors have the weight 0."""
         is_null, weights = weights == 0, weights * self._factors
         weights[is_null] = 0.0
         of_intercept = [self.intercept * weights.sum()] * (self.intercept > 0)
@@ -343,7 +343,7 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            # Dense factors in doubles: NumPy may sum others in parts that begin within a row.
+            # Dense factors are doubles: numpy may sum others in parts that begin within a row.
             left, right = (
                 one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
             )
@@ -414,7 +414,7 @@ class OuterMatrices(Massed):
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)
         else:
-            # einsum adds whole columns, each times a number: all entries of a column round alike.
+            # einsum sums whole columns, each times a number: all entries of a column round alike.
             right = np.ascontiguousarray(basis)
             products = np.einsum("ji,jk->ki", laid_out(factors).T, right).T
         products[self._is_null] = 0.0
@@ -426,18 +426,18 @@ def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
 
 
 def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
-    """Multiply factors one at a time, so that no product depends on the place of its factor."""
+    """Multiply factors one by one, so that no product depends on the place of its factor."""
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
     if right.shape[1] == 1:
-        # BLAS may add up a single product otherwise at another address.
+        # BLAS may sum a single product in another order at another address.
         return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
 
 
 def laid_out(factors: Any) -> Any:
-    """Lay factors out so that a product with one does not depend on its place among them."""
-    # Columns of doubles are left where they are, even as parts of longer ones.
+    """Copy factors, if needed, so that a product with one does not depend on its place."""
+    # Columns of doubles stay as they are, even as parts of longer ones.
     if issparse(factors) or (
         order_of(factors) == "F"
         and factors.dtype == np.float64
@@ -448,14 +448,14 @@ def laid_out(factors: Any) -> Any:
 
 
 def order_of(factors: np.ndarray) -> Literal["C", "F"]:
-    """Choose the order of memory in which each factor is multiplied in the least time."""
+    """Choose the memory order in which each factor is multiplied fastest."""
     return "F" if factors.shape[1] <= _NARROW else "C"
 
 
 def in_rows(factors: Any) -> Any:
-    """Lay factors out so that what is computed of one does not depend on its place.
+    """Copy factors, if needed, to rows, so that results for one do not depend on its place.
 
-    Strides of other orders follow from the number of rows, and NumPy converts other types in parts
+    In other orders strides depend on the number of rows, and numpy converts other dtypes in parts
     that may begin within a row.
     """
     return factors if issparse(factors) else np.ascontiguousarray(factors, np.float64)

@@ -8,16 +8,16 @@ from scipy.optimize import nnls
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
-# Exponents of scale factors are clipped to this range, in which 2 ** exponent is a normal
-# floating-point number. Beyond it, squares of scaled entries are safe as they are.
+# Exponents of scale factors are clipped to this range, where 2 ** exponent is a normal number.
+# Outside it, squares of scaled entries are safe anyway.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
 EXACT = 2.0**53  # not tuned
-# Least relative rounding that every sensitivity includes. It covers what bounds leave out: a
-# basis, for example, is orthonormal only up to rounding.
+# Least relative rounding in every sensitivity. It covers errors that bounds leave out: a basis, for
+# example, is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
-# Within these limits, sums of squares have neither overflowed nor underflowed.
+# Sums of squares within these limits have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
 
 
@@ -29,7 +29,7 @@ def row_norms(values: np.ndarray) -> np.ndarray:
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
     if extreme.any():
-        # Squares of these may overflow or underflow.
+        # The squares of these rows may overflow or underflow.
         exponents = exponents_of(np.abs(values[extreme]).max(axis=1))
         scaled = values[extreme] * np.ldexp(1.0, -exponents)[:, None]
         norms[extreme] = np.ldexp(np.sqrt(row_squares(scaled)), exponents)
@@ -39,7 +39,7 @@ def row_norms(values: np.ndarray) -> np.ndarray:
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Compute the inner product of each row with that row of `others`, or with its only row.
 
-    If BLAS computed the products, the rounding of a row would depend on its place among the rows.
+    With BLAS, the rounding of a row would depend on its place among the rows.
     """
     if len(values) == 1:
         return row_products(np.repeat(values, 2, axis=0), others)[:1]
@@ -47,9 +47,9 @@ def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:
-    """Add up the squares of each row in double precision, in one order for any number of rows."""
+    """Sum the squares of each row in double precision, in the same order for any number of rows."""
     if len(values) == 1:
-        # numpy adds up a single long row in another order than several.
+        # numpy sums a single long row in another order than several rows.
         return row_squares(np.repeat(values, 2, axis=0))[:1]
     return np.asarray(np.einsum("ij,ij->i", values, values, dtype=np.float64))
 
@@ -66,7 +66,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     r"""Bound the norms of the rows minus `center` from above, without making them dense.
 
     :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels if a row is close to a long center. So a bound
-    on its rounding error, :math:`8 d u (\|x\| + \|m\|)^2`, is added to it.
+    on its rounding error is added, :math:`8 d u (\|x\| + \|m\|)^2`.
     """
     n_features = rows.shape[1]
     norms = sparse_row_norms(rows)
@@ -74,7 +74,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     scale = np.maximum(norms, center_norm)
     scale[scale == 0] = 1.0
     lengths = np.diff(rows.indptr)
-    # Each entry is divided by the scale of its row before it meets the center.
+    # Each entry is divided by the scale of its row before it is multiplied by the center.
     scaled = rows.data / np.repeat(scale, lengths)
     relative_center = center / (center_norm or 1.0)
     products = _reduce_rows(np.add, scaled * relative_center[rows.indices], rows.indptr)
@@ -86,7 +86,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
 
 
 def exponents_of(peaks: np.ndarray) -> np.ndarray:
-    """Return exponents of 2 that scale numbers to at most 1, as far as their powers are normal."""
+    """Return exponents of 2 that scale numbers to at most 1, if their powers are normal numbers."""
     return np.clip(np.frexp(peaks)[1], *_EXPONENT_RANGE)
 
 
@@ -100,21 +100,21 @@ def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.
 
 
 # ------------------------------
-# Sparse arrays: written out, and compressed ones that share memory with others.
+# Sparse arrays: converted to dense, or sharing memory with other arrays.
 
 
 def as_dense(values: Any) -> np.ndarray:
-    """Return an array; a sparse one is written out."""
+    """Return a dense array."""
     return np.asarray(values.toarray() if issparse(values) else values)
 
 
 def with_data(rows: csr_array, data: np.ndarray) -> csr_array:
-    """Make an array with the same sparsity pattern and other data."""
+    """Return an array with the same sparsity pattern and other data."""
     return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def rows_of(X: csr_array, rows: slice) -> csr_array:
-    """View consecutive rows."""
+    """Return a view of consecutive rows."""
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]
     indptr = X.indptr[rows.start : rows.stop + 1] - start
     shape = rows.stop - rows.start, X.shape[1]
@@ -122,14 +122,14 @@ def rows_of(X: csr_array, rows: slice) -> csr_array:
 
 
 def transposed(rows: csr_array) -> csc_array:
-    """View the transpose."""
+    """Return a view of the transpose."""
     return _view(csc_array, rows.shape[::-1], rows.data, rows.indices, rows.indptr)
 
 
 def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarray) -> Any:
     view = kind(shape, dtype=data.dtype)
-    # Set afterwards: the constructor, and the attribute T, copy data that are less than half of
-    # their base array.
+    # Data are set afterwards: the constructor, and the attribute T, copy data that are less than
+    # half of their base array.
     view.data, (view.indices, view.indptr) = data, places
     return view
 
@@ -139,10 +139,10 @@ def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarr
 
 
 class GridCounts(NamedTuple):
-    """How many of the values of `n_units` units do not exceed each point of a public grid.
+    """Number of units whose value does not exceed it, for each point of a public grid.
 
-    The counts are exact: only a budget may release them. They are no integers where units have
-    weights: one that moved past an integer would count as a whole one or none.
+    The counts are exact: only a budget may release them. With weights they are not integers: a unit
+    that moves past an integer would otherwise count as a whole one or none.
     """
 
     grid: np.ndarray
@@ -151,21 +151,21 @@ class GridCounts(NamedTuple):
 
     @classmethod
     def of(cls, grid: np.ndarray, in_bins: np.ndarray, n_units: int) -> "GridCounts":
-        """Add up the counts of `bin_counts` with one bin more, for all that is beyond the grid."""
+        """Cumulate `bin_counts`, which have one bin more for values beyond the grid."""
         return cls(grid, np.cumsum(in_bins[:-1]), n_units)
 
     @classmethod
     def in_all(
         cls, grid: np.ndarray, values: np.ndarray, n_units: int, weights: np.ndarray | None = None
     ) -> "GridCounts":
-        """Count the values of units; the NaN of a null unit is counted nowhere.
+        """Count the values of units; NaN, the value of a null unit, does not count.
 
-        There are `n_units` of them in all, of which `values` may hold a part.
+        `n_units` is the number of all units, of which `values` may hold a part.
         """
         return cls.of(grid, bin_counts(values, np.append(grid, np.inf), weights), n_units)
 
     def zeros_last(self) -> "GridCounts":
-        """Move the first point, and what does not exceed it, behind all others.
+        """Move the first point, and the units up to it, behind all other points.
 
         A unit is still in at most one bin, so it moves each count by at most 1.
         """
@@ -177,10 +177,10 @@ class GridCounts(NamedTuple):
 def bin_counts(
     values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Count the values in each bin: those above the previous edge and at most its own edge.
+    """Count the values in each bin: those above the edge before and up to its own edge.
 
-    The last bin also takes larger values. The NaN of a null unit is counted nowhere. The counts are
-    exact: only a budget may release them. With `weights` each value counts as much as its own.
+    The last bin also contains larger values. NaN, the value of a null unit, does not count. The
+    counts are exact: only a budget may release them. With `weights` each value counts by its own.
     """
     is_there = ~np.isnan(values)
     if weights is None and len(values) > len(edges):
@@ -193,12 +193,12 @@ def bin_counts(
 
 
 def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
-    r"""Estimate what part of a sum of squares is left if norms are clipped at their quantile `q`.
+    r"""Estimate the part of a sum of squares that clipping norms at their quantile `q` leaves.
 
     The quantile is `bound`, and `fractions` of the norms do not exceed `points` above it. There
-    norms are taken to be log-normal: a line from the bound through the points has the standard
-    deviation :math:`\sigma` of their logarithms. With z the quantile `q` of a normal law and
-    :math:`\Phi` its distribution function, the part is
+    norms are assumed to be log-normal: a line from the bound through the points gives the standard
+    deviation :math:`\sigma` of their logarithms. With the quantile z of `q` under a normal law and
+    its distribution function :math:`\Phi`, the part is
 
     .. math:: \Phi(z - 2\sigma) + (1 - \Phi(z)) \exp(2 \sigma z - 2 \sigma^2).
     """
@@ -209,39 +209,39 @@ def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
-    """Return the first edge with a fraction `q` of noisy counts below; negative ones count as 0."""
+    """Return the first edge above a fraction `q` of the noisy counts; negative counts become 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
 
 
 # ------------------------------
-# Searches over a grid by noisy counts: where to count next, and what the counts say.
+# Searches over a grid by noisy counts: where to count next, and what the counts show.
 
-# So many halvings of the candidates are released together: with more, too little of the share goes
-# to counts near the wanted one.
+# This many halvings of the candidates are released together; more would give too little of the
+# share to counts near the target.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
-# Counts that are fitted together have about this part of the noise of one.
+# Counts that are fitted together have about this part of the noise of a single count.
 _OF_NOISE = 0.5  # not studied
-# A fitted count may be the target if it is this many standard deviations of the noise away.
+# A fitted count may be the target if they differ by at most this many noise standard deviations.
 _AS_GOOD = 2.0  # benchmarks/search/halvings.md
-# Points are left out of the result while they are so much less likely than others.
+# Points that are this much less likely than others cannot be the result.
 _RULED_OUT = 0.01  # not tuned
 _ROUNDING = 1e-6  # not tuned
-# Weight of the public number of all units, against that of noisy counts.
+# Weight of the public number of all units, relative to noisy counts.
 _WEIGHT_OF_ALL = 30.0  # not tuned
 # Noisy counts are clipped to this multiple of all units.
 _FAR = 1e3  # not tuned
-# A fit of so few numbers ends long before this many iterations.
+# A fit of so few numbers needs far fewer iterations than this.
 _MOST_ITERATIONS = 10_000  # not tuned
 
 
 def n_halvings(n_points: int) -> int:
-    """Return how many times candidates are halved until one of `n_points` is left."""
+    """Return how many halvings leave one of `n_points` candidates."""
     return math.ceil(math.log2(n_points))
 
 
 def steps_of(n_points: int) -> tuple[int, int]:
-    """Return how many steps a search takes, and how many halvings each."""
+    """Return the number of steps of a search, and the number of halvings in each."""
     halvings = n_halvings(n_points)
     n_steps = math.ceil(halvings / _MOST_LEVELS)
     return n_steps, max(math.ceil(halvings / max(n_steps, 1)), 1)
@@ -250,8 +250,8 @@ def steps_of(n_points: int) -> tuple[int, int]:
 def tree_of_differences(n_levels: int) -> np.ndarray:
     """Return the matrix that maps counts up to points, the last of which is all, to differences.
 
-    The points are the ends of 2 ** `n_levels` bins. The map subtracts, from the count up to the
-    middle of an interval, the mean of those up to its ends; the whole interval is halved first,
+    The points are the ends of 2 ** `n_levels` bins. From the count up to the middle of an interval,
+    the map subtracts the mean of the counts up to its ends; the whole interval is halved first,
     then either half, and so on. Its entries are 0, 1 and -1/2: products with integers are exact.
     """
     n_bins = 2**n_levels
@@ -264,7 +264,7 @@ def tree_of_differences(n_levels: int) -> np.ndarray:
 
 
 class GridSearch:
-    """A search for the first point of a grid up to which there are `target` of `n_units` units."""
+    """A search for the first point of a grid up to which `target` of `n_units` units lie."""
 
     def __init__(self, n_points: int, n_units: int, target: float, *, is_exact: bool) -> None:
         self._n_units, self._target, self._odds = n_units, target, np.ones(n_points)
@@ -278,19 +278,19 @@ class GridSearch:
         self.counted = np.zeros(0, dtype=np.intp), np.zeros(0)
 
     def next_places(self) -> np.ndarray:
-        """Return the places to count up to: they divide the candidates into equally likely bins."""
+        """Return the points to count up to, which divide candidates into equally likely bins."""
         bins = len(self._tree) + 1
-        # The last point is the result if no other is: counting up to it tells nothing more.
+        # The last point is the default result, so that counting up to it shows nothing more.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
         self._places = np.vstack([self._places, places])
         return places
 
     def differences(self, up_to: np.ndarray) -> np.ndarray:
-        """Return the differences to release, of all counts up to the next places or of a part."""
+        """Return the differences to release, of all counts up to the next points or of a part."""
         return self._tree[:, :-1] @ up_to
 
     def learn(self, noisy: np.ndarray, noise_std: float) -> None:
-        """Fit increasing counts to all released ones, and update which points are likely."""
+        """Fit increasing counts to all released ones, and update the odds of the points."""
         self._noise_std = noise_std
         self._noisy = np.vstack([self._noisy, noisy])
         points, first = np.unique(self._places, return_index=True)
@@ -305,7 +305,7 @@ class GridSearch:
         self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
-        """Fit the numbers of units between points, and beyond the last, to all released sums."""
+        """Fit the numbers of units between points, and after the last, to all released sums."""
         last = len(self._odds)
         # Counts are fitted as fractions of all units.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
@@ -318,9 +318,9 @@ class GridSearch:
     def place(self) -> int:
         """Return the place of the result.
 
-        It is that of a fitted count which may be the target. Its odds do not show that: beyond it
-        there may be a bin of thousands of points, whose odds add up. Without such a count, half of
-        the odds lie up to the result.
+        The result is a point whose fitted count may be the target. The odds do not show that:
+        beyond the point there may be a bin of thousands of points, whose odds add up. Without such
+        a count, half of the odds lie up to the result.
         """
         away = np.abs(self.counted[1] - self._target)
         if not self._is_exact and away.min(initial=np.inf) <= _AS_GOOD * self._noise_std:
@@ -330,6 +330,6 @@ class GridSearch:
 
 
 def _quantiles(odds: np.ndarray, fractions: np.ndarray | float) -> np.ndarray:
-    """Return the first places at which the cumulated odds are these fractions, or more."""
+    """Return the first points at which the cumulated odds reach these fractions."""
     total = np.cumsum(odds)
     return np.searchsorted(total, total[-1] * (1 - _ROUNDING) * fractions)

@@ -30,13 +30,13 @@ from scipy.optimize import nnls
 from scipy.special import binom
 
 _N_BUFFERS = 5  # not studied
-# Smallest rate of decay, times the horizon, and largest rate. The logarithms of all rates are
+# Smallest rate of decay, times the horizon, and largest rate. The logarithms of the rates are
 # evenly spaced.
 _SLOWEST, _FASTEST = 0.3, 3.0  # not studied
-# Number of lags at which the coefficients are fitted.
+# Number of lags to which the coefficients are fitted.
 _N_POINTS = 400  # not studied
-# The recursion rounds by some 1e-13 of the noise, and the change by one unit may be small beside
-# the noise.
+# The recursion rounds by some 1e-13 of the noise, and the change by one unit may be far smaller
+# than the noise.
 _RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 
@@ -55,15 +55,15 @@ class PrefixNoise:
 
     def column_norm(self, epoch: int) -> float:
         """Compute the norm of the column of C of an epoch, which counts from 0."""
-        # Squared coefficients are geometric series. Their ratios may be so near to 1 that a product
-        # of decays would lose what is missing.
+        # Squared coefficients are geometric series, with ratios so near to 1 that a product of
+        # decays would lose the difference.
         rates = 1 - self.decays
         logarithms = np.add.outer(np.log1p(-rates), np.log1p(-rates))
         sums = np.expm1((self.horizon - 1 - epoch) * logarithms) / np.expm1(logarithms)
         return float(np.sqrt(1 + self.weights @ sums @ self.weights))
 
     def step(self, fresh: np.ndarray, buffers: np.ndarray, epoch: int) -> np.ndarray:
-        """Turn `fresh` noise into the noise that an epoch adds; overwrites it and the `buffers`."""
+        """Turn `fresh` noise into the noise that an epoch adds; overwrite it and the `buffers`."""
         for weight, buffer in zip(self.weights, buffers, strict=True):
             fresh -= weight * buffer
         for decay, buffer in zip(self.decays, buffers, strict=True):
@@ -73,9 +73,9 @@ class PrefixNoise:
         return fresh
 
     def next_covariance(self, covariance: np.ndarray, epoch: int) -> np.ndarray:
-        """Advance the covariance of the buffers and, last, of the sum of the noise by an epoch."""
+        """Advance by an epoch the covariance of the buffers and, last, of the sum of the noise."""
         norm, n_buffers = self.column_norm(epoch), len(self.decays)
-        # What the buffers and the sum become without fresh noise, and what fresh noise adds.
+        # Buffers and sum without fresh noise, and the contribution of fresh noise.
         added = np.append(np.ones(n_buffers), norm)
         move = np.diag(np.append(self.decays, 1.0))
         move[:, :n_buffers] -= np.outer(added, self.weights)
@@ -84,12 +84,12 @@ class PrefixNoise:
     def window_std(self, first: int, last: int) -> float:
         """Compute the noise of a sum of epochs, `first` included and `last` excluded.
 
-        It is that of the difference of two prefix sums, in units of fresh noise.
+        It equals the noise of the difference of two prefix sums, in units of fresh noise.
         """
         covariance = np.zeros((len(self.decays) + 1,) * 2)
         for epoch in range(last):
             if epoch == first:
-                # What later epochs add depends on the buffers alone.
+                # The noise of later epochs depends on the buffers alone.
                 covariance[-1], covariance[:, -1] = 0.0, 0.0
             covariance = self.next_covariance(covariance, epoch)
         return float(np.sqrt(covariance[-1, -1]))
@@ -102,7 +102,7 @@ def prefix_noise(horizon: int) -> PrefixNoise:
     decays = np.exp(-np.geomspace(_SLOWEST / horizon, _FASTEST, _N_BUFFERS))
     last = horizon - 1
     lags = np.unique(np.rint(np.geomspace(1, last, min(_N_POINTS, last))))
-    # Equals the binomial coefficient of 2 i over i, divided by 4 ** i, and does not overflow.
+    # Equals the binomial coefficient of 2 i over i, divided by 4 ** i, without overflow.
     coefficients = binom(lags - 0.5, lags)
     powers = decays ** (lags[:, np.newaxis] - 1)
     weights, _ = nnls(powers / coefficients[:, np.newaxis], np.ones(len(lags)))

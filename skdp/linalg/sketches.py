@@ -1,4 +1,4 @@
-"""Random maps to few dimensions: dense ones, and sparse ones with buckets and signs."""
+"""Random maps to few dimensions: dense maps, and sparse maps with buckets and signs."""
 
 import math
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ class Sketch(ABC):
     r"""A public random matrix :math:`\Phi` of shape (n, t), with orthogonal columns.
 
     It maps n dimensions to t, with :math:`E \|\Phi^T x\|^2 = \|x\|^2`. Its entries are multiples of
-    a power of two, so that sums in fixed point represent them exactly.
+    a power of two, so that fixed-point sums represent them exactly.
     """
 
     shape: tuple[int, int]
@@ -46,7 +46,7 @@ class Sketch(ABC):
     def add_both(self, left: Self, sums: Pair, cells: Pair, counts: np.ndarray) -> None:
         """Add counts in cells of a matrix to both of its sums, modulo 2 ** 64.
 
-        This is the sketch of the columns, and `left`, of the same kind, that of the rows. The sums
+        This is the sketch of the columns; `left`, of the same kind, is that of the rows. The sums
         are the matrix times this sketch, and the transposed matrix times `left`. Cells are given by
         their rows and columns.
         """
@@ -57,7 +57,7 @@ class Sketch(ABC):
 
 
 def tail_factor(t: int, probability: float) -> float:
-    r"""Bound how much longer a sketch makes a fixed matrix, with probability 1 - `probability`.
+    r"""Bound how much a sketch lengthens a fixed matrix, with probability 1 - `probability`.
 
     For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability
     :math:`(q e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the
@@ -78,7 +78,7 @@ def tail_factor(t: int, probability: float) -> float:
 
 
 class CountSketch(Sketch):
-    """Every dimension is added, with a random sign, to one of equally full buckets.
+    """Each dimension is added, with a random sign, to one of equally full buckets.
 
     Sketches of this kind are from M. Charikar, K. Chen, M. Farach-Colton (2004,
     :doi:`10.1016/S0304-3975(03)00400-6`). K. L. Clarkson and D. P. Woodruff (2017,
@@ -107,7 +107,7 @@ class CountSketch(Sketch):
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
         """Add a row of the sketch to a row of sums."""
         bucket = self._buckets[cell]
-        # Python integers: numpy warns if a single int64 overflows.
+        # Python integers are used, as numpy warns if a single int64 overflows.
         total = int(sums[place, bucket]) + count * int(self._signs[cell])
         sums[place, bucket] = (total + 2**63) % 2**64 - 2**63
 
@@ -124,7 +124,7 @@ class CountSketch(Sketch):
 
 # Entries are multiples of 2 to the power of minus this number.
 _BITS = 20  # not tuned
-# A block is multiplied as a dense matrix if it has at most this many cells for each update.
+# A block with at most this many cells per update is multiplied as a dense matrix.
 _LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray
@@ -135,7 +135,7 @@ class HaarSketch(Sketch):
 
     def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
         self.shape, self.unit = (n, t), 2.0**-_BITS
-        # If no dimension is lost, the sketch is the identity, and exact.
+        # If all dimensions stay, the sketch is the identity, and exact.
         basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
         self.integers = np.rint(basis / self.unit)
         self._largest = float(np.abs(self.integers).max())
@@ -150,7 +150,7 @@ class HaarSketch(Sketch):
             return
         some_rows, rows, n_rows = _touched(cells[0], left.shape[0])
         some_columns, columns, n_columns = _touched(cells[1], self.shape[0])
-        # The updates of each cell are added up: dense and in floating point where that is exact.
+        # The updates of each cell are summed: dense and in floating point where that is exact.
         largest = float(np.abs(counts, dtype=np.float64).max())
         if n_rows * n_columns <= _LEAST_FILLING * len(counts) and largest * len(counts) < EXACT:
             block = np.bincount(rows * n_columns + columns, counts, n_rows * n_columns)
@@ -165,7 +165,7 @@ class HaarSketch(Sketch):
         sums[place] += np.int64(count) * self.integers[cell].astype(np.int64)
 
     def _exact_product(self, block: Any, cells: Index) -> np.ndarray:
-        """Multiply in floating point, which is faster by far, where that is exact."""
+        """Multiply in floating point where that is exact, as it is far faster."""
         integers = self.integers[cells]
         entries = block.data if issparse(block) else block
         largest = float(np.abs(entries, dtype=np.float64).max()) * self._largest
@@ -185,12 +185,12 @@ def haar_norm(n: int, t: int) -> float:
 
 
 def probable_norm(n: int, t: int, tail: float) -> float:
-    """Bound how much longer a Haar sketch makes a fixed matrix, with probability 1 - tail."""
+    """Bound how much a Haar sketch lengthens a fixed matrix, with probability 1 - tail."""
     return tail_factor(t, tail) + haar_rounding(n, t)
 
 
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
-    """Find the places of a side that have updates, and renumber the updates by these."""
+    """Find the places of a side that have updates, and renumber the updates accordingly."""
     if len(places) >= side:
         return slice(None), places, side
     touched, places = np.unique(places, return_inverse=True)

@@ -20,10 +20,9 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
-    """Compute orthonormal columns whose span holds all `vectors`, whatever the rank of these."""
-    # Its signs need no choice of ours. LAPACK reflects a column to the side opposite to its own
-    # first entry, so that the triangle takes the sign: flipping columns of `vectors` changes no bit
-    # of the basis.
+    """Compute orthonormal columns whose span contains all `vectors`, whatever their rank."""
+    # The signs are deterministic. LAPACK reflects a column to the side opposite to its first entry,
+    # so that the triangle gets the sign: flipping columns of `vectors` changes no bit of the basis.
     return np.linalg.qr(vectors)[0]
 
 
@@ -33,8 +32,8 @@ def coherence(basis: np.ndarray) -> float:
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
 
-# Relative tolerance of singular values, and the root of the largest number added to the diagonal
-# of a scaled Gram matrix; squares of both are far above rounding.
+# Relative tolerance of singular values, and root of the largest number added to the diagonal of a
+# scaled Gram matrix; squares of both are far above rounding.
 _TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
 
 
@@ -55,8 +54,8 @@ def leading_right_vectors(
         return transposed @ left - shift * left.sum()
 
     first, second = (_product, _adjoint) if is_tall else (_adjoint, _product)
-    # Where a start vector spans few directions, as of few distinct singular values, ARPACK draws
-    # others, which no seed of ours repeats. Small unequal numbers on the diagonal prevent that.
+    # If a start vector spans few directions, as with few distinct singular values, ARPACK draws
+    # others, which our seed does not repeat. Small unequal numbers on the diagonal prevent this.
     start = generator.normal(size=min(X.shape))
     beside = np.square(_BESIDE * generator.uniform(size=min(X.shape)))
     moment = LinearOperator(
@@ -78,16 +77,16 @@ def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.
     """
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
-    # Contiguous, like any copy of it: products with another memory layout may round otherwise.
+    # Contiguous like any copy: products with another memory layout may round differently.
     return values[::-1], np.ascontiguousarray(with_fixed_signs(vectors[:, ::-1]))
 
 
 def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
     """Flip columns so that the largest entry of each is positive.
 
-    Eigenvectors and singular vectors have no signs of their own, and each library has its way. A
-    basis of a later release must not depend on that: parties that compute it from the same releases
-    would add up parts that do not fit together.
+    The signs of eigenvectors and singular vectors are arbitrary, and differ between libraries. The
+    basis of a later release must not depend on them: parties that compute it from the same releases
+    would sum parts that do not match.
     """
     return np.asarray(vectors * deterministic_signs(vectors.T))
 
@@ -95,7 +94,7 @@ def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
     """Choose signs of the rows of `components` that make the largest entry of each positive.
 
-    It is the largest in absolute value. A rule that used the scores of the rows of X would
+    The largest is meant by absolute value. A rule that used the scores of the rows of X would
     reveal a bit of them.
     """
     largest = np.argmax(np.abs(components), axis=1)
@@ -111,7 +110,7 @@ _TOLERANCE = 1e-10  # not tuned
 
 
 def is_symmetric(X: Any) -> bool:
-    """Compare each pair of entries of a square matrix relative to its own size, not to others."""
+    """Compare each pair of entries of a square matrix relative to its own size."""
     with np.errstate(all="ignore"):
         difference, size = abs(X - X.T), abs(X)
         size = size.maximum(size.T) if issparse(X) else np.maximum(size, size.T)
@@ -129,7 +128,7 @@ _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Lower numbers until they descend; negative ones become 0."""
+    """Lower numbers until they are in descending order; negative ones become 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
@@ -147,8 +146,8 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     largest_push = off_diagonal_std * np.sqrt(len(eigenvalues))
     with np.errstate(divide="ignore", over="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
-        # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
-        # Computed as a product of ratios, since squares may overflow.
+        # Only smaller eigenvalues push: near the edge, larger ones would cancel their push. A
+        # product of ratios avoids the overflow of squares.
         pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
@@ -158,32 +157,32 @@ def noise_edge(off_diagonal_std: float, n_features: int) -> float:
     return 2 * off_diagonal_std * float(np.sqrt(n_features))
 
 
-# With this probability no angle that noise turns an eigenvector by is exceeded.
+# Probability that noise turns an eigenvector by no more than its angle.
 _CONFIDENCE = 0.95  # not tuned
-# Smaller squared gaps, in units of the noise, count as this one: the angle is a right one then.
+# Smaller squared gaps, in units of the noise, count as this one: the angle is then 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied
-# Largest weight of a pair that stands out, in errors.
+# Largest weight, in errors, of a pair of visible components.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
-# Ratio of eigenvalues to the noise: larger ones make no difference, and their squares overflow.
+# Largest ratio of eigenvalues to noise: above, squares overflow, and nothing changes.
 _LARGEST_RATIO = 1e150  # not tuned
 
 
 def noise_errors(
     eigenvalues: np.ndarray, off_diagonal_std: float, edge: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Estimate errors of eigenvalues without their pushes, and angles that noise turns vectors by.
+    r"""Estimate errors of eigenvalues without their pushes, and angles by which vectors turn.
 
-    For symmetric Gaussian noise and descending noisy eigenvalues :math:`\mu`, as in
-    `eigenvalue_pushes`. To first order an eigenvalue moves by :math:`\sqrt 2 \tau`, and the squared
-    tangent of the angle is a sum of :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squares of
-    normal numbers. With the noisy eigenvalues in the sum its mean is exact for an outlier in the
-    limit of a large matrix. There the error is :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`: near
-    the noise an eigenvalue moves less, and its push, which is taken out, the other way. Noise
-    increases the squared gap between two outliers by :math:`8 \tau^2` on average, which is taken
-    out, too, and in errors their weight is at most .1. The quantile of the sum is that of a
-    multiple of a chi-squared number with the same mean and variance (F. E. Satterthwaite, 1946,
-    :doi:`10.2307/3002019`). What lies below the `edge` of the noise may have any direction, and any
-    value up to the largest push. benchmarks/noise_errors/coverage.md has how often this holds.
+    Noise is symmetric and Gaussian; the noisy eigenvalues :math:`\mu` descend. To first order an
+    eigenvalue moves by :math:`\sqrt 2 \tau`, and the squared tangent of the angle is a sum of
+    :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squared normal numbers. With noisy eigenvalues
+    its mean is exact for an outlier in the limit of a large matrix. There the error is :math:`\sqrt
+    2 \tau \sqrt{1 + \sum_j w_{ij}}`: near the noise an eigenvalue moves less, and its push, which
+    is removed, moves the other way. Noise increases the squared gap between two outliers by
+    :math:`8 \tau^2` on average, which is removed, too; in errors their weight is at most .1. The
+    quantile of the sum is that of a multiple of a chi-squared number with the same mean and
+    variance (F. E. Satterthwaite, 1946, :doi:`10.2307/3002019`). Below the `edge` of the noise,
+    vectors may have any direction, and values any size up to the largest push.
+    benchmarks/noise_errors/coverage.md shows how often this holds.
     """
     n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))
     if off_diagonal_std == 0:
@@ -194,7 +193,7 @@ def noise_errors(
     repulsion = 8 * np.logical_and.outer(is_above, is_above)
     squared_gaps = np.square(values[:, None] - values) - repulsion
     weights = 1 / np.maximum(squared_gaps, _LEAST_SQUARED_GAP)
-    np.fill_diagonal(weights, _LARGEST_RATIO**-2)  # nothing, but a number for a single eigenvalue
+    np.fill_diagonal(weights, _LARGEST_RATIO**-2)  # no weight, but a number for a single eigenvalue
     added = np.where(repulsion > 0, np.minimum(weights, _MOST_OF_A_PAIR), weights)
     errors = np.sqrt(2 * (1 + np.triu(added, 1).sum(axis=1)))
     errors = np.where(is_above, np.minimum(errors, largest), largest)
@@ -208,10 +207,10 @@ def noise_errors(
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
     """Count the components needed to explain more than `ratio` of the variance, at least 1.
 
-    A `ratio` that is itself one of the cumulated ratios counts as equal to it, despite rounding.
+    A `ratio` that is one of the cumulated ratios counts as equal to it, despite rounding.
     """
     cumulated = np.cumsum(explained_variance_ratio)
-    # These are fractions of a total, which is itself a sum of as many numbers in double precision.
+    # These are fractions of a total, itself a sum of as many numbers in double precision.
     tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
     needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))
@@ -221,14 +220,14 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
     r"""Choose a rank below d, but at least 1, by the approximate evidence of each rank.
 
     The approximation is from T. P. Minka (2000), "Automatic choice of dimensionality for PCA",
-    NIPS. The eigenvalues come with their noise: rows of variance v give an entry of their
-    covariance the error :math:`v / \sqrt n`, and noise :math:`\tau` beside it leaves the
-    information of :math:`n / (1 + n \tau^2 / v^2)` rows.
+    NIPS. The eigenvalues contain noise: an entry of the covariance of rows with variance v has the
+    error :math:`v / \sqrt n`, and additional noise :math:`\tau` leaves the information of :math:`n
+    / (1 + n \tau^2 / v^2)` rows.
     """
     most, usual = len(eigenvalues) - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
     if off_diagonal_std > 0:
         n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / usual) ** 2)), 2)
-        # With about as many rows as features the approximation fails: noise alone has a spread.
+        # With about as many rows as features the approximation fails, as noise alone has a spread.
         edge = usual + noise_edge(off_diagonal_std, len(eigenvalues))
         most = min(most, max(int(np.sum(eigenvalues > edge)), 1))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, most + 1)]

@@ -358,7 +358,7 @@ class DPGridSearch(BaseDPSearch):
         with the most components: the squared distance between rows and their reconstruction by the
         private steps.
     refit : bool, default=True
-        Whether to fit the chosen candidate at the end. Otherwise that part of the budget goes to the
+        Whether to fit the chosen candidate at the end. If not, that part of the budget goes to the
         fits of the search.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
@@ -489,7 +489,7 @@ class DPRandomizedSearch(BaseDPSearch):
     scoring : str or None, default=None
         As in :class:`DPGridSearch`.
     refit : bool, default=True
-        Whether to fit the chosen candidate at the end. Otherwise that part of the budget goes to the
+        Whether to fit the chosen candidate at the end. If not, that part of the budget goes to the
         fits of the search.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.

@@ -1,4 +1,4 @@
-"""Checks of the privacy of estimators: of any from outside, of those on `skdp.privacy` inside."""
+"""Checks of privacy: of any estimator from outside, and of those on `skdp.privacy` from inside."""
 
 from skdp.testing._audit import AuditReport, audit, lower_bound_of_epsilon, lower_bound_of_mu
 from skdp.testing._case import PrivacyCase, replaced_rows, replaced_users

@@ -1,4 +1,4 @@
-"""Audits: what fits to two datasets prove about the privacy of what is fitted."""
+"""Audits: what fits to two datasets prove about the privacy of an estimator."""
 
 import copyreg
 import pickle
@@ -25,11 +25,11 @@ from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import check_scalar
 
 # ------------------------------
-# What fits reveal.
+# Everything that fits reveal.
 
 Fit = Callable[[Any, int | None], Any]
 
-# Types whose pickles leave members out, and names of such members: each type has some.
+# Types whose pickles leave members out, and the names of such members.
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
@@ -39,19 +39,19 @@ _ARRAYS = (bool, int, float, complex, np.ndarray, array, memoryview)
 
 
 class Part(NamedTuple):
-    """The type of an object, in words, and its numbers; None if it cannot be read."""
+    """The type of an object in words, and its numbers; None if it cannot be read."""
 
     form: str
     numbers: Any
 
 
 def _digest(data: Any) -> np.ndarray:
-    """Hash bytes into a value that can be compared for equality, but is no number."""
+    """Hash bytes to a value that compares for equality, but is no number."""
     return np.array(np.void(sha256(data).digest()[:8]))
 
 
 def _inside(value: Any) -> Any:
-    """Return an array, or what an object consists of, by name; fail if it cannot be read."""
+    """Return an array, or the members of an object by name; fail if it cannot be read."""
     kind = type(value)
     if kind in (str, bytes, bytearray):
         return _digest(value.encode(errors="surrogatepass") if kind is str else value).view("S8")
@@ -75,7 +75,7 @@ def _inside(value: Any) -> Any:
 
 
 def _reduced(value: Any) -> Any:
-    """Return what a pickle consists of, and attributes that it leaves out."""
+    """Return the members in a pickle, and attributes that the pickle leaves out."""
     if isinstance(value, TracebackType):
         raise TypeError("What libraries register to pickle it leaves out what its frames hold.")
     reduce = copyreg.dispatch_table.get(type(value))
@@ -84,7 +84,7 @@ def _reduced(value: Any) -> Any:
         return _digest(pickle.dumps(value))
     arguments, state, items, pairs = [*reduced[1:5], None, None, None][:4]
     named = {"()": arguments, "[]": items and [*items], "{}": pairs and dict(pairs)}
-    # What errors lead to, and do not pickle.
+    # Objects of an error that do not pickle.
     named |= {n: getattr(value, n, None) for n in ("__traceback__", "__context__", "__cause__")}
     named["array"] = np.asarray(value) if hasattr(value, "__array__") else None
     named = {name: one for name, one in named.items() if one is not None}
@@ -98,7 +98,7 @@ def _reduced(value: Any) -> Any:
 
 
 def attributes_of_class(kind: type) -> dict[str, Any]:
-    """Return what a class holds itself, and the defaults of its functions."""
+    """Return the members of a class itself, and the defaults of its functions."""
     return {
         name: [getattr(one, each, None) for each in ("__defaults__", "__kwdefaults__")]
         if hasattr(type(one), "__get__")
@@ -109,7 +109,7 @@ def attributes_of_class(kind: type) -> dict[str, Any]:
 
 
 def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
-    """Give all that a value leads to, each with its name, but not through classes and modules."""
+    """Yield everything reachable from a value, with names, but not through classes and modules."""
     todo, seen = [(name, value)], dict[int, Any]()
     while todo:
         name, value = todo.pop()
@@ -119,7 +119,7 @@ def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
         except Exception:
             inside = None
         if isinstance(inside, dict):
-            # A reference is stored, so that nothing else gets its identity.
+            # A stored reference prevents other objects from getting its identity.
             seen[id(value)] = name, value
             named = [(f"{name}.{key}".removeprefix("."), one) for key, one in inside.items()]
             todo += named[::-1]
@@ -131,15 +131,15 @@ def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
 
 
 def all_of(value: Any, name: str = "") -> tuple[tuple[str, Any], ...]:
-    """Return all that a value leads to, in a form that compares and can be hashed."""
+    """Return everything reachable from a value, in a form that compares and can be hashed."""
     parts = parts_of(value, name)
     return tuple((n, (form, None if x is None else x.tobytes())) for n, (form, x) in parts)
 
 
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Give the numbers that a fit released, flat, and integers that stand for texts.
+    """Yield the numbers that a fit released, flat, and integers in place of texts.
 
-    If the fit returns an estimator, they are those of its public attributes.
+    If the fit returns an estimator, its public attributes are released.
     """
     if hasattr(result, "fit"):
         names = [name for name in dir(result) if name[-1] == "_" != name[0]]
@@ -155,12 +155,12 @@ def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
-    """Draw seeds that differ, and that every generator accepts."""
+    """Draw different seeds that every generator accepts."""
     return np.random.default_rng(random_state).choice(2**32, n_seeds, replace=False).tolist()
 
 
 def global_seed(seed: int | None) -> ExitStack:
-    """Give numpy's global generator a seed inside, if there is one; then its state is as it was."""
+    """Seed numpy's global generator in a context, if there is a seed; then restore its state."""
     after = ExitStack()
     if seed is not None:
         after.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
@@ -169,9 +169,9 @@ def global_seed(seed: int | None) -> ExitStack:
 
 
 def outputs_of(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
-    """Fit once, without the warnings; first comes how many numbers there are.
+    """Fit once, without warnings; the first output is the number of outputs.
 
-    The seed is that of numpy's global generator, too.
+    numpy's global generator gets the same seed.
     """
     with warnings.catch_warnings(action="ignore"), global_seed(seed):
         named = dict(released_by(fit(data, seed)))
@@ -184,9 +184,9 @@ def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
 
 
 def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
-    """Fit to two datasets, each with as many seeds; give an array for each, of a row a fit.
+    """Fit to two datasets, each with as many seeds; return an array for each, with a row per fit.
 
-    Outputs of other lengths are filled up with zeros.
+    Shorter outputs are filled with zeros.
     """
     outputs = Parallel()(delayed(numbers_of_fit)(fit, *task) for task in tasks)
     rows = np.array([*zip_longest(*outputs, fillvalue=0.0)])
@@ -196,23 +196,23 @@ def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
 
 
 def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
-    """Fit to both datasets with the same seeds; give, for each output, its values in all fits."""
+    """Fit to both datasets with the same seeds; return the values of each output in all fits."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
     tasks = product((data, other), seeds_of(n_fits, seed))
     return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
 
 
 # ------------------------------
-# From errors of a guess to what they prove.
+# From errors of a guess to a proof.
 
 
 def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
     """Return the pair of error rates that proves least, among those that are not refuted.
 
-    Each rate is bounded as by Clopper and Pearson, with a quarter of what confidence leaves, and
-    so is their mean, with half of it. Few errors in all are never likelier than if both rates were
-    the mean (Hoeffding 1956, "On the distribution of the number of successes in independent
-    trials"), as long as that is less than 1/2; otherwise nothing is proved.
+    Each rate has a bound by Clopper and Pearson, with a quarter of the risk, and so has their mean,
+    with half of the risk. Few errors in total are never likelier than if both rates were the mean
+    (Hoeffding 1956, "On the distribution of the number of successes in independent trials"), if the
+    mean is below 1/2; otherwise nothing is proved.
     """
     wrong, miss = np.asarray(errors), (1 - confidence) / 4
     first, second = _upper_bound(wrong, n_fits, miss)
@@ -222,7 +222,7 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
 
 
 def _upper_bound(wrong: np.ndarray, n_tested: int, miss: float) -> np.ndarray:
-    # If all guesses are wrong, there is no bound below 1.
+    # If all guesses are wrong, no bound is below 1.
     return np.nan_to_num(beta.isf(miss, wrong + 1, n_tested - wrong), nan=1.0)
 
 
@@ -232,7 +232,7 @@ def lower_bound_of_mu(errors: Any, n_fits: int, *, confidence: float = 0.95) -> 
     Parameters
     ----------
     errors : array-like of int, of shape (2,) or (2, n_guesses)
-        How often a guess took each of two datasets for the other one.
+        How often a guess mistook each of two datasets for the other one.
     n_fits : int
         Number of guesses for each dataset.
     confidence : float, default=0.95
@@ -261,7 +261,7 @@ def lower_bound_of_epsilon(
     Parameters
     ----------
     errors : array-like of int, of shape (2,) or (2, n_guesses)
-        How often a guess took each of two datasets for the other one.
+        How often a guess mistook each of two datasets for the other one.
     n_fits : int
         Number of guesses for each dataset.
     delta : float
@@ -286,25 +286,25 @@ def lower_bound_of_epsilon(
 
 
 # ------------------------------
-# A guess which of two datasets a fit has seen.
+# A guess about which of two datasets a fit has seen.
 
-# Most outputs and squares that are used: the others, which differ least, are left out.
+# Largest number of outputs and squares in use: those that differ least are left out.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
-# Quantiles of scores: few, so that none is best by chance; epsilon may show far out in a tail.
+# Quantiles of scores: few, so that none is best by chance; far tails may show epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
-# Confidence where statistic and threshold are chosen; if low, few errors win by chance.
+# Confidence in the choice of statistic and threshold; if low, few errors win by chance.
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 
-# Scores of each fold of learned fits, by a model of the other folds, to choose by; of all learned
-# fits, by a model of all of them; and of the tested fits, by that model.
+# Scores, for the choice, of each fold of learned fits by a model of the other folds; of all learned
+# fits by a model of all; and of the tested fits by that model.
 Scores = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
 def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]:
-    """Yield scores that are larger on the second sample: linear ones, then with squares too."""
-    # Rows of both samples alternate, so that each fold has as many of one as of the other.
+    """Yield scores that are larger on the second sample: linear ones, then with squares, too."""
+    # Rows of both samples alternate, so that each fold has equally many of both.
     rows, new = (np.swapaxes(one, 0, 1).reshape(-1, one.shape[2]) for one in (learned, tested))
     ranks = QuantileTransformer(output_distribution="normal", n_quantiles=min(100, len(rows)))
     X, X_test = ranks.fit_transform(rows), ranks.transform(new)
@@ -353,7 +353,7 @@ def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -
 
 
 class AuditReport(NamedTuple):
-    """What an audit has proved; :func:`skdp.testing.audit` makes it.
+    """The result of an audit; :func:`skdp.testing.audit` makes it.
 
     Attributes
     ----------
@@ -362,13 +362,13 @@ class AuditReport(NamedTuple):
     epsilon : float
         Lower bound of the epsilon at `delta`.
     delta : float
-        As it was passed.
+        The delta that was passed.
     confidence : float
         Probability with which each of both bounds holds.
     n_tested : int
         Number of guesses for each dataset: of half of the fits.
     errors : tuple of int
-        How often the guess that proves `mu` took each dataset for the other one.
+        How often the guess that proves `mu` mistook each dataset for the other one.
 
     Examples
     --------
@@ -404,19 +404,19 @@ def audit(
 ) -> AuditReport:
     """Bound from below how much fits to two neighboring datasets reveal.
 
-    A guess which dataset a fit has seen is learned from one half of the fits, and tested on the
-    other half. Its errors bound mu and epsilon. Inside of ``joblib.parallel_config(n_jobs=2,
-    verbose=1)`` two processes fit, and print their progress.
+    Half of the fits train a guess about which dataset a fit has seen; the other half tests it. Its
+    errors bound mu and epsilon. In ``joblib.parallel_config(n_jobs=2, verbose=1)`` two processes
+    fit, and print their progress.
 
     Parameters
     ----------
     fit : callable
-        ``fit(data, seed)`` returns what is released: an array, or a fitted estimator, whose public
-        attributes are taken, or what holds numbers and texts. The seed is an int below 2**32,
-        another one for each fit.
+        ``fit(data, seed)`` returns everything released: an array, a fitted estimator, whose public
+        attributes are used, or an object of numbers and texts. The seed is an int below 2**32,
+        different for each fit.
     data, neighbour : object
-        Two datasets that differ in one unit, in the form that `fit` takes. Choose the unit that
-        you expect to be seen best.
+        Two datasets that differ in one unit, in the form that `fit` takes. Choose the unit that you
+        expect to be most visible.
     n_fits : int, default=1000
         Number of fits to each dataset, at least 20.
     delta : float, default=1e-6
@@ -436,12 +436,12 @@ def audit(
     ValueError
         If `n_fits`, `delta` or `confidence` is out of range, or if `fit` returns no numbers.
     TypeError
-        If what `fit` returns holds an object that has no pickle, such as a generator.
+        If the result of `fit` holds an object without a pickle, such as a generator.
 
     Notes
     -----
     **Privacy.** The report is a function of both datasets: audit on made-up data. A bound above
-    what is claimed refutes the claim. A bound below it proves nothing: another neighbor, or another
+    the claim refutes the claim. A bound below it proves nothing: another neighbor, or another
     statistic, may reveal more.
 
     Examples

@@ -1,4 +1,4 @@
-"""What a check of privacy has to know of an estimator: a case, and neighbors of its data."""
+"""The facts about an estimator that a check of privacy needs: a case, and neighbors of its data."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _LARGEST = np.finfo(np.float64).max
 
 
 def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
-    """Give rows that break what is not careful: any scale, opposite, across; and random ones."""
+    """Yield rows that break careless code: any scale, opposite, orthogonal; and random rows."""
     size, generator = len(first), np.random.default_rng(0)
     signs, axis = (-1.0) ** np.arange(size), np.eye(size)[-1]
     for scale in (0.0, 1e-310, 1e-200, 1.0, 1e9, 1e300):
@@ -34,13 +34,13 @@ def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _has_labels(values: np.ndarray) -> bool:
-    """Whether the set of values is public, as that of labels or ids is."""
+    """Return whether the set of values is public, as that of labels or ids is."""
     is_whole = values.ndim == 1 and bool(np.all(values == np.round(values)))
     return values.dtype.kind != "f" or is_whole
 
 
 def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """Give units of one row: from each array an extreme row, a known label, or a far number."""
+    """Yield units of one row: from each array an extreme row, a known label, or a far number."""
     extremes = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
     targets = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
     matrices = [one[0] for one in arrays if one.ndim > 1]
@@ -52,7 +52,7 @@ def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
 
 
 def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int) -> Arguments:
-    """Put the row of a unit, so many times over, in the place of the rows of another one."""
+    """Replace the rows of a unit by `count` copies of the row of another unit."""
     start = [int(np.argmax(is_own))] * count
     pairs = zip(arrays, unit, strict=True)
     return tuple(np.insert(one[~is_own], start, row, axis=0) for one, row in pairs)
@@ -66,7 +66,7 @@ def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
     *arguments : ndarray
         Arguments of `fit`, with a row or a number for each unit.
     place : int, default=0
-        Which row or record is exchanged.
+        The row or record to exchange.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
 
 
 def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
-    """Exchange all rows of a user for extreme ones, one or 30.
+    """Exchange all rows of a user for extreme ones, 1 or 30.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
 def climb(
     score: Callable[[np.ndarray], float], size: int, n_steps: int, generator: np.random.Generator
 ) -> float:
-    """Search for a row with a large score: from the best of five random ones, in random steps."""
+    """Search for a row with a large score: from the best of five random rows, in random steps."""
     best_row, best = np.zeros(size), 0.0
     for step in range(n_steps):
         row = generator.normal(size=size)
@@ -134,32 +134,32 @@ def climb(
 
 @dataclass(frozen=True)
 class PrivacyCase:  # numpydoc ignore=PR02
-    """An estimator that is written on ``skdp.privacy``, and what checks have to know of it.
+    """An estimator written on ``skdp.privacy``, and the facts that checks need.
 
     Parameters
     ----------
     estimator : estimator
         Unfitted, with `get_params`. Its `fit` opens one budget. Choose an epsilon of some 100:
-        noise has to leave something that can be attacked.
+        noise has to leave something to attack.
     data : tuple
-        The arguments of `fit`: made-up data, as far from degenerate as what users have.
+        The arguments of `fit`: made-up data, as ordinary as those of users.
     neighbours : callable, default=replaced_rows
-        ``neighbours(*data, place=place)`` gives datasets, as tuples, in which one unit is exchanged
-        for others: that of the first row, the second, one in the middle, the last.
+        ``neighbours(*data, place=place)`` returns datasets, as tuples, in which one unit is
+        exchanged for others: that of the first row, the second, one in the middle, the last.
         :func:`skdp.testing.replaced_users` exchanges all rows of a user.
     null : callable, default=None
-        Makes a context in which fits take the unit that neighbors exchange, of the first row, for
-        null, for adjacency ``"zero_out"``. None stands for ``"replace"``.
+        Makes a context in which fits treat the unit of the first row, which neighbors exchange, as
+        null, for adjacency ``"zero_out"``. None means ``"replace"``.
     tightness : float, default=0.5
-        Part of its sensitivity by which every release has to be seen to move.
+        Part of its sensitivity by which an attack must move every release.
     expected_failures : dict, default={}
         Names of checks that fail, each with the reason.
 
     Raises
     ------
     TypeError
-        If `data` is no tuple, or if `fit` does not take it by position: where it takes an argument
-        by name only, check a subclass whose `fit` hands it on.
+        If `data` is not a tuple, or `fit` does not take it by position: for keyword-only arguments,
+        check a subclass whose `fit` passes them on.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
 
 class Subject:
-    """A case as checks see it. Our own tests have another one."""
+    """A case in the form that checks use. Our own tests have another one."""
 
     def __init__(self, case: PrivacyCase) -> None:
         self.case, self.data = case, case.data
@@ -197,16 +197,16 @@ class Subject:
         self.places = list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def make(self, **more: Any) -> Any:
-        """Make an unfitted estimator with other parameters, of which it takes those that it has."""
+        """Make an unfitted estimator with other parameters, ignoring those that it lacks."""
         known = {name: value for name, value in more.items() if name in self.parameters}
         return type(self.case.estimator)(**{**self.parameters, **known})
 
     def groups(self) -> list[Group]:
-        """Give neighbors of the data."""
+        """Return neighbors of the data."""
         groups = []
         for number, place in enumerate(self.places):
             found = list(self.case.neighbours(*self.data, place=place))
-            # The first unit is exchanged for all of them, each other unit for a third of them.
+            # The first unit is exchanged for all others, each other unit for a third of them.
             groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
         return groups
 
@@ -223,28 +223,28 @@ class Subject:
         return tuple(change(one) if changes else one for one, changes in pairs)
 
     def strangers(self) -> list[Arguments]:
-        """Give data that have nothing but public facts in common with these."""
+        """Return data that share only public facts with these."""
         return [self.changed(lambda a: 0 * a), self.changed(lambda a: 1e4 - 3 * a[::-1])]
 
     def unseen(self) -> Arguments:
-        """Return data like these of which nobody has a reference yet."""
+        """Return data like these that no other object references yet."""
         return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:
-        """Give finite numbers that are far from ordinary."""
+        """Return finite numbers that are far from ordinary."""
         scales = (0.0, 1e300, 5e-324, 10.0 ** np.linspace(-300, 300, len(self.data[0])))
         return [self.changed(lambda a: (np.sign(a).T * scale).T) for scale in scales]  # noqa: B023
 
     def shortened(self) -> Arguments:
-        """Give data with fewer units."""
+        """Return data with fewer units."""
         return tuple(one[:-3] for one in self.data)
 
     def arrays(self, arguments: Arguments) -> list[Any]:
-        """Give the arrays that the arguments of a fit consist of."""
+        """Return the arrays in the arguments of a fit."""
         return list(arguments)
 
     def spoiled(self, place: int, bad: float) -> Arguments | None:
-        """Put what is no number into an argument; None where it is allowed."""
+        """Put NaN or infinity into an argument; None where it is allowed."""
         values = np.array(self.data[place])
         if values.dtype.kind != "f":
             return None
@@ -252,7 +252,7 @@ class Subject:
         return *self.data[:place], values, *self.data[place + 1 :]
 
     def released(self, estimator: Any) -> dict[str, Any]:
-        """Give the numbers that a fit has released."""
+        """Return the numbers that a fit has released."""
         return dict(released_by(estimator))
 
     def planned(self, **more: Any) -> Any:
@@ -260,9 +260,9 @@ class Subject:
         return self.make(**more).plan(*np.shape(self.data[0]))
 
     def is_reached(self, worst: dict[str, float]) -> bool:
-        """Whether an attack got far, by the largest movement of every release."""
+        """Return whether an attack got far, from the largest movement of every release."""
         return min(worst.values()) >= self.case.tightness
 
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Whether fits to two datasets may have these noises."""
+        """Return whether fits to two datasets may have these noises."""
         return not np.isin(one, other).any()

@@ -1,6 +1,6 @@
-"""What estimators that are written on `skdp.privacy` may not break: checks, and ways to run them.
+"""Rules for estimators written on `skdp.privacy`: checks, and ways to run them.
 
-Each check is a function of a case, which raises an AssertionError. Its docstring is its reason.
+Each check is a function of a case, which raises an AssertionError. Its docstring is the rule.
 """
 
 import copy
@@ -34,8 +34,8 @@ from skdp.testing._case import PrivacyCase, Subject, climb
 
 #: By how much a movement may exceed its sensitivity, through rounding.
 ROUNDING = 1 + 1e-12  # not tuned
-# The weakest of our own attacks notices its mistake two times in five: all of them fail once in
-# 100,000 times.
+# The weakest of our attacks notices its mistake two times in five: all of them together fail once
+# in 100,000 times.
 _N_ATTACKS = 24  # not tuned
 _N_STEPS = 30  # not studied
 #: A seed that is found in a pickle.
@@ -53,27 +53,27 @@ def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
 def attacks(case: Subject) -> Iterator[dict[str, float]]:
     """Yield how far releases have moved so far, by name, with other noise in every attack.
 
-    How far one gets depends on the bases that the noise leads to, and with them on how this
-    processor rounds.
+    The success of an attack depends on the bases that the noise leads to, and thereby on the
+    rounding of this processor.
     """
     worst: dict[str, float] = {}
     for attempt in range(_N_ATTACKS):
-        # The fits that are recorded inside get other noise; number 0 has the usual one.
+        # Fits recorded in this context get other noise; number 0 has the usual noise.
         with patch.object(fits, "_attempt", attempt):
             for name, ratio in fits.farthest_of(case.make, case.groups()).items():
-                # A release that the fit skips does not move, and need not.
+                # A skipped release cannot move.
                 if ratio or not is_skipped(name):
                     worst[name] = max(worst.get(name, 0.0), ratio)
         yield worst
 
 
 def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
-    """No neighbor moves a release further than its sensitivity, and the attack comes near."""
+    """No neighbor moves a release further than its sensitivity, and the attack comes close."""
     for worst in attacks(case):
         _assert_bounded(worst)
         if case.is_reached(worst):
             return
-    # An attack that gets nowhere would prove nothing.
+    # An attack without success would prove nothing.
     least = min(worst, key=worst.__getitem__)
     raise AssertionError(
         f"no attack gets far: {least} moved only {worst[least]:.3g} times its declared sensitivity"
@@ -103,7 +103,7 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
 
 
 def a_null_unit_contributes_nothing(case: Subject) -> None:
-    """Once a unit is null, its values make no difference."""
+    """Once a unit is null, its values have no effect."""
     groups = [group for group in case.groups() if group.make_null is not fits.Group.make_null]
     assert groups, "no unit of the neighbors can be null"
     for group in groups:
@@ -116,7 +116,7 @@ def a_null_unit_contributes_nothing(case: Subject) -> None:
 
 
 def outputs_follow_the_releases(case: Subject) -> None:
-    """Other data that are answered with the same releases give the same fit and the same output."""
+    """Other data with the same released values give the same fit and the same output."""
     (original, budget), messages = fits.messages_of(lambda: _recorded(case))
     scripted = fits.scripted_budget(budget.released)
 
@@ -138,45 +138,45 @@ def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
             warnings.simplefilter("ignore", PrivacyWarning)
             estimator = case.make(epsilon=1.0).fit(*data)
         for name, value in case.released(estimator).items():
-            # An attribute that was not asked for is None.
+            # An attribute that was not requested is None.
             assert value is None or np.isfinite(value).all(), f"{name} is not finite"
 
 
 # ------------------------------
-# What is spent.
+# The record of what was spent.
 
 
 def the_record_is_that_of_the_releases(case: Subject) -> None:
-    """`privacy_spent_` has all releases, each under a name, and no more than was asked for."""
+    """`privacy_spent_` has all releases by name, and spends at most the budget."""
     estimator, budget = _recorded(case, epsilon=0.8)
     spent = estimator.privacy_spent_
     assert spent == budget.spent(), spent
     sizes = ("epsilon", "delta")
     pairs = [(getattr(spent, one), getattr(estimator, one, math.inf)) for one in sizes]
     assert all(one <= asked for one, asked in pairs), f"more was spent than asked for: {pairs}"
-    # Only what is left out has no name of its own.
+    # Only skipped releases share a name.
     names = [line.name for line in spent.releases if not is_skipped(line.name)]
     assert len(set(names)) == len(names), f"two releases have one name: {names}"
 
 
 def the_record_is_what_was_planned(case: Subject) -> None:
-    """Plans, made without data, are the record of the fit, line by line, at any budget."""
+    """Plans, made without data, equal the record of the fit, line by line, at any budget."""
     for more in ({}, {"epsilon": 1.0}, {"epsilon": math.inf}):
-        # That there is a seed is a public fact, too.
+        # Whether there is a seed is a public fact, too.
         planned = case.planned(random_state=fits.current_seed(), **more)
         check_plan(planned, _recorded(case, **more)[1].spent())
 
 
 def check_plan(planned: Any, spent: Any) -> None:
-    """Compare a plan with what a fit has recorded."""
+    """Compare a plan with the record of a fit."""
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         pair = getattr(planned, name), getattr(spent, name)
         assert pair[0] == pair[1], f"{name} is {pair[0]} in the plan, and {pair[1]} in the record"
-    # A share that is spent on nothing costs pure differential privacy less than one that is used.
+    # A share spent on nothing costs pure differential privacy less than a used one.
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
-        # Ways of a plan spend the same, but for the rounding of their sums.
+        # Branches of a plan spend the same, up to the rounding of their sums.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
-    # One entry for each branch that begins with these releases: the nodes that come next.
+    # For each branch that begins with these releases, the possible next nodes.
     begun = [nodes_of(planned.parts)]
     for release in spent.releases:
         nodes = itertools.chain.from_iterable(begun)
@@ -186,7 +186,7 @@ def check_plan(planned: Any, spent: Any) -> None:
 
 
 def is_as_planned(line: Any, release: Any) -> bool:
-    """Whether a release is one that was planned, and has the sizes that were known before."""
+    """Return whether a release was planned, with the sizes known before."""
     is_left_out = is_skipped(release.name) and line.may_be_skipped
     names = (line.name, line.mechanism), (release.name, release.mechanism)
     is_same = line.share == release.share and (is_left_out or names[0] == names[1])
@@ -208,7 +208,7 @@ def noise_is_fresh_without_a_seed(case: Subject) -> None:
         with global_seed(0), fits.drawn_noise() as draws:
             estimator.fit(*case.data)
         assert not estimator.privacy_spent_.seeded, "privacy_spent_ tells of a seed"
-        # Symmetric noise has everything beside the diagonal twice.
+        # Symmetric noise contains each off-diagonal entry twice.
         noises += [np.unique(np.abs(draw)) for draw in draws]
     once = np.concatenate(noises)
     assert len(np.unique(once)) == len(once), "noise repeats, within a fit or in another one"
@@ -222,7 +222,7 @@ def a_seed_repeats_a_fit(case: Subject) -> None:
 
 
 def no_noise_is_shared_by_different_fits(case: Subject) -> None:
-    """Shared noise at two budgets, or on two neighbors, solves for the data exactly."""
+    """Noise shared by two budgets, or two neighbors, would reveal the data exactly."""
     own, seeded = case.parameters, {"random_state": SECRET}
     others: list[dict[str, Any]] = [{"random_state": SECRET + 1}]
     others += [{name: own[name] / 2} for name in ("epsilon", "delta") if own.get(name)]
@@ -235,7 +235,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
     datasets += itertools.chain.from_iterable(group.datasets[:4] for group in groups)
-    # 0 and -0 are the same.
+    # 0 and -0 are equal.
     arrays = [[x.toarray() if issparse(x) else x for x in case.arrays(one)] for one in datasets]
     contents = [all_of([np.where(x == 0, 0, x) for x in one]) for one in arrays]
     distinct = dict(zip(contents, datasets, strict=True))
@@ -245,12 +245,12 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 
 # ------------------------------
-# What is stored.
+# What fits store.
 
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
     """Classes, modules, files, the environment, processes and sockets store nothing of a fit."""
-    # A first fit makes caches and imports that do not depend on the data.
+    # A first fit fills caches and imports that do not depend on the data.
     with fits.leaving():
         case.make().fit(*case.strangers()[-1])
     before = beside(case.make())
@@ -263,7 +263,7 @@ def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Identify what classes, modules and context variables hold, and all that these refer to."""
+    """Return the contents of classes, modules and context variables, with references."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
@@ -273,25 +273,25 @@ def beside(estimator: Any) -> dict[str, Any]:
         f"{owner}.{name}": _referents_of(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
-        # Python's own: which warnings were shown, its functions, and what has imported the module.
+        # Python's own: shown warnings, its functions, and the importer of the module.
         if name not in ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
-        # Classes that are imported keep caches and registries, for whoever else uses them.
+        # Imported classes have caches and registries for other users.
         and not (isinstance(value, type | FunctionType) and value.__module__ not in owners)
     }
 
 
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
-    """Give what an object leads to, by identity, not through classes, modules and `ends`.
+    """Return everything reachable from an object by identity, up to classes, modules and `ends`.
 
-    All of it is among the ends then. References are stored, so that nothing new gets its identity,
-    with what it has: a hash of an array, and identities.
+    All of it then joins the ends. References are stored, so that no new object gets their identity,
+    with their contents: a hash of an array, and identities.
     """
     todo, found = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
-        # Other threads end when they will, and what is theirs goes with them.
+        # Other threads end at any time, and their objects with them.
         referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
-        # As few calls of `id` as can be: audit hooks of Python see each.
+        # As few calls of `id` as possible, as Python's audit hooks see each.
         names = list(map(id, referents))
         found[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
         for name, other in zip(names, referents, strict=True):
@@ -311,9 +311,9 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     for restored in (pickle.loads(pickled), copy.deepcopy(estimator)):
         assert getattr(restored, "random_state", None) is None, "a copy has random_state"
         fits.assert_same_fit(restored, estimator)
-    # With the zeros below it, which integers and words have, too: three bytes come by chance.
+    # The zeros below the seed occur in integers and words, too: three bytes may match by chance.
     assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
-    # Two numbers beside each other come in no release by chance.
+    # Two adjacent numbers occur in no release by chance.
     traces = []
     for values in _numbers_in(case):
         is_fraction, differs = values != np.round(values), values[:-1] != values[1:]
@@ -328,7 +328,7 @@ def _numbers_in(case: Subject) -> list[np.ndarray]:
 
 
 def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
-    """Second fits replace all that the first has set, and leave parameters as they were."""
+    """Second fits replace all results of the first, and leave parameters as they were."""
     once, budget = _recorded(case)
     for first in (case.strangers()[-1], case.shortened()):
         estimator = case.make(random_state=SECRET)
@@ -341,7 +341,7 @@ def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
-    """Two fits at once to other data, answered with the same releases, are what each is alone."""
+    """Two simultaneous fits to other data with the same releases equal each fit alone."""
     once, budget = _recorded(case)
     scripted = fits.scripted_budget(budget.released)
     models = [case.make(random_state=fits.current_seed()) for _ in range(4)]
@@ -360,7 +360,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """Refused data leave the estimator as it was, and the error shows no value."""
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
-    # An error hardly has any of these digits by chance.
+    # An error is unlikely to contain one of these digits by chance.
     digits = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
@@ -372,12 +372,12 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
 
 
 def _refusal(estimator: Any, data: Any) -> str:
-    """Return the error of a fit that has to be refused before a budget is opened."""
+    """Return the error of a fit that must be refused before a budget is opened."""
     opened = AssertionError("a budget was opened")
     refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
     with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
         estimator.fit(*data)
-    # The causes of an error are visited, too.
+    # Causes of an error are inspected, too.
     assert caught.exception.__context__ is None, "the error holds another one"
     return str(caught.exception)
 
@@ -423,7 +423,7 @@ def privacy_checks() -> dict[str, str]:
 
 
 def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
-    """Give the checks that say something of a case."""
+    """Return the checks that apply to a case."""
     unknown = case.expected_failures.keys() - privacy_checks().keys()
     if unknown:
         raise ValueError(f"expected_failures must name privacy_checks(), got {sorted(unknown)}.")
@@ -438,7 +438,7 @@ def check_privacy(case: PrivacyCase) -> list[str]:
     Parameters
     ----------
     case : PrivacyCase
-        The estimator, and what the checks have to know of it.
+        The estimator, and the facts that the checks need.
 
     Returns
     -------
@@ -448,8 +448,8 @@ def check_privacy(case: PrivacyCase) -> list[str]:
     Raises
     ------
     AssertionError
-        If checks fail that are not expected to, or pass though they are expected to fail. All are
-        named, each with its reason.
+        If checks fail unexpectedly, or pass although failure is expected. All are named, each with
+        its reason.
     ValueError
         If `expected_failures` names no check.
 
@@ -476,11 +476,11 @@ def check_privacy(case: PrivacyCase) -> list[str]:
 
 
 def _fault(check: Callable[[Subject], None], case: PrivacyCase) -> str:
-    """Run a check, and describe what is wrong, if anything is."""
+    """Run a check, and describe its failure, if any; "" if it passes."""
     name, fault = check.__name__, ""
     try:
         check(Subject(case))
-    # An error of the estimator is a fault, too.
+    # An error of the estimator is a failure, too.
     except Exception as error:
         fault = f"{name}: {privacy_checks()[name]} {type(error).__name__}: {error}"
     if name in case.expected_failures:
@@ -494,12 +494,12 @@ def parametrize_with_privacy_checks(cases: Iterable[PrivacyCase]) -> Any:
     Parameters
     ----------
     cases : iterable of PrivacyCase
-        What is checked.
+        The cases to check.
 
     Returns
     -------
     pytest.MarkDecorator
-        The test calls ``check(case)``. Expected failures are marked so, and have to fail.
+        The test calls ``check(case)``. Expected failures are marked, and must fail.
 
     Examples
     --------

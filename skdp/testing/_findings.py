@@ -1,4 +1,4 @@
-"""Mistakes that a few fits show: repeated noise, low bits, and what follows from data exactly."""
+"""Mistakes that a few fits show: repeated noise, low bits, and exact functions of the data."""
 
 import warnings
 from multiprocessing import get_all_start_methods, get_context
@@ -12,7 +12,7 @@ from skdp.testing import _audit as fits
 from skdp.testing._audit import Fit, Part, columns_of_fits, parts_of
 from skdp.testing._recording import messages_of
 
-# A finding of a statistical test comes by chance this often, over all outputs.
+# Probability that a statistical test finds something by chance, over all outputs.
 _CHANCE = 1e-9  # not tuned
 
 
@@ -22,9 +22,9 @@ class Finding(NamedTuple):
     Attributes
     ----------
     where : str
-        The output, attribute or place that shows it.
+        The output, attribute or place with the mistake.
     what : str
-        What is wrong there.
+        Description of the mistake.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 # ------------------------------
 # Repeated noise.
 
-# A forked process that has not answered by then, in seconds, is given up.
+# Seconds after which a forked process without an answer is given up.
 _PATIENCE = 300.0  # not tuned
 _N_REPEATS = 3  # not studied
 _BACKENDS = {"fits": "sequential", "threads": "threading", "processes": "loky"}
@@ -54,14 +54,13 @@ def find_repeated_noise(
 ) -> list[Finding]:
     """Search for fits that draw the same noise, which solves for the data.
 
-    Without a seed no two fits may agree: one after the other, in two threads, in two processes that
-    get copies of `fit`, or in forks of this process. With one seed, noise on other data has to be
-    other noise.
+    Without a seed no two fits may agree: one after the other, in two threads, in two processes with
+    copies of `fit`, or in forks of this process. With one seed, noise on other data must differ.
 
     Parameters
     ----------
     fit : callable
-        ``fit(data, seed)`` returns what is released: an array, or a fitted estimator. A seed of
+        ``fit(data, seed)`` returns everything released: an array, or a fitted estimator. A seed of
         None asks for fresh noise.
     data, neighbour : object
         Two datasets that differ in one unit, in the form that `fit` takes.
@@ -111,7 +110,7 @@ def find_repeated_noise(
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
-    """Name the attributes that have the numbers, or the output as a whole; texts have no noise."""
+    """Name the attributes with these numbers, or the output as a whole; texts have no noise."""
     named = fits.outputs_of(fit, data, 0)
     names = np.repeat([*named], [len(one) for one in named.values()])
     found = dict.fromkeys(map(str, names[numbers]))
@@ -122,15 +121,15 @@ def _several(fit: Fit, data: Any) -> list[np.ndarray]:
     return [fits.numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
-# The task of a fork, which inherits it.
+# Task of a fork, which inherits it.
 _TASK: list[Any] = []
 
 
 def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
-    """Fit in two forks, which begin with all that this process knows."""
+    """Fit in two forks, which begin with the whole state of this process."""
     found = []
     for _ in range(2):
-        # Warnings are about threads, which a fork does not have.
+        # The warnings concern threads, which a fork does not have.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
         with pool:
@@ -145,30 +144,30 @@ def _of_task() -> list[np.ndarray]:
 # ------------------------------
 # Low bits.
 
-# Differences of outputs that agree to so many units in the last place of the largest are the same.
+# Outputs that agree to this many units in the last place of the largest count as equal.
 _ROUNDING = 16  # not tuned
-# Below this many standard deviations, sums have lost digits by which the value shows.
+# Below this many noise standard deviations, sums have lost digits, which reveals the value.
 _SMALL = 0.25  # not studied
 
 
 def find_low_bits(
     fit: Fit, data: Any, neighbour: Any, *, n_fits: int = 300, random_state: int | None = None
 ) -> list[Finding]:
-    """Search for noise whose low bits reveal which value it hides.
+    """Search for noise whose low bits reveal the value behind it.
 
-    Noise that is computed in floating point and added to a value cannot give all numbers that it
-    gives with another value [1]_. An output is named if no two fits give the same number of it,
-    so that it lies on no lattice that noise of this size would fill, and if one of two things shows
-    that noise is added there: with the same seeds, both datasets give outputs at a constant
-    distance; or small outputs have low bits with one dataset only.
+    Floating-point noise added to a value cannot give all numbers that it gives with another value
+    [1]_. An output is named if no two fits give the same number, so that it is on no lattice that
+    noise of this size would fill, and one of two things shows that noise is added: with the same
+    seeds, the outputs of both datasets differ by a constant; or small outputs have low bits with
+    one dataset only.
 
     Parameters
     ----------
     fit : callable
         ``fit(data, seed)`` returns what is released: an array, or a fitted estimator.
     data, neighbour : object
-        Two datasets that differ in one unit, in the form that `fit` takes. The second sign is seen
-        best if the value behind the noise is 0 with one of them.
+        Two datasets that differ in one unit, in the form that `fit` takes. The second sign is most
+        visible if the value behind the noise is 0 with one of them.
     n_fits : int, default=300
         Number of fits to each dataset, at least 20.
     random_state : int, default=None
@@ -188,9 +187,8 @@ def find_low_bits(
     -----
     **Privacy.** The findings are functions of both datasets: check with made-up data. An estimator
     that draws noise without the seed, and adds it to large values, passes without being safe. So
-    does one that computes more from its noisy values.
-    Noise that follows from the seed alone is named on a lattice, too, if its standard deviation has
-    more than `n_fits` steps: then hardly any number comes twice.
+    does one that transforms its noisy values. Noise that follows from the seed alone is named on a
+    lattice, too, if its standard deviation exceeds `n_fits` steps: then hardly any number repeats.
 
     References
     ----------
@@ -217,10 +215,10 @@ def find_low_bits(
 
 
 def _is_plain(pair: np.ndarray) -> bool:
-    """Whether noise is so fine that no number comes twice, and the low bits depend on the value."""
+    """Return whether no number repeats, and the low bits depend on the value."""
     if not np.isfinite(pair).all() or any(len(np.unique(one)) < len(one) for one in pair):
         return False
-    # Two samples differ by a constant, but for rounding.
+    # Two samples differ by a constant, up to rounding.
     rounding = _ROUNDING * np.spacing(np.abs(pair).max())
     is_shifted = np.ptp(pair[0] - pair[1]) <= rounding < np.ptp(pair[0]) / 16
     return bool(is_shifted or _bits_differ(pair))
@@ -234,7 +232,7 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def _bits_differ(pair: np.ndarray) -> bool:
-    """Whether low bits of small outputs are set with one dataset, and never with the other one."""
+    """Return whether low bits of small outputs are set with only one dataset."""
     small = _SMALL * pair.std(axis=1).min()
     bits = [_lowest_bits(one[np.abs(one) < small]) for one in pair]
     level = max((one.min() for one in bits if len(one)), default=0)
@@ -243,24 +241,24 @@ def _bits_differ(pair: np.ndarray) -> bool:
 
 
 # ------------------------------
-# What follows from data exactly.
+# Exact functions of the data.
 
 _N_SEEDS = 4  # not studied
-# What estimators without privacy keep, of columns and of all numbers: functions of numpy.
+# Statistics that estimators without privacy store, of columns and of all numbers.
 _STATISTICS = np.sum, np.mean, np.std, np.var, np.min, np.max, np.median
 
 
 def find_data_dependent_attributes(
     fit: Fit, data: Any, neighbour: Any, *, random_state: int | None = None
 ) -> list[Finding]:
-    """Search for what a fit reveals of its data without noise.
+    """Search for anything that a fit reveals of its data without noise.
 
-    Both datasets are fitted with several seeds. What is the same for all seeds has no noise, and
-    must be the same for both datasets, to the last bit: all that a pickle of the result would have,
-    attributes that it leaves out, what functions enclose, and attributes of the class; types,
-    shapes and orders; warnings, errors, printed text and records of logs. An object that has no
-    pickle is named, as nobody can read it. Attributes that equal a statistic of the data are named
-    even if both datasets have the same one.
+    Both datasets are fitted with several seeds. Values that are the same for all seeds have no
+    noise, and must be the same for both datasets, to the last bit: everything in a pickle of the
+    result, attributes that the pickle leaves out, closures of functions, and attributes of the
+    class; types, shapes and orders; warnings, errors, printed text and log records. An object
+    without a pickle is named, as nobody can read it. Attributes that equal a statistic of the data
+    are named even if both datasets have the same one.
 
     Parameters
     ----------
@@ -280,8 +278,7 @@ def find_data_dependent_attributes(
     Notes
     -----
     **Privacy.** The findings are functions of both datasets: check with made-up data, of the same
-    shape. What is revealed with too little noise is not found here, but by
-    :func:`skdp.testing.audit`.
+    shape. Too little noise is not found here, but by :func:`skdp.testing.audit`.
 
     Examples
     --------
@@ -308,7 +305,7 @@ def find_data_dependent_attributes(
 
 
 def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
-    """Fit, and return all outputs, by name."""
+    """Fit, and return all outputs by name."""
     texts: dict[str, Any] = {}
 
     def _fit() -> Any:
@@ -325,7 +322,7 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
 
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
-    """Describe what is wrong with the values of one attribute, by dataset and by seed."""
+    """Describe the mistake in the values of one attribute, by dataset and by seed."""
     parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
     hidden = [one.form for side in parts for one in side if one.numbers is None]
     if hidden:
@@ -342,7 +339,7 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
     apart = is_fixed & (bits[0, 0] != bits[1, 0]).any(axis=1)
     known = statistics if numbers.dtype.kind in "biuf" else {}
     exact = [name for name, pair in known.items() if all(map(np.array_equal, firsts, pair))]
-    # Small whole numbers are equal by chance.
+    # Small whole numbers may be equal by chance.
     is_distinctive = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
     if apart.any():
         part = "" if apart.all() else f" in {apart.sum()} of {apart.size} numbers"
@@ -352,7 +349,7 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
 
 
 def _statistics(data: Any) -> dict[str, Any]:
-    """Give statistics of a dataset, or of the first of its arrays, if that is a table."""
+    """Return statistics of a dataset, or of the first of its arrays, if that is a table."""
     X = np.asarray(data[0] if isinstance(data, tuple) else data)
     if X.dtype.kind not in "biuf" or X.ndim != 2 or not X.size:
         return {}

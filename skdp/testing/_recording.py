@@ -1,4 +1,4 @@
-"""Record what a fit releases, replay it on a neighbor, and measure how far it moved."""
+"""Record the releases of a fit, replay them on a neighbor, and measure how far values move."""
 
 import contextlib
 import io
@@ -24,11 +24,11 @@ from skdp.privacy.noise import CHOICE, NoiseSource, lattice_step
 from skdp.testing._audit import UNREADABLE, all_of
 
 # ------------------------------
-# Budgets that keep the noiseless values of what they release, or answer with a script.
+# Budgets that store the noiseless values of releases, or answer with a script.
 
 
 class RecordingBudget(PrivacyBudget):
-    """Keeps every noiseless value beside its release."""
+    """Stores the noiseless value of every release."""
 
     def _begin(self, *plan: Any) -> None:
         super()._begin(*plan)
@@ -38,9 +38,9 @@ class RecordingBudget(PrivacyBudget):
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
-        """Give the values that a sensitivity bounds; for sums of epochs, what noise is added to.
+        """Return the values that a sensitivity bounds; for sums of epochs, the values before noise.
 
-        These are the epochs times a square root of the prefix sums.
+        For epochs, these values are the epochs times a square root of the prefix sums.
         """
         value = self.values[number]
         if number not in self.roots:
@@ -53,7 +53,7 @@ class RecordingBudget(PrivacyBudget):
         return self.released[-1].copy()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-        """Release a value, whose place is its number, and for sums also the number of the epoch."""
+        """Release a value at a place: its number and, for sums, also the number of the epoch."""
         released = super()._publish(release, value)
         if self.is_private and release.mechanism != CHOICE:
             check_lattice(release, released)
@@ -73,7 +73,7 @@ class RecordingBudget(PrivacyBudget):
 
 
 class WatchedSums(InitialNoiseSums):
-    """Sums that start from nothing, get their noise when they are read, and are recorded then.
+    """Sums that start from 0, get their noise when they are read, and are then recorded.
 
     The sums of all epochs are one release.
     """
@@ -85,7 +85,7 @@ class WatchedSums(InitialNoiseSums):
         return np.zeros(self.counts.shape)
 
     def read(self) -> Released:
-        """Record the sums, and answer."""
+        """Record the sums, and return the answer."""
         value, epoch = self.counts * self.unit, self._n_epochs - 1
         released = np.array(self.budget._answer(self.release, value, (self.number, epoch)))
         self.budget.values[self.number][epoch] = value
@@ -94,7 +94,7 @@ class WatchedSums(InitialNoiseSums):
 
 
 class ReplayBudget(RecordingBudget):
-    """Answers with a given list of releases, whatever the data are."""
+    """Answers with a given list of releases, whatever the data."""
 
     script: Sequence[np.ndarray] = ()
 
@@ -104,12 +104,12 @@ class ReplayBudget(RecordingBudget):
 
 
 def scripted_budget(script: Iterable[np.ndarray]) -> type[ReplayBudget]:
-    """Make the class of the budgets that answer with a list of releases."""
+    """Make the class of budgets that answer with a list of releases."""
     return type("ScriptedBudget", (ReplayBudget,), {"script": list(script)})
 
 
 def check_lattice(release: Release, released: np.ndarray) -> None:
-    """No bit of a released number may be finer than the step that its noise std gives."""
+    """Refuse a released number with bits finer than the lattice step of its noise std."""
     assert np.isfinite(released).all(), release.name
     np.testing.assert_array_equal(np.fmod(released, lattice_step(release.noise_std or 0.0)), 0)
     assert not np.signbit(released[released == 0]).any(), release.name
@@ -126,7 +126,7 @@ _attempt = 0
 
 
 def current_seed() -> int:
-    """Return the seed of fits that are recorded now."""
+    """Return the seed of the fits that are being recorded."""
     return SEED + _attempt
 
 
@@ -134,7 +134,7 @@ def current_seed() -> int:
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
-    """Within the context, make budget number i a `kind_of(i)`; yield the list of the budgets."""
+    """In this context, make budget number i a `kind_of(i)`; yield the list of the budgets."""
     begin = PrivacyBudget._begin
     made: list[Any] = []
 
@@ -151,9 +151,9 @@ def budgets_of(
 
 
 def fit_with(estimator: Any, data: Any, kind: type[RecordingBudget]) -> tuple[Any, RecordingBudget]:
-    """Fit with another kind of budget in place of the estimator's own; return both.
+    """Fit with another kind of budget than the estimator's own; return both.
 
-    `data` is X, or a tuple of all that is fitted to.
+    `data` is X, or the tuple of all arguments of `fit`.
     """
     if "random_state" in estimator.get_params(deep=False):
         estimator.set_params(random_state=current_seed())
@@ -170,12 +170,12 @@ def record(make_estimator: Callable[[], Any], data: Any) -> RecordingBudget:
 
 
 def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> RecordingBudget:
-    """Fit with a list of releases in the place of what would be released; return the budget."""
+    """Fit with a given list of releases instead of new ones; return the budget."""
     return fit_with(make(), data, scripted_budget(script))[1]
 
 
 def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Return what a function returns, and all its output: warnings, prints, log records."""
+    """Return the result of a function, and all its output: warnings, prints, log records."""
     output, logger, write = io.StringIO(), logging.getLogger(), os.write
     log = logging.Formatter(logging.BASIC_FORMAT)
 
@@ -189,7 +189,7 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
         contextlib.redirect_stderr(output),
         patch.multiple(sys, __stdout__=output, __stderr__=output),
         patch.object(os, "write", _write),
-        # Output of all loggers, whatever handlers they have.
+        # Output of all loggers, whatever their handlers.
         patch.object(logging.Logger, "handle", lambda _, one: output.write(log.format(one) + "\n")),
         contextlib.ExitStack() as after,
     ):
@@ -199,8 +199,8 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     return result, [*(str(warning.message) for warning in caught), output.getvalue()]
 
 
-# Ways out of a process, as Python names them to those who listen, and what shows that a file is
-# opened to be written.
+# Names of Python's audit events for ways out of a process, and signs that a file is opened for
+# writing.
 _EXITS = {
     *("os.link", "os.mkdir", "os.putenv", "os.rename", "os.symlink", "os.truncate", "os.unsetenv"),
     *("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"),
@@ -212,7 +212,7 @@ _listeners: list[Callable[[str, tuple[Any, ...]], None]] = []
 
 @contextlib.contextmanager
 def leaving(ledger: Any = None) -> Iterator[list[str]]:
-    """Give a list that collects what leaves the process but for a ledger, from any thread."""
+    """Yield a list that collects what leaves the process except for a ledger, from any thread."""
     found: list[str] = []
     own = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
 
@@ -231,22 +231,22 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 
 @lru_cache
 def _listen_to_python() -> None:
-    # An audit hook cannot be removed, and sees every `id`.
+    # Audit hooks cannot be removed, and see every `id`.
     sys.addaudithook(lambda *event: [one(*event) for one in _listeners])
 
 
 @contextlib.contextmanager
 def drawn_noise() -> Iterator[list[np.ndarray]]:
-    """Give a list that collects the noise of all releases inside, in units of their scales.
+    """Yield a list that collects the noise of all releases inside, in units of their scales.
 
-    It is taken as it is drawn: on the lattice of a release, noises may agree by chance.
+    Noise is collected as it is drawn: on the lattice of a release, it may agree by chance.
     """
     draws: list[np.ndarray] = []
     draw = noise.draw
 
     def _record_draw(*arguments: Any) -> np.ndarray:
         draws.append(draw(*arguments))
-        # It is scaled in place.
+        # The noise is scaled in place later.
         return draws[-1].copy()
 
     with patch.object(noise, "draw", _record_draw), patch.object(budget, "draw", _record_draw):
@@ -254,14 +254,14 @@ def drawn_noise() -> Iterator[list[np.ndarray]]:
 
 
 def noise_of(estimator: Any, *data: Any) -> np.ndarray:
-    """Fit, and return all the noise of it as one flat array."""
+    """Fit, and return all its noise as one flat array."""
     with drawn_noise() as draws:
         estimator.fit(*data)
     return np.concatenate([np.ravel(draw) for draw in draws])
 
 
 # ------------------------------
-# All that an estimator holds.
+# The contents of an estimator.
 
 #: Attributes of a stream that identify it, or its threads and processes.
 OF_ONE_OBJECT = {"_id", "_lock", "_process"}
@@ -270,16 +270,16 @@ ORDER = "the order of attributes"
 
 
 def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> None:
-    """Compare all that two fitted estimators hold, parameters aside, to the last bit.
+    """Compare the contents of two fitted estimators, without parameters, to the last bit.
 
-    A refit has the order of attributes that the first fit has left.
+    A refit has the attribute order of the first fit.
     """
     contents = contents_of(original)
     assert_holds(again, contents | ({ORDER: contents_of(again)[ORDER]} if is_refit else {}))
 
 
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
-    """Compare all that a fitted estimator holds with what another one does."""
+    """Compare the contents of a fitted estimator with given contents."""
     found, of_two = contents_of(estimator), "of two fits that have to be the same"
     only = ", ".join(found.keys() ^ contents.keys())
     assert not only, f"only one {of_two} has {only}"
@@ -291,7 +291,7 @@ def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:
-    """All that an estimator holds, but for parameters, and a `fit` that a test has put in."""
+    """Return the contents of an estimator, without parameters and a `fit` that a test has set."""
     kind = type(estimator)
     is_stream = "skdp.decomposition.streams.base" in {base.__module__ for base in kind.__mro__}
     left_out = estimator.get_params(deep=False).keys() | {"fit"}
@@ -302,15 +302,15 @@ def contents_of(estimator: Any) -> dict[str, Any]:
 
 
 # ------------------------------
-# How far releases move between neighbors.
+# Movements of releases between neighbors.
 
 
 @dataclass(frozen=True)
 class Group:
     """Datasets, each as the arguments of `fit`, that are all neighbors of each other.
 
-    With an `origin` each of them is a neighbor of that one only, in which `make_null` makes a unit
-    null: inside the fit, as no data would be the same. All may lie several neighbors apart.
+    With an `origin` each is a neighbor of that one only, in which `make_null` makes a unit null:
+    inside the fit, as no data would have the same effect. Others may be several neighbors apart.
     """
 
     datasets: Sequence[tuple[Any, ...]]
@@ -320,10 +320,10 @@ class Group:
 
 
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
-    """Return for each release how far it moves at most between datasets of one group.
+    """Return for each release its largest movement between datasets of one group.
 
-    Also checks that nothing else differs, and that all output is the same: all fits are answered
-    with the same releases.
+    Also check that nothing else differs, and that all output is the same, as all fits get the same
+    releases.
     """
     worst: dict[str, float] = {}
     for group in groups:
@@ -347,10 +347,10 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
 def farthest(
     replays: list[RecordingBudget], origin: RecordingBudget | None = None
 ) -> dict[str, float]:
-    """Return for each release how far it moves at most, in declared sensitivities.
+    """Return for each release its largest movement, in declared sensitivities.
 
-    It is between any two fits, or from one to all others. All are answered with the same releases,
-    and must not differ in anything but noiseless values.
+    It is taken between any two fits, or from one to all others. All get the same releases, and may
+    differ in noiseless values only.
     """
     ratios: dict[str, float] = {}
     releases = replays[0].spent().releases
@@ -363,7 +363,7 @@ def farthest(
         if release.mechanism == "symmetric_gaussian":
             np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
         starts = np.array([each.bounded(index) for each in origins or replays])
-        # Only what is left out has no name of its own.
+        # Only skipped releases share a name.
         assert release.name not in ratios or is_skipped(release.name), release.name
         ratio = farthest_apart(release.mechanism, values, starts) / (release.sensitivity or 0.0)
         ratios[release.name] = max(ratios.get(release.name, 0.0), ratio)
@@ -371,7 +371,7 @@ def farthest(
 
 
 def farthest_apart(mechanism: str, values: np.ndarray, starts: np.ndarray) -> float:
-    """Largest distance of values from others, in the norm that noise of the mechanism covers."""
+    """Largest distance of values from others, in the norm that the mechanism's noise covers."""
     _, *shape = values.shape
     rows = *shape[:1], math.prod(shape[1:])
 

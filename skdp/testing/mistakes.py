@@ -1,8 +1,7 @@
-"""Planted mistakes: small estimators that leak, each in another way, and the check that catches it.
+"""Planted mistakes: small estimators that leak in different ways, and the check that finds each.
 
-All of them release the mean of rows that are clipped to a norm of 1. :class:`NoisyMean` does it
-right. The others are copies of it with one mistake each, to try checks on. Use none for anything
-else.
+All of them release the mean of rows that are clipped to norm 1. :class:`NoisyMean` is correct. The
+others are copies with one mistake each, to try checks on. Use none for anything else.
 
 Examples
 --------
@@ -67,7 +66,7 @@ class NoisyMean:
         return self
 
     def _before_release(self, X: np.ndarray) -> None:
-        """Do nothing; some subclasses override it."""
+        """Do nothing; subclasses may override it."""
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
         return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
@@ -88,21 +87,21 @@ class TooLittleNoise(NoisyMean):
 
 
 class NoClipping(NoisyMean):
-    """Believes that no row is long."""
+    """Assumes that no row is long."""
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
         return X
 
 
 class FixedNoise(NoisyMean):
-    """Has a seed of its own if it is given none."""
+    """Uses a seed of its own if none is given."""
 
     def _source(self, X: np.ndarray) -> NoiseSource:
         return NoiseSource(self.random_state or 0, (X.tobytes(),))
 
 
 class SharedNoise(NoisyMean):
-    """Has the same noise for all data."""
+    """Uses the same noise for all data."""
 
     def _source(self, X: np.ndarray) -> NoiseSource:
         return NoiseSource(self.random_state)
@@ -124,7 +123,7 @@ class PlainNoise(NoisyMean):
 
 
 class ExactAttribute(NoisyMean):
-    """Sets a statistic that has no noise."""
+    """Sets a statistic without noise."""
 
     def _before_release(self, X: np.ndarray) -> None:
         self.data_max_ = X.max(axis=0)
@@ -138,7 +137,7 @@ class LeakedShape(NoisyMean):
 
 
 class KeptRow(NoisyMean):
-    """Remembers a row."""
+    """Stores a row."""
 
     def _before_release(self, X: np.ndarray) -> None:
         self._first = X[0].copy()
