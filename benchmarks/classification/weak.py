@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks.report import parser_for, publish, table
 from skdp import DPLogisticRegression
-from skdp.linear_model.logistic import plan
+from skdp.linear_model.logistic import plan, scores
 
 # Parts of the records in each class.
 CLASSES = {
@@ -22,20 +22,29 @@ CLASSES = {
     "5 classes, .01": (0.5, 0.3, 0.15, 0.04, 0.01),
 }
 EXPLAINED, SIZES, N_FITS, HELD_OUT = (0.0, 0.4), ((400, 6), (750, 6), (1500, 12)), 16, 3000
+# Constants of `plan` or of `scores`, by which of the two has them.
 SETTINGS = {
+    "as it is": {"_CAUTION": scores._CAUTION},
     "no counts": {"_LEAST_OF_COUNTS": 1.0},
-    "as it is": {"_OF_COUNTS": plan._OF_COUNTS},
-    "counts have .25 at most, and 70": {
+    "counts have .15 at most, and 30": {
+        "_OF_COUNTS": 30.0,
+        "_MOST_OF_COUNTS": 0.15,
+        "_LEAST_OF_COUNTS": 0.03,
+    },
+    "counts have .5 at most, and 70": {
         "_OF_COUNTS": 70.0,
-        "_MOST_OF_COUNTS": 0.25,
+        "_MOST_OF_COUNTS": 0.5,
         "_LEAST_OF_COUNTS": 0.02,
     },
+    "changes with the length are unknown": {"_CHANGE_STD": 1.0},
+    "a caution of 2.5": {"_CAUTION": 2.5},
 }
 TEXT = """# Few records
 
 Made by `OPENBLAS_NUM_THREADS=1 python -m benchmarks.classification.weak --write`. Rows and columns:
 {sizes}; epsilon .25, {n_fits} fits of each, half of which
-show nothing. Log loss less that of the frequencies of the classes.
+show nothing. Log loss less that of the frequencies of the classes, and in brackets the part of the
+fits where it is above .1.
 
 {table}
 """
@@ -58,19 +67,17 @@ def excess(parts: tuple[float, ...], explained: float, size: tuple[int, int], se
 
 def row_of(setting: str) -> list[str]:
     """Average the excess of one setting, for each kind of classes."""
-    with patch.multiple(plan, **SETTINGS[setting]):
-        means = [
-            np.mean(
-                [
-                    excess(parts, explained, size, seed)
-                    for explained in EXPLAINED
-                    for size in SIZES
-                    for seed in range(N_FITS)
-                ]
-            )
-            for parts in CLASSES.values()
-        ]
-    return [setting, *map("{:.3f}".format, means)]
+    constants, row = SETTINGS[setting], [setting]
+    with patch.multiple(plan if hasattr(plan, min(constants)) else scores, **constants):
+        for parts in CLASSES.values():
+            found = [
+                excess(parts, explained, size, seed)
+                for explained in EXPLAINED
+                for size in SIZES
+                for seed in range(N_FITS)
+            ]
+            row.append(f"{np.mean(found):.3f} ({np.mean(np.array(found) > 0.1):.0%})")
+    return row
 
 
 def main() -> None:

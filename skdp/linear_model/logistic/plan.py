@@ -106,7 +106,7 @@ _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 # Counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. Below
 # `_LEAST_OF_COUNTS` they are left out, as the moment shows how frequent classes are:
 # benchmarks/classification/weak.md.
-_OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 30.0, 0.15, 0.03
+_OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.08
 # With less of this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:

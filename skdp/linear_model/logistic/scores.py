@@ -26,11 +26,14 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# Relative standard deviation of the guessed factor, which is taken to be the second number or more.
+# Relative standard deviation of the guessed factor, which is taken to be the second number or more,
+# and that of how losses change with the length, which is better known: noise rarely hides that
+# scores may be too long.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
+_CHANGE_STD = 0.2  # benchmarks/classification/weak.md
 # The least guess. So many standard deviations of what is left unknown count as losses. Scores of
 # that size cost nothing, and still rank records; and the least factor.
-_LEAST_FACTOR, _CAUTION = 0.05, 2.5  # benchmarks/sweep/sweep.md, job "classes"
+_LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
 # What noise adds to the squares of the two values that a curve through all losses has beyond a
 # parabola, with seven standard deviations more.
@@ -117,10 +120,14 @@ def length_of(
     guessed = bend / 2 * (FACTORS - 2 * guess)
     unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
     weight = unknown / (unknown + variance)
-    likely = guessed + weight * (found - guessed) + _CAUTION * math.sqrt(weight * variance)
+    # The same for what differs between the lengths.
+    unknown, of_each = (bend * _CHANGE_STD) ** 2, len(FACTORS) * variance
+    own, beyond = unknown / (unknown + of_each), found - guessed
+    likely = guessed + own * beyond + (weight - own) * beyond.mean()
+    likely += _CAUTION * math.sqrt(weight * variance)
     smallest = min(1.0, max(_SMALLEST_FACTOR, _SMALL / scores.size))
     factors = np.geomspace(smallest, FACTORS[-1], 160)
-    losses = scores.size * factors * _between(likely, factors, weight**2 * len(FACTORS) * variance)
+    losses = scores.size * factors * _between(likely, factors, own**2 * of_each)
     losses += scores.penalty * factors**2
     best = int(losses.argmin())
     lost = fraction_std**2 * float(np.sum(1 / (fractions + fraction_std))) / 2
