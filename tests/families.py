@@ -88,7 +88,7 @@ class Family:
     public: Callable[[Any], set[str]]
     recorded: Callable[[Any], tuple[str, bool]]
     is_reached: Callable[[Any, dict[str, float]], bool]
-    arguments: Callable[[Any], tuple] = lambda data: (data,)
+    arguments: Callable[[Any], tuple] = lambda data: getattr(data, "arguments", (data,))
     setting: Callable[[Any], AbstractContextManager] = lambda cell: nullcontext()
     has_null: Callable[[Any], bool] = lambda cell: cell.adjacency == "zero_out"
     n_units: Callable[[tuple], int] = lambda arguments: arguments[0].shape[0]
@@ -107,248 +107,125 @@ class Family:
         return next(iter(self.datasets(cell).values()))
 
 
+# What a module has of a family is named as the field is.
+OWN = ("datasets", "strange", "groups", "strangers", "released", "public", "is_reached", "setting")
+NO_TRANSFORM = {"rows_are_transformed_one_by_one": "these estimators have no transform"}
+
+
+def family_of(name, unit, module, prefix="", **more):
+    """Make a family of the functions of a module, whose names may begin with a prefix."""
+    own = {key: getattr(module, prefix + key) for key in OWN if hasattr(module, prefix + key)}
+    own |= {"cells": module.CELLS, "slips": getattr(module, "SLIPS", {})}
+    own["recorded"] = lambda cell: (unit, True)
+    if unit == "user":
+        own["n_units"] = lambda arguments: len(set(arguments[-1]))
+    return Family(name, **own | more)
+
+
+def of_people(name, prefix, cells, module, **more):
+    """Make a family of people, of whose records a module has what is not theirs."""
+    own = {key: getattr(module, key) for key in OWN[4:] if hasattr(module, key)}
+    given = {"cells": cells, "exempt": NO_TRANSFORM, "cover": single_cover, **own, **more}
+    return family_of(name, "user", people_cells, prefix, **given)
+
+
+OF_SCALES = {
+    "released": lambda cell: scaler_cells.RELEASED,
+    "public": lambda cell: scaler_cells.PUBLIC,
+}
+OF_LEAST_SQUARES = {
+    "released": lambda cell: least_squares_cells.RELEASED,
+    "public": lambda cell: {"n_features_in_", "privacy_spent_"},
+    "cover": single_cover,
+    "exempt": NO_TRANSFORM,
+}
+OF_MATRICES = {
+    "strangers": row_cells.strangers,
+    "is_seeded_by_clipped_data": True,
+    "per_unit": ("left_components_",),
+}
 FAMILIES = (
-    Family(
-        name="rows",
-        cells=row_cells.CELLS,
-        datasets=row_cells.datasets,
-        strange=row_cells.strange_datasets,
-        groups=row_cells.groups,
-        strangers=row_cells.strangers,
+    family_of("rows", "row", row_cells),
+    family_of(
+        "people",
+        "user",
+        people_cells,
         released=row_cells.released,
         public=row_cells.public,
-        recorded=lambda cell: ("row", True),
-        is_reached=row_cells.is_reached,
-        slips=row_cells.SLIPS,
-        setting=row_cells.setting,
-    ),
-    Family(
-        name="people",
-        cells=people_cells.CELLS,
-        datasets=people_cells.datasets,
-        strange=people_cells.strange_datasets,
-        groups=people_cells.groups,
-        strangers=people_cells.strangers,
-        released=row_cells.released,
-        public=row_cells.public,
-        recorded=lambda cell: ("user", True),
-        is_reached=people_cells.is_reached,
-        setting=people_cells.setting,
-        arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[1])),
         cover=people_cells.cover,
     ),
-    Family(
-        name="columns of people",
-        cells=people_cells.SCALER_CELLS,
-        datasets=people_cells.scaled_datasets,
-        strange=people_cells.scaled_strange_datasets,
-        groups=people_cells.scaled_groups,
+    of_people(
+        "columns of people",
+        "scaled_",
+        people_cells.SCALER_CELLS,
+        scaler_cells,
         strangers=people_cells.strangers,
-        released=lambda cell: scaler_cells.RELEASED,
-        public=lambda cell: scaler_cells.PUBLIC,
-        recorded=lambda cell: ("user", True),
-        is_reached=scaler_cells.is_reached,
-        arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[1])),
-        cover=single_cover,
+        exempt={},
+        **OF_SCALES,
     ),
-    Family(
-        name="covariances of people",
-        cells=people_cells.COVARIANCE_CELLS,
-        datasets=people_cells.scaled_datasets,
-        strange=people_cells.scaled_strange_datasets,
-        groups=people_cells.scaled_groups,
+    of_people(
+        "covariances of people",
+        "scaled_",
+        people_cells.COVARIANCE_CELLS,
+        covariance_cells,
         strangers=people_cells.strangers,
-        released=covariance_cells.released,
-        public=covariance_cells.public,
-        recorded=lambda cell: ("user", True),
-        is_reached=covariance_cells.is_reached,
-        arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[1])),
-        cover=single_cover,
-        exempt={"rows_are_transformed_one_by_one": "covariances transform nothing"},
     ),
-    Family(
-        name="classes of people",
-        cells=people_cells.CLASS_CELLS,
-        datasets=people_cells.class_datasets,
-        strange=people_cells.class_strange_data,
-        groups=people_cells.class_groups,
-        strangers=people_cells.class_strangers,
-        released=class_cells.released,
-        public=class_cells.public,
-        recorded=lambda cell: ("user", True),
-        is_reached=class_cells.is_reached,
-        setting=class_cells.setting,
-        arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[-1])),
-        cover=single_cover,
-        exempt={"rows_are_transformed_one_by_one": "a classifier predicts, and has no transform"},
-    ),
-    Family(
-        name="records of people",
-        cells=people_cells.TRACE_CELLS,
-        datasets=people_cells.trace_datasets,
-        strange=people_cells.trace_strange_data,
-        groups=people_cells.trace_groups,
-        strangers=people_cells.trace_strangers,
-        released=trace_cells.released,
-        public=trace_cells.public,
-        recorded=lambda cell: ("user", True),
-        is_reached=trace_cells.is_reached,
-        arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[-1])),
+    of_people("classes of people", "class_", people_cells.CLASS_CELLS, class_cells),
+    of_people(
+        "records of people",
+        "trace_",
+        people_cells.TRACE_CELLS,
+        trace_cells,
         cover=trace_cells.cover,
-        exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
     ),
-    Family(
-        name="least squares",
-        cells=least_squares_cells.CELLS,
-        datasets=least_squares_cells.datasets,
-        strange=least_squares_cells.strange_data,
-        groups=least_squares_cells.groups,
-        strangers=least_squares_cells.strangers,
-        released=lambda cell: least_squares_cells.RELEASED,
-        public=lambda cell: {"n_features_in_", "privacy_spent_"},
-        recorded=lambda cell: ("record", True),
-        is_reached=least_squares_cells.is_reached,
-        arguments=lambda data: data.arguments,
-        cover=single_cover,
-        exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
-    ),
-    Family(
-        name="least squares of people",
+    family_of("least squares", "record", least_squares_cells, **OF_LEAST_SQUARES),
+    family_of(
+        "least squares of people",
+        "user",
+        least_squares_cells,
+        "people_",
         cells=least_squares_cells.PEOPLE_CELLS,
-        datasets=least_squares_cells.people_datasets,
-        strange=least_squares_cells.people_strange_data,
-        groups=least_squares_cells.people_groups,
-        strangers=least_squares_cells.people_strangers,
-        released=lambda cell: least_squares_cells.RELEASED,
-        public=lambda cell: {"n_features_in_", "privacy_spent_"},
-        recorded=lambda cell: ("user", True),
         is_reached=least_squares_cells.is_reached,
-        arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[-1])),
-        cover=single_cover,
-        exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
+        **OF_LEAST_SQUARES,
     ),
-    Family(
-        name="entries",
-        cells=entry_cells.CELLS,
-        datasets=entry_cells.datasets,
-        strange=entry_cells.strange_matrices,
+    family_of(
+        "entries",
+        "entry",
+        entry_cells,
         groups=entry_neighbors.groups,
-        strangers=row_cells.strangers,
-        released=entry_cells.released,
         public=row_cells.public,
         recorded=lambda cell: (cell.unit, cell.unit != "spectral"),
-        is_reached=entry_cells.is_reached,
-        slips=entry_cells.SLIPS,
-        setting=entry_cells.setting,
         # A short row of zeros is null.
         has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "row",
-        is_seeded_by_clipped_data=True,
-        per_unit=("left_components_",),
+        **OF_MATRICES,
     ),
-    Family(
-        name="records",
-        cells=trace_cells.CELLS,
-        datasets=trace_cells.datasets,
-        strange=trace_cells.strange_data,
+    family_of(
+        "records",
+        "record",
+        trace_cells,
         groups=trace_neighbors.groups,
         strangers=trace_neighbors.strangers,
-        released=trace_cells.released,
-        public=trace_cells.public,
         recorded=lambda cell: (cell.unit, True),
-        is_reached=trace_cells.is_reached,
-        arguments=lambda data: data.arguments,
         cover=trace_cells.cover,
-        exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
+        exempt=NO_TRANSFORM,
     ),
-    Family(
-        name="classes",
-        cells=class_cells.CELLS,
-        datasets=class_cells.datasets,
-        strange=class_cells.strange_data,
-        groups=class_cells.groups,
-        strangers=class_cells.strangers,
-        released=class_cells.released,
-        public=class_cells.public,
-        recorded=lambda cell: ("record", True),
-        is_reached=class_cells.is_reached,
-        setting=class_cells.setting,
-        arguments=lambda data: data.arguments,
-        cover=single_cover,
-        exempt={"rows_are_transformed_one_by_one": "a classifier predicts, and has no transform"},
-    ),
-    Family(
-        name="factors",
-        cells=factor_cells.CELLS,
-        datasets=factor_cells.datasets,
-        strange=factor_cells.strange_datasets,
-        groups=factor_cells.groups,
-        strangers=row_cells.strangers,
-        released=factor_cells.released,
-        public=factor_cells.public,
+    family_of("classes", "record", class_cells, cover=single_cover, exempt=NO_TRANSFORM),
+    family_of(
+        "factors",
+        "entry",
+        factor_cells,
         recorded=lambda cell: (cell.unit, cell.unit != "frobenius"),
-        is_reached=factor_cells.is_reached,
-        setting=factor_cells.setting,
         has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "frobenius",
-        is_seeded_by_clipped_data=True,
-        per_unit=("left_components_",),
+        **OF_MATRICES,
     ),
-    Family(
-        name="users",
-        cells=user_cells.CELLS,
-        datasets=user_cells.datasets,
-        strange=user_cells.strange_data,
-        groups=user_cells.groups,
-        strangers=user_cells.strangers,
-        released=user_cells.released,
-        public=user_cells.public,
-        recorded=lambda cell: ("user", True),
-        is_reached=user_cells.is_reached,
-        arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[2])),
-        cover=single_cover,
-    ),
-    Family(
-        name="columns",
-        cells=scaler_cells.CELLS,
-        datasets=scaler_cells.datasets,
-        strange=scaler_cells.strange_datasets,
-        groups=scaler_cells.groups,
-        strangers=scaler_cells.strangers,
-        released=lambda cell: scaler_cells.RELEASED,
-        public=lambda cell: scaler_cells.PUBLIC,
-        recorded=lambda cell: ("row", True),
-        is_reached=scaler_cells.is_reached,
-        slips=scaler_cells.SLIPS,
-    ),
-    Family(
-        name="covariances",
-        cells=covariance_cells.CELLS,
-        datasets=covariance_cells.datasets,
-        strange=covariance_cells.strange_datasets,
-        groups=covariance_cells.groups,
-        strangers=covariance_cells.strangers,
-        released=covariance_cells.released,
-        public=covariance_cells.public,
-        recorded=lambda cell: ("row", True),
-        is_reached=covariance_cells.is_reached,
-        slips=covariance_cells.SLIPS,
-        exempt={"rows_are_transformed_one_by_one": "covariances transform nothing"},
-    ),
-    Family(
-        name="streams",
-        cells=fed_streams.CELLS,
-        datasets=fed_streams.datasets,
-        strange=fed_streams.strange_datasets,
-        groups=fed_streams.groups,
-        strangers=fed_streams.strangers,
+    family_of("users", "user", user_cells, cover=single_cover),
+    family_of("columns", "row", scaler_cells, **OF_SCALES),
+    family_of("covariances", "row", covariance_cells, exempt=NO_TRANSFORM),
+    family_of(
+        "streams",
+        "update",
+        fed_streams,
         released=lambda cell: fed_streams.RELEASED,
-        public=fed_streams.public,
         recorded=lambda cell: (cell.unit, cell.unit == "update"),
         is_reached=lambda cell, worst: min(worst.values()) > 0.99,
         arguments=lambda data: data,
@@ -363,20 +240,15 @@ FAMILIES = (
             "that bad updates change nothing is to be seen in tests/decomposition/test_streams.py",
             "the_record_is_what_was_planned": "a stream has no plan to be looked at: making it is "
             "what spends the budget",
-            "rows_are_transformed_one_by_one": "a stream transforms nothing; what it publishes "
-            "does, which holds nothing else",
+            **NO_TRANSFORM,  # what a stream publishes has one, and holds nothing else
         },
     ),
-    Family(
-        name="toy",
-        cells=toy.CELLS,
-        datasets=toy.datasets,
-        strange=toy.strange_datasets,
-        groups=toy.groups,
-        strangers=toy.strangers,
+    family_of(
+        "toy",
+        "row",
+        toy,
         released=lambda cell: {"mean_"},
         public=lambda cell: {"n_features_in_", "privacy_spent_"},
-        recorded=lambda cell: ("row", True),
         is_reached=lambda cell, worst: min(worst.values()) > 0.7,
     ),
 )

@@ -286,7 +286,7 @@ def datasets(cell):
     return {"near": cell.contain(rows)}
 
 
-def strange_datasets(cell):
+def strange(cell):
     """Finite numbers that are far from ordinary."""
     ones = np.ones((N_ROWS, N_FEATURES))
     strange = {"zeros": 0 * ones, "huge": 1e300 * ones, "denormal": 5e-324 * ones}

@@ -149,7 +149,7 @@ def datasets(cell):
     }
 
 
-def strange_data(cell):
+def strange(cell):
     """Data that numerical methods do not like, all finite."""
     data, generator = cell.data(), np.random.default_rng(3)
     ones, shape = np.ones_like(data.rows), data.rows.shape

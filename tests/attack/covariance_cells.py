@@ -7,12 +7,12 @@ import numpy as np
 import scaler_cells
 from harness import Slip, null_row
 from row_cells import with_row
-from scaler_cells import ADJACENCIES, BOUNDS, GAPS, D, dense, strange_datasets, strangers
+from scaler_cells import ADJACENCIES, BOUNDS, GAPS, D, dense, strange, strangers
 
 from skdp import DPCovariance
 from skdp.testing._recording import Group
 
-__all__ = ["CELLS", "SLIPS", "datasets", "strange_datasets", "strangers"]
+__all__ = ["CELLS", "SLIPS", "datasets", "strange", "strangers"]
 
 RELEASED = {"location_", "covariance_", "correlation_", "scale_"}
 RELEASED |= {

@@ -172,7 +172,7 @@ def each(*units, cover=tuple, **wanted):
     return pytest.mark.parametrize("cell", cover(cells), ids=str)
 
 
-def strange_matrices(cell):
+def strange(cell):
     """Matrices that numerical methods do not like, all finite."""
     n, d = cell.shape
     loop = np.zeros((n, d))

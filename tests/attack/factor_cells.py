@@ -108,9 +108,9 @@ def datasets(cell):
     return {"normal": X, "zeros": np.zeros_like(X), "beyond the largest entry": 1e8 * X}
 
 
-def strange_datasets(cell):
+def strange(cell):
     """Finite numbers that are far from ordinary."""
-    return row_cells.strange_datasets(cell)
+    return row_cells.strange(cell)
 
 
 def groups(cell, X):

@@ -123,7 +123,7 @@ def datasets(cell):
     return found if is_changed else {**found, "one cell": (0 * rows, 0 * columns, values)}
 
 
-def strange_datasets(cell):
+def strange(cell):
     """Finite numbers that are far from ordinary."""
     rows, columns, values = datasets(cell)["any"]
     signs, exponents = np.sign(values), np.linspace(-300, 300, len(values))

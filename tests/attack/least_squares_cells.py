@@ -151,7 +151,7 @@ def datasets(cell):
     return {"drawn": data, "duplicates": same, "far from the origin": far}
 
 
-def strange_data(cell):
+def strange(cell):
     """Data that numerical methods do not like, all finite."""
     data, generator = cell.data(), np.random.default_rng(3)
     ones, y = np.ones_like(data.rows), data.responses
@@ -273,9 +273,9 @@ def people_datasets(cell):
     return {name: of_people(data) for name, data in datasets(cell).items()}
 
 
-def people_strange_data(cell):
+def people_strange(cell):
     """Data that numerical methods do not like, all finite."""
-    return {name: of_people(data) for name, data in strange_data(cell).items()}
+    return {name: of_people(data) for name, data in strange(cell).items()}
 
 
 def people_groups(cell, records):

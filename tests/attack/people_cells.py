@@ -153,9 +153,9 @@ def datasets(cell):
     return {"spiked": people(make_spiked(N_PEOPLE, D, k=2, random_state=0)[0], cell.layout)}
 
 
-def strange_datasets(cell):
+def strange(cell):
     """Finite numbers that are far from ordinary."""
-    found = row_cells.strange_datasets(cell)
+    found = row_cells.strange(cell)
     return {name: people(matrix, cell.layout) for name, matrix in found.items()}
 
 
@@ -250,9 +250,9 @@ def scaled_datasets(cell):
     return {name: people(scaler_cells.dense(X), cell.container) for name, X in found.items()}
 
 
-def scaled_strange_datasets(cell):
+def scaled_strange(cell):
     """Finite numbers that are far from ordinary."""
-    found = scaler_cells.strange_datasets(cell)
+    found = scaler_cells.strange(cell)
     return {name: people(scaler_cells.dense(X), cell.container) for name, X in found.items()}
 
 
@@ -316,9 +316,9 @@ def class_datasets(cell):
     return {name: of_people(data) for name, data in class_cells.datasets(cell).items()}
 
 
-def class_strange_data(cell):
+def class_strange(cell):
     """Data that numerical methods do not like, all finite."""
-    return {name: of_people(data) for name, data in class_cells.strange_data(cell).items()}
+    return {name: of_people(data) for name, data in class_cells.strange(cell).items()}
 
 
 def class_groups(cell, records):
@@ -414,9 +414,9 @@ def trace_datasets(cell):
     return {name: records_of_people(data) for name, data in trace_cells.datasets(cell).items()}
 
 
-def trace_strange_data(cell):
+def trace_strange(cell):
     """Data that numerical methods do not like, all finite."""
-    return {name: records_of_people(data) for name, data in trace_cells.strange_data(cell).items()}
+    return {name: records_of_people(data) for name, data in trace_cells.strange(cell).items()}
 
 
 def trace_groups(cell, records):

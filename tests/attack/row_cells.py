@@ -136,7 +136,7 @@ def datasets(cell=None):
     }
 
 
-def strange_datasets(cell):
+def strange(cell):
     """Finite numbers that are far from ordinary."""
     ones = np.ones((N, D))
     return {

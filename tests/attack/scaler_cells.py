@@ -80,7 +80,7 @@ def datasets(cell):
     }
 
 
-def strange_datasets(cell):
+def strange(cell):
     """Finite numbers that are far from ordinary."""
     ones = np.ones((N, D))
     strange = {

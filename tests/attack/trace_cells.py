@@ -261,7 +261,7 @@ def degenerate_data(cell):
     }
 
 
-def strange_data(cell):
+def strange(cell):
     """Data that numerical methods do not like, all finite."""
     data = cell.data()
     generator = np.random.default_rng(3)

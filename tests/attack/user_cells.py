@@ -112,7 +112,7 @@ def datasets(cell):
     return {"drawn": drawn(cell)}
 
 
-def strange_data(cell):
+def strange(cell):
     """Users that numerical methods do not like, all finite."""
     data, generator = drawn(cell), np.random.default_rng(3)
 
