@@ -256,19 +256,19 @@ def response_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> f
 
 @in_double_precision
 def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity of :math:`\sum_i (p_i t_i, \sqrt 2 p_i^2 T / P, t_i P / \sqrt 2)`.
+    r"""Sensitivity of :math:`\sum_i (p_i t_i, \sqrt 2 p_i^2 T / P, e_i P / \sqrt 2)`.
 
-    The `bounds` are those of `|p| <= P` and `|t| <= T`. :math:`\sqrt 6 P T` for replace,
-    :math:`\sqrt{3.5} P T` for zero_out. Proof for P = T = 1:
+    The `bounds` are those of `|p| <= P`, and of `|t|` and `|e| <= T`. :math:`\sqrt 6 P T` for
+    replace, :math:`\sqrt{3.5} P T` for zero_out. Proof for P = T = 1:
 
-    - zero_out: :math:`p^2 t^2 + 2 p^4 + t^2 / 2 \le 3.5`, attained by p = t = 1.
+    - zero_out: :math:`p^2 t^2 + 2 p^4 + e^2 / 2 \le 3.5`, attained by p = t = e = 1.
     - Replace: the third number adds at most 2 to the squared distance of the others. With r and s
       the sizes of p in both records, the products differ by at most r + s and the squares by
       :math:`r^2 - s^2`, so that this distance is at most :math:`(r + s)^2 (1 + 2 (r - s)^2)`. It
       rises if both sizes do so by the same number, and so let r = 1, s = 1 - d:
       :math:`f(d) = (2 - d)^2 (1 + 2 d^2)`. Its derivative is
       :math:`-2 (2 - d) (1 - 4 d + 4 d^2) = -2 (2 - d) (1 - 2 d)^2`, which is not positive: it falls
-      from 4 at d = 0. The sum of 6 is attained by p = q = 1 and opposite t.
+      from 4 at d = 0. The sum of 6 is attained by p = q = 1 and opposite t and e.
 
     What the square roots and the products of a record round to is far less than the least rounding
     charged.

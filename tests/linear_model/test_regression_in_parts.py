@@ -149,10 +149,10 @@ def counting(lengths):
 @pytest.mark.parametrize(
     ("kind", "parameters", "n_readings"),
     [
-        # The opening, scales, the moment and steps, which count sizes of gradients on the way.
-        ("linear", {"n_iter": 3}, 3 + 2 + 2),
+        # The opening, scales, the moment, errors and steps, which count sizes of gradients.
+        ("linear", {"n_iter": 3}, 3 + 2 + 3),
         # Noise hides features within such bounds: they are searched for.
-        ("linear", {"n_iter": 3, "bounds": (-99.0, 99.0)}, 3 + 2 + 3),
+        ("linear", {"n_iter": 3, "bounds": (-99.0, 99.0)}, 3 + 2 + 4),
         # The norm, the mean, covariances, and two a step.
         ("matrices", {"n_iter": 3, "init": "random"}, 2 * 3 + 3 + 1),
     ],

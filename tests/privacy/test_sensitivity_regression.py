@@ -70,8 +70,8 @@ def test_no_record_moves_a_moment_of_rows_and_responses_further(adjacency):
 def test_no_record_moves_a_calibration_further(adjacency):
     P, T = 1.5, 2.0
     ends = np.linspace(-1.0, 1.0, 25)
-    p, t = (one.ravel() for one in np.meshgrid(P * ends, T * ends))
-    records = np.column_stack([p * t, np.sqrt(2) * p**2 * T / P, t * P / np.sqrt(2)])
+    p, t, e = (one.ravel() for one in np.meshgrid(P * ends, T * ends, [-T, T]))
+    records = np.column_stack([p * t, np.sqrt(2) * p**2 * T / P, e * P / np.sqrt(2)])
     others = records if adjacency == "replace" else np.zeros((1, 3))
     moved = np.linalg.norm(records[:, np.newaxis] - others, axis=2).max()
     assert moved == pytest.approx(sensitivity.calibration((P, T), adjacency), rel=1e-9)

@@ -27,7 +27,14 @@ from skdp.linear_model.least_squares.records import (
     release_response_scale,
     scaling_by,
 )
-from skdp.linear_model.least_squares.steps import Descent, calibrate, descend, whitened
+from skdp.linear_model.least_squares.steps import (
+    Descent,
+    calibrate,
+    descend,
+    mean_error,
+    part_beyond_noise,
+    whitened,
+)
 from skdp.preprocessing.scales import Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.clipping import NO_CLIPPING, clipped
@@ -102,10 +109,6 @@ def warnings_for_fit(
 # The fit.
 
 
-# Clip level of scaled responses: a factor of the root of the strength, and limits; not studied.
-_RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
-
-
 class Estimate(NamedTuple):
     """Released coefficients in the units of the data, and the bounds to which features are clipped.
 
@@ -146,17 +149,23 @@ def solve_least_squares(
     white = _release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white, spec.loosening)
     descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
-    factor, response, explained = 1.0, 0.0, math.inf
+    joint, explained = white.root @ descent.weights, math.inf
+    of_features, facts = joint[: spec.n_features], (whitened_records, records.responses)
     if plan.calibration is not None:
-        factor, response, explained = calibrate(
-            plan.calibration, descent, whitened_records, spec.n_units, budget, scale.off_center
-        )
-    joint = factor * (white.root @ descent.weights)
+        known = *facts, spec.n_units, budget, scale.off_center
+        has_one = spec.fit_intercept
+        factor, of_one, explained = calibrate(plan.calibration, descent, *known, has_one=has_one)
+        of_features *= factor
+        # Clipped gradients draw predictions toward the median of the responses.
+        joint[spec.n_features :] = of_one
+    elif spec.cost.is_private:
+        of_features *= part_beyond_noise(descent, white, has_one=spec.fit_intercept)
+    if plan.errors is not None:
+        joint[-1] += mean_error(plan.errors, joint, *facts, spec.largest_response, budget)
     coef = scale.size * scaling.multiplier * joint[: spec.n_features]
     intercept = scale.center
     if spec.fit_intercept:
-        # Calibration shrinks predictions toward the mean of the responses, not toward their median.
-        intercept += scale.size * (float(joint[-1]) + (1 - factor) * response)
+        intercept += scale.size * float(joint[-1])
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
     stds = None
@@ -184,7 +193,7 @@ def _release_whitening(
     # Responses beside rows are weighted so that none exceeds half of the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
-        largest = float(np.clip(_RESPONSE * math.sqrt(spec.left_strength), *_RESPONSE_LIMITS))
+        largest = spec.largest_response
         weight = spec.row_norm / (2 * largest)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:

@@ -35,6 +35,8 @@ _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e
 # Parts of the remaining share: for the joint moment, each histogram, and the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
+# And for the mean error, which mends the intercept where there is no calibration. Not studied.
+_ERRORS_SHARE = 0.02
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
 # steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
@@ -49,6 +51,8 @@ _LONGEST_WITH_MOMENT = 4096  # not studied
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 # Entries are clipped to this multiple of their scale: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
+# Clip level of scaled responses: a factor of the root of the strength, and limits; not studied.
+_RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 # From this strength on, clip levels of entries and whitened rows grow with its root: columns with
 # long tails then lose no more by clipping than by noise. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
@@ -89,10 +93,11 @@ class LeastSquaresSpec(ScaleSpec):
     is_weak: bool = field(init=False)
     # Whether a joint moment whitens the rows, as it does unless they are long.
     has_moment: bool = field(init=False)
-    # Factor that loosens clipping where noise is small; number of scales to which entries are
-    # clipped; and norm to which scaled rows are clipped.
+    # Factor that loosens clipping where noise is small; numbers of scales to which entries and
+    # responses are clipped; and norm to which scaled rows are clipped.
     loosening: float = field(init=False)
     entry: float = field(init=False)
+    largest_response: float = field(init=False)
     row_norm: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +115,7 @@ class LeastSquaresSpec(ScaleSpec):
             entry = _ENTRY * loosening
             factor = math.sqrt(_NORM * left * math.sqrt(_MOMENT_SHARE) / n_free)
             row_norm = float(np.clip(factor, *_NORM_LIMITS)) * math.sqrt(n_free)
+        response = float(np.clip(_RESPONSE * math.sqrt(left), *_RESPONSE_LIMITS))
         vars(self).update(
             n_free=n_free,
             strength=strength,
@@ -120,6 +126,7 @@ class LeastSquaresSpec(ScaleSpec):
             has_moment=n_free <= _LONGEST_WITH_MOMENT,
             loosening=loosening,
             entry=entry,
+            largest_response=response,
             row_norm=row_norm,
         )
 
@@ -141,6 +148,7 @@ class LeastSquaresReleases(NamedTuple):
     moment: Release | None
     steps: tuple[Step, ...]
     calibration: Release | None
+    errors: Release | None
 
 
 def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
@@ -155,7 +163,7 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
             _plan_spread(spec, left_of(center, total=left)) if has_prior or not center else None
         )
         agreement = _plan_agreement(spec, left_of(center, spread)) if has_prior else None
-        return LeastSquaresReleases(center, spread, None, agreement, None, (), None)
+        return LeastSquaresReleases(center, spread, None, agreement, None, (), None, None)
     responses = _plan_center(spec, of_center), _plan_spread(spec, of_responses - of_center)
     sizes, places = _OF_SIZES[spec.is_weak] * of_features, _OF_PLACES * of_features
     features = plan_scales(spec, sizes=sizes, places=places, moments=of_features - sizes)
@@ -165,7 +173,7 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         part = share_for_counts(1, spec.n_units, mu, precision=_AGREED, limits=limits)
         agreement = _plan_agreement(spec, part * left)
         left = left_of(responses, features, agreement)
-    moment, calibration = None, None
+    moment = calibration = errors = None
     if spec.has_moment:
         bound = spec.row_norm if spec.cost.is_private else math.inf
         facts = _MOMENT_SHARE * left, (spec.n_free + 1,) * 2, bound, sensitivity.response_moment
@@ -175,9 +183,12 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         known = {"rounding": spec.rounding}
         share, name = _CALIBRATION_SHARE * left, "calibration sums"
         calibration = spec.cost.release(name, "gaussian", share, change, known, shape=(3,))
-    others = left_of(responses, features, agreement, moment, calibration)
+    elif spec.cost.is_private and spec.fit_intercept:
+        bound, share = spec.largest_response, _ERRORS_SHARE * left
+        errors = plan_sum(spec, "errors", share, (1,), bound, sensitivity.row_sum)
+    others = left_of(responses, features, agreement, moment, calibration, errors)
     steps = _plan_steps(spec, others, _SIZES_SHARE * left)
-    return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration)
+    return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration, errors)
 
 
 def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from skdp.data.parts import Targets
 from skdp.data.reduce import Kernel, PerRow, rounding_of_depth
 from skdp.data.rows import Block, Rows
 from skdp.data.sources import Source
@@ -87,6 +88,15 @@ class WhitenedRecords:
 
         total, sizes = self.view.map_sum(_clipped, len(slopes) + len(SIZE_BINS) * counts)
         return np.asarray(self.white.root.T @ total), sizes
+
+    def predicted(
+        self, rows: slice, block: Block, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predict from rows as long as those of new data; return also which ones are null."""
+        factors, *_, weights = self.of_rows(rows, block)
+        is_null = weights == 0
+        predicted = _predicted(block, slopes, factors) / np.where(is_null, 1.0, weights)
+        return predicted, is_null | ~np.isfinite(predicted)
 
 
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
@@ -248,26 +258,66 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 
 
 # ------------------------------
+# What noise and clipping do to the result: the part of noise, and the mean error.
+
+# Variances of the noise in a mean error that make it none.
+_MADE_OF_NOISE = 2.0  # not studied
+
+
+def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> float:
+    """Return the part of the square of predictions that noise does not explain (James-Stein)."""
+    square = float(white.spread @ descent.weights**2)
+    square -= has_one * float(white.root[-1] @ descent.weights) ** 2
+    noise = float(white.spread @ descent.variances)
+    return 1 - noise / square if square > noise else 0.0
+
+
+def mean_error(
+    release: Release,
+    slopes: np.ndarray,
+    records: WhitenedRecords,
+    responses: Targets,
+    bound: float,
+    budget: PrivacyBudget,
+) -> float:
+    """Release the mean of clipped errors: clipped gradients draw predictions to the median."""
+
+    def _errors(rows: slice, block: Block) -> np.ndarray:
+        predicted, is_null = records.predicted(rows, block, slopes)
+        largest = bound * (1 - 1e-12)
+        errors = np.clip(responses[rows] - predicted, -largest, largest)
+        errors[is_null] = 0.0
+        return np.asarray(block.added(errors[:, np.newaxis]).sum(axis=0))
+
+    total, noise_std = budget.release(release, records.view.map_sum(_errors, 1))
+    return _beyond_noise(float(total[0]), noise_std) / records.view.n_rows
+
+
+def _beyond_noise(mean: float, noise_std: float) -> float:
+    """Shrink a mean error by what noise may be of it: an intercept has little noise of its own."""
+    square = mean**2
+    return mean * (1 - min(1.0, _MADE_OF_NOISE * noise_std**2 / square)) if square else 0.0
+
+
+# ------------------------------
 # The calibration of a weak fit.
 
 # Least mean square of predictions, relative to the expected one; and least noise of weights,
 # relative to the weights.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# Usual distance of the mean of responses from their median, in root mean squares around it.
-_USUAL_MEAN = 0.3  # not studied
 # Standard deviations of noise that are subtracted from the factor, and from the explained variance:
 # benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
 
 
 class Calibration(NamedTuple):
-    """The factor that multiplies the weights, from 0 to 1, and the mean of the responses.
+    """The factor of the weights of features, from 0 to 1, and the intercept that goes with it.
 
     `explained` is a noisy lower bound on the explained part of the mean square.
     """
 
     factor: float
-    response: float
+    intercept: float
     explained: float
 
 
@@ -275,39 +325,44 @@ def calibrate(
     release: Release,
     descent: Descent,
     records: WhitenedRecords,
+    responses: Targets,
     n_units: int,
     budget: PrivacyBudget,
     off_center: float,
+    *,
+    has_one: bool,
 ) -> Calibration:
     """Release mean products of predictions and responses, which have the part `off_center`.
 
-    The released factor is averaged with 1; the error of a factor of 1 is the noise in the weights.
+    An intercept is taken off both, and the mean of the errors is added to it. The released factor
+    is averaged with 1; the error of a factor of 1 is the noise in the weights.
     """
     white, weights = records.white, descent.weights
-    size = math.sqrt(float(white.spread @ weights**2))
+    slopes = white.root @ weights
+    intercept = float(slopes[-1]) if has_one else 0.0
+    slopes[len(slopes) - has_one :] = 0.0
     noise = math.sqrt(float(white.spread @ descent.variances))
-    slopes, of_rows = white.root @ weights / (size or 1.0), records.of_rows
+    size = math.sqrt(max(float(white.spread @ weights**2) - intercept**2, noise**2)) or 1.0
     most_predicted, most_true = (bound * (1 - 1e-12) for bound in CALIBRATED)
     of_square = math.sqrt(2) * most_true / most_predicted
     of_mean = most_predicted / math.sqrt(2)
 
     def _products(rows: slice, block: Block) -> np.ndarray:
-        factors, responses, *_ = of_rows(rows, block)
-        predicted = np.clip(_predicted(block, slopes, factors), -most_predicted, most_predicted)
-        if factors is not None:
-            predicted[factors == 0] = 0.0
-        true = np.clip(responses, -most_true, most_true)
-        products = [predicted * true, of_square * predicted**2, of_mean * true]
-        return np.asarray(block.added(np.column_stack(products)).sum(axis=0))
+        predicted, is_null = records.predicted(rows, block, slopes)
+        true = responses[rows] - intercept
+        errors = np.clip(true - predicted, -most_true, most_true)
+        predicted = np.clip(predicted / size, -most_predicted, most_predicted)
+        true = np.clip(true, -most_true, most_true)
+        products = np.column_stack(
+            [predicted * true, of_square * predicted**2, of_mean * errors],
+        )
+        products[is_null] = 0.0
+        return np.asarray(block.added(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
     (product, square, mean), noise_std = sums / n_units, noise_std / n_units
     # Responses off the center, if few, exceed the bound.
     longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
-    std = longer * noise_std / of_mean
-    response = float(np.clip(longer * mean / of_mean / (1 + (std / _USUAL_MEAN) ** 2), -1.0, 1.0))
-    if size == 0:
-        return Calibration(0.0, response, 0.0)
     square = size * max(square / of_square, _LEAST_SQUARE)
     ratio, std = longer * product / square, longer * noise_std / square
     precisions = np.array([max(noise / size, _LEAST_NOISE) ** -4, std**-2])
@@ -315,4 +370,6 @@ def calibrate(
     factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
     factor = min(max(factor, 0.0), 1.0)
     explained = size**2 * factor * (2 * (ratio - _OF_EXPLAINED * std) - factor)
-    return Calibration(factor, response, float(explained))
+    mean = longer / of_mean * _beyond_noise(mean, noise_std)
+    intercept += float(np.clip(mean, -1.0, 1.0))
+    return Calibration(factor, intercept, float(explained))
