@@ -49,7 +49,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SupervisedEstimator._parameter_constraints,
-        # Checked with the labels of y.
+        # Checked together with the labels of y.
         "classes": "no_validation",
         "privacy_unit": [StrOptions({"record", "user"})],
         "row_norm": [*ANY_BOUND, None],
@@ -74,7 +74,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         Returns
         -------
         ndarray, PartResults or dask array of shape (n_records,) or (n_records, n_classes)
-            Scores; of two classes those of the second one.
+            Scores; for two classes those of the second class.
         """
         return self._results(X, lambda scores: scores.ravel() if scores.shape[1] == 1 else scores)
 
@@ -135,7 +135,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return self._results(X, lambda scores: log_softmax(of_classes(scores), axis=1))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Compute the fraction of labels that are predicted.
+        """Compute the fraction of correctly predicted labels.
 
         A noise-free function of the rows passed in, which the guarantee does not cover.
 
@@ -144,7 +144,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
         y : array-like of shape (n_records,) or None, default=None
-            Labels, for a dask collection in the same chunks; ``None`` if rows in parts bring
+            Labels, for a dask collection in the same chunks; ``None`` if rows in parts contain
             theirs.
         sample_weight : array-like of shape (n_records,) or None, default=None
             Weights of the records.
@@ -170,7 +170,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return float(right / total)
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
-        """Map the scores of rows by a function; blocks are mapped when they are read."""
+        """Map the scores of rows by a function; blocks are mapped when read."""
         rows = self._rows_of(X)
         slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
 
@@ -191,7 +191,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return spec, (view, keyed_by_people(lambda: (of_rows, *digests(codes), labels), people))
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
-        """Refuse bad labels; return the classes, and the place of each label among them."""
+        """Refuse bad labels; return the classes, and the number of the class of each label."""
         targets = y if isinstance(y, Targets) else Targets.of(checked_labels(y))
         labels = labels_in(targets, self.n_jobs)
         classes = self._known_classes(labels)
@@ -245,7 +245,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         tags, matrices = super().__sklearn_tags__(), self._takes_matrices
         tags.input_tags.sparse, tags.input_tags.three_d_array = not matrices, matrices
         tags.classifier_tags.multi_class = not matrices
-        # Few records are not enough for a good score.
+        # Few records do not suffice for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
 
@@ -268,27 +268,27 @@ def _log_weights(given: dict[Any, Any], classes: np.ndarray) -> np.ndarray:
 class DPLogisticRegression(PrivateClassifier):
     r"""Logistic regression with differential privacy, of two classes or more.
 
-    A fit clips the rows, releases their second moment together with their classes, whitens the rows
-    by it, and takes gradient steps from there. Nothing has to be tuned.
+    A fit clips the rows, releases their second moment together with their classes, which whitens
+    the rows, and then takes gradient steps. Nothing has to be tuned.
 
     Parameters
     ----------
     classes : array-like or None, default=None
-        All labels that there may be, two or more: which of them occur is then protected, and a
-        class without records is fine. ``None`` takes the labels of y, 100 at most, which makes it
-        public which labels occur, and warns of that. Labels are strings, or whole numbers below
-        2**53, of one type. If `classes` are strings, whole numbers in y are their places among the
-        sorted ones, as what scikit-learn wraps around a classifier hands on.
+        All possible labels, two or more: which of them occur is then protected, and a class without
+        records is fine. ``None`` takes the labels of y, at most 100, which makes public which
+        labels occur, and gives a warning. Labels are strings, or whole numbers below 2**53, of one
+        type. If `classes` are strings, whole numbers in y are their places among the sorted
+        classes, as in wrappers of scikit-learn.
     class_weight : dict or None, default=None
-        Public weights of classes by their labels, from 1e-100 to 1e100, and 1 where there is none.
-        They multiply the odds of the classes: `intercept_` moves by their logarithms, as weighted
-        records would move it where the model holds, and nothing else changes.
+        Public weights of classes by their labels, from 1e-100 to 1e100, by default 1. They multiply
+        the odds of the classes: `intercept_` moves by their logarithms, as with weighted records if
+        the model holds, and nothing else changes.
     prior : estimator, tuple or None, default=None
         A published classifier of the same features and classes: a fitted ``LogisticRegression``,
         perhaps behind scalers in a pipeline or in a ``FrozenEstimator``, a fitted one of skdp, or
-        ``(coef, intercept)`` in their shapes. Public: it must not be of these records, unless they
-        have paid for it, and then they pay both. The fit releases losses of its scores, and learns
-        what they leave: :ref:`prior-classes`. Kept as ``(coef, intercept, classes, names)``. With
+        ``(coef, intercept)`` in their shapes. Public: it must not come from these records, unless
+        their privacy cost counts both fits. The fit releases losses of its scores, and learns the
+        rest: :ref:`prior-classes`. Kept as ``(coef, intercept, classes, names)``. With
         ``epsilon=inf`` it is not used.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
@@ -321,13 +321,13 @@ class DPLogisticRegression(PrivateClassifier):
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Coefficients, of two classes those of the second one. They have the direction of those of a
-        logistic regression. Clipping changes their length, less with more budget. Covered by the
+        Coefficients; for two classes those of the second class. They have the direction of those of
+        a logistic regression. Clipping changes their length, less with more budget. Covered by the
         guarantee.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts. Covered by the guarantee.
     prior_weight_ : float
-        How much of the prior is in the model, from 0 to 1; 0 without one. Covered by the guarantee.
+        Share of the prior in the model, from 0 to 1; 0 without a prior. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -356,23 +356,22 @@ class DPLogisticRegression(PrivateClassifier):
     and `score` return, noise-free functions of the rows passed in; and the running time. No
     assumption about the data is made.
 
-    How much is clipped follows the budget. Of many records, or with a large epsilon, coefficients
-    are those of a logistic regression; else they are as long as released losses say, and short
-    where noise hides what they gain: probabilities are then near the frequencies of the classes,
-    and still rank records. A column that hardly varies beside others has the coefficient 0, and
-    unless records are few, so have most directions that rows do not show, such as a category
-    without rows. Some fits keep those, and misjudge new rows that go there. Without `classes` every
-    fit of a cross-validation of scikit-learn warns, and a fold may lack a class: pass `classes`,
-    and ``labels=`` to scores such as the log loss. Mathematics and proofs: :doc:`/classification`.
+    Clipping adapts to the budget. With many records, or a large epsilon, coefficients are those of
+    a logistic regression; otherwise released losses decide on their length, which is short if noise
+    hides their gain: probabilities are then near the class frequencies, and still rank records. A
+    column that hardly varies compared with others has the coefficient 0, and unless records are
+    few, so have most directions that rows do not show, such as a category without rows. Some fits
+    keep those, and misjudge new rows there. Without `classes` every fit of a cross-validation of
+    scikit-learn warns, and a fold may lack a class: pass `classes`, and ``labels=`` to scores such
+    as the log loss. Mathematics and proofs: :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, in every step, of which public facts make 8 to 100,
     and for the losses. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows
     stay sparse. Rows in parts, of `RowBlocks.from_partitions`, are read three times and in every
     step: once for the check, the norms and the digest, once for the moment, and once for the
-    losses. The norms of whitened rows are found anew in every step, in O(n d^2), and nothing is
-    stored for a row. A row or a label that the check has passed, and that is none when it is read
-    again, counts nowhere from then on.
+    losses. Every step computes the norms of whitened rows again, in O(n d^2), and stores nothing
+    per row. A row or label that is no longer valid when it is read again counts as null.
 
     With ``epsilon=inf`` the coefficients are those of scikit-learn's `LogisticRegression` with
     ``C=1`` on standardized columns, in the units of X; `row_norm` still clips rows if it is finite.
@@ -394,7 +393,7 @@ class DPLogisticRegression(PrivateClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateClassifier._parameter_constraints,
         "class_weight": [dict, None],
-        # `check_prior` checks it.
+        # `check_prior` checks the prior.
         "prior": "no_validation",
     }
 
@@ -406,7 +405,7 @@ class DPLogisticRegression(PrivateClassifier):
     def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:
         spec: LogisticSpec = super()._spec_of(*given, **more)
         if self.class_weight is not None:
-            # Called only to refuse bad weights.
+            # The call refuses bad weights.
             _log_weights(self.class_weight, spec.classes)
         if self.prior is None:
             return spec

@@ -59,16 +59,16 @@ class TraceClassSpec(LogisticSpec):
 
     @property
     def fewer(self) -> str:  # type: ignore[override]
-        """Name the parameters that reduce the noise."""
+        """Return the parameters that reduce the noise."""
         return smaller(self.rank)
 
 
 class TraceClassReleases(NamedTuple):
     """All releases of a fit, in order."""
 
-    norm: Release | None  # by which matrices are clipped; None if it is given, or guessed
+    norm: Release | None  # clips matrices; None if given or guessed
     mean: Release
-    centered_norm: Release | None  # the same, once the mean is subtracted
+    centered_norm: Release | None  # the same, after the mean is subtracted
     start: Release
     gradients: tuple[Release, ...]
 
@@ -93,13 +93,13 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
 def tangent_level(spec: TraceClassSpec) -> float:
     """Return the norm that gradients are clipped to.
 
-    If matrices have norm sqrt(d1 d2) and are alike in all directions, the norm of a gradient is at
-    most sqrt(n_free + 1), but for chance.
+    If matrices have norm sqrt(d1 d2) and no preferred direction, the norm of a gradient is at most
+    sqrt(n_free + 1), except by chance.
     """
     return _CLIP * level_factor(spec) * math.sqrt(spec.n_free + 1)
 
 
-# With less strength probabilities may be worse than the frequencies of the classes; not studied.
+# With less strength, probabilities may be worse than the class frequencies; not studied.
 _LEAST_STRENGTH = 12.0
 
 
@@ -108,7 +108,7 @@ _LEAST_STRENGTH = 12.0
 
 # Length of a step: at p = 1/2, where the loss is steepest, its curvature is 1/4. Not studied.
 _STEP = 4.0
-# With more noise in the mean, as a fraction of the norms around it, these are mostly noise.
+# If the noise of the mean exceeds this fraction of the norms around it, these are mostly noise.
 _MOST_NOISE = 0.6  # not studied
 _HIDDEN = (
     "Noise hides how the matrices spread around their mean, and classes may be guessed. "
@@ -125,34 +125,34 @@ def solve_trace_classes(
 ) -> Estimate:
     """Release norms, the mean, the difference of the classes, and the gradients.
 
-    Gradients are projected on the tangent space of the matrices of the rank, so that the noise has
-    only as many dimensions as these have. Each is clipped to about a third of what it can be at
-    most. The result has a weight for each entry and, last, the intercept.
+    Gradients are projected on the tangent space of matrices of that rank, so that the noise has
+    only the dimensions of this space. Each gradient is clipped to about a third of its largest
+    length. The result has a weight for each entry and, last, the intercept.
     """
     view, rounding = view.measured(), spec.rounding
     _, bound = _release_bound(spec, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
     released = budget.release(plan.mean, total, bound, rounding=rounding)
     mean = released.value / spec.n_units
-    # Matrices are clipped anew: subtracting the mean may make one longer, or far shorter.
+    # Matrices are clipped again, as subtracting the mean changes their norms.
     view = view.centered(mean).measured()
     norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
     codes = view.codes
 
     def _class_difference(rows: slice, block: Block) -> np.ndarray:
-        # Matrices, each times its label, 0 or 1, less 1/2.
+        # Matrices, each times its label, 0 or 1, minus 1/2.
         return block.rmatmul(codes[rows][:, np.newaxis] - 0.5)
 
     total = clipped(view, bound).map_sum(_class_difference, spec.n_features)[:, 0]
     difference = budget.release(plan.start, total, bound / 2, rounding=rounding).value
-    # In this unit the entries of a matrix of length `norm` have a mean square of 1.
+    # In this unit the entries of a matrix of norm `norm` have mean square 1.
     unit = norm / math.sqrt(spec.n_features)
-    # The difference is the gradient at coefficients of 0, but for its sign: the start is one step.
+    # The difference is minus the gradient at coefficients of 0: the start is one step.
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
     point, offset = _descend(spec, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
-    # The offset belongs to centered matrices, the intercept to matrices as passed.
+    # The offset is for centered matrices, the intercept for matrices as passed.
     weights = np.append(slopes, offset - mean @ slopes)
     mean_noise = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
     warnings = (_HIDDEN,) if mean_noise > _MOST_NOISE * norm else ()
@@ -164,7 +164,7 @@ def _release_bound(
 ) -> tuple[float, float]:
     """Return the released, given or guessed norm of matrices, and the norm to clip them to.
 
-    That is more than a median; a given or guessed norm is the bound itself.
+    The latter exceeds a released median; a given or guessed norm is the bound itself.
     """
     norm = release_norm(spec, release, view, budget, quantile=0.5)
     return norm, norm if release is None else level_factor(spec) * norm
@@ -178,7 +178,7 @@ def _descend(
     start: FixedRank,
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float]:
-    """Take all steps; return the mean of the last half of the iterates, cut to the rank."""
+    """Take all steps; return the mean of the last half of the iterates, truncated to the rank."""
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
@@ -229,11 +229,11 @@ class DPTraceClassifier(PrivateClassifier):
         Shape (d1, d2) of the matrices that are the rows of a 2-D X, in C order. ``None`` takes the
         shape of 3-D X; 2-D X then has matrices of shape (n_features, 1).
     classes : array-like or None, default=None
-        All labels that there may be, two: which of them occur is then protected, and a class
-        without records is fine. ``None`` takes the labels of y, which makes it public which labels
-        occur, and warns of that. Labels are strings, or whole numbers below 2**53, of one type. If
-        `classes` are strings, whole numbers in y are their places among the sorted ones, as what
-        scikit-learn wraps around a classifier hands on.
+        Both possible labels: which of them occur is then protected, and a class without records is
+        fine. ``None`` takes the labels of y, which makes public which labels occur, and gives a
+        warning. Labels are strings, or whole numbers below 2**53, of one type. If `classes` are
+        strings, whole numbers in y are their places among the sorted classes, as in wrappers of
+        scikit-learn.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off, but clips as ever.
@@ -305,11 +305,11 @@ class DPTraceClassifier(PrivateClassifier):
     which public facts make 8 to 100. Time is O(n d1 d2 rank) a step, memory O(d1 d2). Rows in
     parts, of `RowBlocks.from_partitions`, are read four times and in every step: for the check, the
     norms and the digest together, for the mean, for the norms around it, and for the start; without
-    released norms twice, as the first two are one. Nothing is stored for a row. A row or a label
-    that the check has passed, and that is none when it is read again, counts nowhere from then on.
+    released norms twice, as the first two are one. Nothing is stored per row. A row or label that
+    is no longer valid when it is read again counts as null.
 
-    With ``epsilon=inf`` the steps are those of a private fit without its noise, 100 of them, and
-    not those to the optimum.
+    With ``epsilon=inf`` a fit takes 100 steps, those of a private fit without its noise, and not
+    those to the optimum.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Private linear regressions: their base, and that of matrices."""
+"""Private linear regressions: their base class, and the regression on matrices."""
 
 import math
 from abc import abstractmethod
@@ -63,7 +63,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         """Predict responses.
 
         The result is a noise-free function of the rows passed in, which the guarantee does not
-        cover. It is the products with `coef_`, plus `intercept_`. Features are first clipped to
+        cover: products with `coef_`, plus `intercept_`. Features are first clipped to
         `feature_bounds_`, as in the fit.
 
         Parameters
@@ -74,9 +74,9 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         Returns
         -------
         ndarray, PartResults or dask array of shape (n_records,)
-            Predictions. Those of a dask collection are computed when they are asked for, those of a
-            `RowBlocks` a block or a part at a time: iterate
-            over them, or write them to a file by ``to_npy(path)``.
+            Predictions. Those of a dask collection are computed on request, those of a `RowBlocks`
+            one block or part at a time: iterate over them, or write them to a file by
+            ``to_npy(path)``.
         """
         return results_of(self._rows_of(X), self._predicted)
 
@@ -90,8 +90,8 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
         y : array-like of shape (n_records,) or None, default=None
-            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
-            theirs along.
+            Responses, for a dask collection in the same chunks; None for rows in parts, which
+            contain theirs.
         sample_weight : array-like of shape (n_records,) or None, default=None
             Weights of the records.
 
@@ -136,12 +136,12 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = self._takes_matrices
-        # Few records are not enough for a good score.
+        # Few records do not suffice for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags
 
 
-# Steps without and with noise; benchmarks/trace_regression/errors.md studies the second.
+# Steps without and with noise; benchmarks/trace_regression/errors.md studies the second number.
 _STEPS_OF_MATRICES = (40, 10)
 
 
@@ -352,7 +352,7 @@ class DPTraceRegressor(PrivateRegressor):
                 "of them together decide how much weight each has. Pass an array, or "
                 "privacy_unit='record'."
             )
-        # Among rows in parts, only sparse ones that are too long to be made dense have factors.
+        # Rows in parts have factors only if sparse and too long to be made dense.
         if isinstance(rows, RowParts) and facts["factors"] is not None:
             raise ValueError(
                 "X is in sparse parts of more than 64 features, which "
@@ -369,7 +369,7 @@ class DPTraceRegressor(PrivateRegressor):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # Each vote is taken in the pass of its gradient. One more pass may standardize rows.
+        # Each vote shares the pass of its gradient. Standardizing rows may take one more pass.
         votes = {line.name for line in plan.releases if line.name.startswith(VOTE)}
         return None if most is None else most - len(votes) + 1
 

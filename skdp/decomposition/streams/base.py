@@ -1,4 +1,4 @@
-"""What both kinds of streams share: updates, sketches, sums that begin as noise, the fit."""
+"""Base of both kinds of streams: updates, sketches, sums with initial noise, and the fit."""
 
 import copy
 import math
@@ -39,7 +39,7 @@ from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
 # ------------------------------
-# Updates of a matrix: how a stream, or a shard of it, takes them safely.
+# Updates of a matrix, which a stream or a shard accepts safely.
 
 _NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
 _NOT_FINITE = "values must be finite."
@@ -53,12 +53,12 @@ class UpdateReceiver:
     """A stream, or a shard of it, to which updates are added."""
 
     _shape: tuple[int, int]
-    # None while an update is written, and after the last one; `_closed_reason` says why.
+    # None during the writing of an update and after the last one; `_closed_reason` says why.
     _state: sketches.StreamState | None
     _closed_reason = ""
 
     def __init__(self) -> None:
-        # One thread at a time: if one update overwrote another, noise could be lost with it.
+        # One thread at a time: an update that overwrote another could erase noise.
         self._lock = threading.RLock()
         _ALIVE.add(self)
 
@@ -78,16 +78,16 @@ class UpdateReceiver:
             Cells.
         values : float or array-like of shape (n_updates,)
             Values to add, of any sign, converted to float64. If any other error than those below
-            interrupts an update, it may have been added: do not repeat it.
+            interrupts the call, the update may have been added: do not repeat it.
 
         Raises
         ------
         ValueError
-            If there is no such cell, a value is not a finite number, or no more updates are taken.
+            If a cell does not exist, a value is not finite, or the stream takes no more updates.
             Then nothing has been added.
         """
         shape = self._shape
-        # Not isinstance: an instance of a subclass may compare as it likes, and get past the bound.
+        # isinstance is not used: a subclass may compare as it likes, and evade the bound.
         if type(rows) is type(columns) is int and type(values) is float:
             if not (0 <= rows < shape[0] and 0 <= columns < shape[1]):
                 raise ValueError(_NO_SUCH_CELL.format(shape))
@@ -96,13 +96,13 @@ class UpdateReceiver:
             with self._lock, ExclusiveWrite(self) as state:
                 state.add_one(rows, columns, values)
             return
-        # Converts before it takes the lock: the conversion may wait for threads that need the lock.
+        # Converts before the lock: the conversion may wait for threads that need the lock.
         checked = _checked_updates(rows, columns, values, shape)
         with self._lock, ExclusiveWrite(self) as state:
             state.add(*checked)
 
     def _open_state(self) -> sketches.StreamState:
-        """Return the state; refuse if no more updates are taken."""
+        """Return the state; refuse if no more updates are accepted."""
         if self._state is None:
             raise ValueError(
                 f"This {type(self).__name__} takes no more updates: {self._closed_reason}."
@@ -114,11 +114,11 @@ class UpdateReceiver:
 
 
 class ExclusiveWrite:
-    """Takes the state away from its owner while it is written, and gives it back as the last act.
+    """Takes the state from its owner during a write, and returns it as the last act.
 
-    Code that interrupts the writing, such as a signal handler, finds no state. With a state it
-    could erase noise, or repeat an update that is half written. If the writing fails, the state is
-    lost, unless it `only_reads`.
+    Code that interrupts the write, such as a signal handler, finds no state. Otherwise it could
+    erase noise, or repeat a half-written update. If the write fails, the state is lost, unless the
+    writer `only_reads`.
     """
 
     def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
@@ -136,7 +136,7 @@ class ExclusiveWrite:
 
 
 class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
-    """Updates of a stream that another worker gathers, without noise: private data.
+    """Updates of a stream that another worker collects, without noise: private data.
 
     Made by :meth:`DPStreamingFactorizer.shard`, and consumed by its `merge`.
 
@@ -164,12 +164,12 @@ class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
         with self._lock:
             attributes = super().__getstate__()
             if self._state is not None and self._state.allow_pickle:
-                # A copy: another thread may add to the state while it is being pickled.
+                # Copied, as another thread may add to the state while it is being pickled.
                 attributes["_state"] = copy.deepcopy(self._state)
             return attributes
 
 
-# Renewed in every fork: process ids alone may be the same in two namespaces, or be used again.
+# Renewed in every fork: process ids may repeat in two namespaces, or over time.
 _token = secrets.token_hex(16)
 _ALIVE: WeakSet[UpdateReceiver] = WeakSet()
 
@@ -181,7 +181,7 @@ def _current_process() -> tuple[str, int]:
 def _after_fork() -> None:
     global _token
     _token = secrets.token_hex(16)
-    # The thread that held a lock does not exist in the fork, and could not free it.
+    # The thread that held a lock does not exist in the fork, and cannot release the lock.
     for each in list(_ALIVE):
         each._lock = threading.RLock()
 
@@ -193,8 +193,8 @@ if hasattr(os, "register_at_fork"):
 def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Refuse cells outside the matrix and values that are not finite; name none of them."""
-    # Plain copies: nobody can change them between the check and their use.
+    """Refuse cells outside the matrix and values that are not finite; errors name none."""
+    # Plain copies cannot change between the check and their use.
     *places, numbers = (
         hide_error_text(np.array, checked_container(given), ndmin=1)
         for given in (rows, columns, values)
@@ -206,7 +206,7 @@ def _checked_updates(
     for number, (each, side) in enumerate(zip(places, shape, strict=True)):
         if each.size and each.dtype.kind not in "iu":
             raise ValueError(_NO_SUCH_CELL.format(shape))
-        # Unsigned integers beyond int64 become negative, and are refused as such.
+        # Unsigned integers beyond int64 become negative, and are then refused.
         places[number] = each = each.astype(np.int64, copy=False)
         if each.size and (each.min() < 0 or each.max() >= side):
             raise ValueError(_NO_SUCH_CELL.format(shape))
@@ -218,11 +218,11 @@ def _checked_updates(
 
 
 # ------------------------------
-# The stream: parameters, sketches, sums that begin as noise, and the fit.
+# The stream: parameters, sketches, sums with initial noise, and the fit.
 
-# Dense sketches are in memory beside the sums: "auto" allows them this many bytes.
+# Dense sketches are in memory with the sums: "auto" allows them this many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
-# Raised with every change of the contents of a stream: other versions refuse them.
+# A new number marks each change of the contents of a stream: versions refuse other numbers.
 _FORMAT = 5  # not tuned
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned
@@ -256,7 +256,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     _n_rows_seen: int
-    # Released sums, until they are factorized: an interruption must not lose a paid release.
+    # Released sums before their factorization: an interruption must not lose a paid release.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent
@@ -284,12 +284,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add the next rows of the matrix: an update for every stored entry that is not 0.
 
-        Entries of a sparse X that are stored more than once are updates of their own.
+        Repeated entries of a cell of a sparse X are separate updates.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_rows, n_columns)
-            Rows that follow those of the calls before.
+            Rows that follow those of earlier calls.
         y : None
             Ignored.
 
@@ -304,8 +304,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
         """
         n_rows, n_columns = self._shape
-        # Converts before it takes the lock: the conversion may wait for threads that need the lock.
-        # Entries of one cell are not added up, as each of them is clipped by itself.
+        # Converts before the lock: the conversion may wait for threads that need the lock. Entries
+        # of one cell are not summed, as each is clipped by itself.
         X = redact_errors(check_array)(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")
         if X.shape[1] != n_columns:
             raise ValueError(
@@ -330,11 +330,11 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         Parameters
         ----------
         path : str or path-like
-            Where to write. There must be no file yet. It gets the size of the stream in memory, and
-            only its user may read it.
+            Where to write. No file may exist there. The file has the size of the stream in memory,
+            and only its user may read it.
         key : bytes of length 32
-            Secret by which the file is encrypted, such as ``secrets.token_bytes(32)``. Keep it, and
-            in another place than the file.
+            Secret by which the file is encrypted, such as ``secrets.token_bytes(32)``. Keep it, in
+            another place than the file.
 
         Raises
         ------
@@ -342,16 +342,16 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             If the key is not of this kind, or the stream takes no more updates. Then nothing has
             been written.
         OSError
-            If the file exists or cannot be written. Then the stream goes on, but for an error in
-            the very last step, after which neither the stream nor the file may be of use.
+            If the file exists or cannot be written. Then the stream continues, except after an
+            error in the very last step, when neither the stream nor the file may be usable.
 
         Notes
         -----
-        **Privacy.** Nothing is released, and nothing spent. Who has the file and the key can read
-        what the process could: sums with noise, the noise that later epochs depend on, and
-        sketches. Together they are as secret as the updates. Epochs and shards that were merged are
-        in the file; the seed and the ledger are not, as both have done their part. Merge shards
-        that cannot be pickled before, since another process would not have them.
+        **Privacy.** Nothing is released, and nothing spent. Whoever has the file and the key can
+        read what the process could: sums with noise, the noise of later epochs, and sketches.
+        Together they are as secret as the updates. Epochs and merged shards are in the file; the
+        seed and the ledger are not, as they are no longer needed. Merge shards that cannot be
+        pickled first, since another process would lack them.
 
         Examples
         --------
@@ -374,37 +374,37 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
-        """Go on with a stream that `checkpoint` has written; of one file this works once.
+        """Continue a stream that `checkpoint` has written; this works once for each file.
 
-        The file is marked, and its data can no longer be decrypted, before the stream is returned.
-        A call that is interrupted may lose the stream.
+        Before the stream is returned, the file is marked, and its data can no longer be decrypted.
+        An interrupted call may lose the stream.
 
         Parameters
         ----------
         path : str or path-like
             The file. Delete it afterwards, and all copies of it.
         key : bytes of length 32
-            The key that `checkpoint` was given.
+            The key of `checkpoint`.
 
         Returns
         -------
         Self
-            The stream, with the epochs, shards and record that it had, and without `ledger` and
-            `random_state`, which did their part when it was opened.
+            The stream, with its epochs, shards and record, but without `ledger` and `random_state`,
+            which were needed only when it was opened.
 
         Raises
         ------
         ValueError
-            If the file has been resumed before or was not written to its end, it is damaged or none
-            of this class and version, the key is another one, or the mark cannot be written. Then
-            no stream is returned.
+            If the file was resumed before, is incomplete, damaged, or from another class or
+            version, the key is a different one, or the mark cannot be written. Then no stream is
+            returned.
 
         Notes
         -----
         **Privacy.** Nothing is charged: the budget was spent when the stream was opened. The mark
-        binds this file, and no copy of it: two streams from two copies share their noise, and what
-        they release shows by which updates they differ, without noise. The file is unpickled, which
-        runs what whoever has the key wrote into it.
+        binds this file, but no copy of it: two streams from two copies share their noise, and the
+        difference of their releases shows the difference of their updates without noise. Unpickling
+        runs code in the file, written by anybody who has the key.
 
         Examples
         --------
@@ -425,7 +425,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         ValueError: path=... cannot be resumed: it was resumed before, which happens once.
         """
         place, key = Path(path).absolute(), checked_key(key)
-        # Not later: a fork in between, by a signal handler, would have a stream of its own.
+        # Not later: a fork in between, by a signal handler, would own a stream.
         process = _current_process()
         attributes, sums = take_once(place, cls._kind(), key, pickle.loads)
         stream, state = cls.__new__(cls), sketches.StreamState.__new__(sketches.StreamState)
@@ -454,12 +454,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             )
         unit = self._resolved_unit()
         self._sketches = self._draw_sketches(unit)
-        # Part of delta: the probability that a sketch lengthens a change by more than its bound.
+        # Part of delta: the probability that a sketch lengthens a change beyond its bound.
         cost = PrivacyCost(self.epsilon, self.delta, math.fsum(self._sketches.tails))
         spec = sketches.StreamSpec(unit, self._sketches, correlation, cost)
         warn_of_privacy(*warnings_for_settings(cost, unit.counted, spec.n_units))
-        # The noise decides on the unit of the counts, and rounding to that unit then adds to the
-        # sensitivities: the stream is planned without rounding first, and then with it.
+        # The noise decides on the unit of counts, and rounding to the unit adds to the
+        # sensitivities: the stream is planned without rounding first, then with it.
         unrounded = plan_of(spec, sketches.plan_stream(spec))
         count_unit = fixed_point_unit(unrounded.releases)
         plan = plan_of(spec, sketches.plan_stream(spec, count_unit))
@@ -491,7 +491,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return state
 
     def _check_process(self) -> None:
-        """Refuse a fork of the stream, which would be a second copy of it."""
+        """Refuse a fork of the stream, which would be its second copy."""
         if _current_process() != self._process:
             raise ValueError(
                 "This stream was opened in another process. Two processes that go on with it would "
@@ -519,7 +519,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 f"sums of a stream are exact. Leave it at {units.DEFAULT_LARGEST:g}."
             )
         if isinstance(unit, units.ResolvedEntry):
-            # No stream can enforce the bounds of what a cell finally holds: they are promised.
+            # No stream can enforce bounds on the final content of a cell: they are promised.
             return replace(unit, is_enforced=False)
         return unit
 
@@ -552,8 +552,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
         """Release the sums, call `end`, and factorize them.
 
-        Each step happens once: a call after an interruption goes on with the sums or factors that
-        are there.
+        Each step happens once: a call after an interruption continues with the sums or factors that
+        exist.
         """
         if self._factors is None:
             if self._released_sums is None:
@@ -569,7 +569,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sketches; return the factors, and warnings about them."""
         n_components = int(self.n_components)
-        # Released values are not private, but numpy's warnings about them would add nothing.
+        # Released values are not private, but numpy's warnings about them would not help.
         with np.errstate(all="ignore"):
             fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
         signs = deterministic_signs(fit.right.T)

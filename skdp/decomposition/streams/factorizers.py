@@ -1,4 +1,4 @@
-"""Factorizations of a private matrix that arrives in updates, published once or again and again."""
+"""Factorizations of a private matrix that arrives in updates, published once or repeatedly."""
 
 import secrets
 import warnings
@@ -18,8 +18,8 @@ from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 class DPStreamingFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy of a matrix that arrives cell by cell.
 
-    Keeps two sketches of the matrix, which begin as noise, before the first update. Updates may
-    come in any order and have any sign. `finalize` ends the stream and gives the factors.
+    Stores two sketches of the matrix, which begin as noise, before the first update. Updates may
+    arrive in any order and have any sign. `finalize` ends the stream and returns the factors.
 
     **A stream has one view.** Two copies of it that both go on have the same noise, and what they
     release shows by which updates they differ, without noise. So a stream is neither copied nor
@@ -47,25 +47,25 @@ class DPStreamingFactorizer(BaseStream):
         their values must be multiples of `value_unit_`.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring streams differ in one update or entry, which is exchanged for any other
-        ("replace") or taken away ("zero_out"). Makes no difference to a promised change.
+        ("replace") or taken away ("zero_out"). Irrelevant to a promised change.
     sketch : {"auto", "haar", "countsketch"}, default="auto"
         ``"countsketch"`` adds an update to two numbers. ``"haar"`` adds it to a row of each sum,
-        and holds dense sketches in memory beside the sums. ``"auto"`` is "countsketch" for updates
+        and needs dense sketches in memory with the sums. ``"auto"`` is "countsketch" for updates
         and entries, where it needs the least noise, and "haar" for changes of the matrix, if the
         dense sketches fit into 1 GiB.
     n_sketch : int or None, default=None
         Dimensions to which the shorter side is reduced; ``None`` is six times `n_components`, and
-        at least 60. More of them cost memory and are more accurate, up to about twelve times
-        `n_components`.
+        at least 60. More dimensions need more memory and are more accurate, up to about twelve
+        times `n_components`.
     n_core : int or None, default=None
         Dimensions to which the longer side is reduced; ``None`` is four times `n_sketch`. No side
         is reduced to more dimensions than it has.
     sketch_sensitivity : {"auto", "worst_case", "high_probability"}, default="auto"
         How far a promised change of the matrix is assumed to move the sketches. ``"worst_case"``:
-        as far as it can. ``"high_probability"``: as far as it does with nearly all sketches. The
-        second takes half of the noise or less, but is private only if nobody knows the sketch
-        before the stream ends. ``"auto"`` is "high_probability" for changes of the matrix with
-        sketch "haar" and ``random_state=None``.
+        the largest possible movement. ``"high_probability"``: a bound that nearly all sketches
+        keep. The second takes half of the noise or less, but is private only if nobody knows the
+        sketch before the stream ends. ``"auto"`` is "high_probability" for changes of the matrix
+        with sketch "haar" and ``random_state=None``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -155,7 +155,7 @@ class DPStreamingFactorizer(BaseStream):
         self._merged: set[str] = set()
 
     def shard(self, *, allow_pickle: bool = False) -> StreamShard:
-        """Make an empty part of the stream, to gather updates elsewhere.
+        """Make an empty part of the stream, which collects updates elsewhere.
 
         A shard has no noise: it is private data, like the updates themselves. Make one for each
         worker.
@@ -203,8 +203,8 @@ class DPStreamingFactorizer(BaseStream):
         Raises
         ------
         ValueError
-            If `shard` is no shard of this stream, has been merged, or one of its updates was
-            interrupted. Then the stream goes on.
+            If `shard` is not a shard of this stream, was merged, or one of its updates was
+            interrupted. Then the stream continues.
         """
         if not isinstance(shard, StreamShard) or shard._stream_id != self._id:
             raise ValueError(
@@ -217,7 +217,7 @@ class DPStreamingFactorizer(BaseStream):
                     "shard has been merged already, this one or a copy of it: its updates could "
                     "count twice. Make a shard for each worker."
                 )
-            # Opened now: an error later, while the stream is written, would end the stream.
+            # Opened now: a later error, while the stream is written, would end the stream.
             part = shard._open_state()
             with ExclusiveWrite(self) as state:
                 shard._close("it has been merged")
@@ -232,8 +232,8 @@ class DPStreamingFactorizer(BaseStream):
         Returns
         -------
         LowRankFactors
-            Factors of both sides. Every further call returns the same factors, also after a call
-            that was interrupted.
+            Factors of both sides. Every further call returns the same factors, also after an
+            interrupted call.
 
         Raises
         ------
@@ -258,8 +258,8 @@ class DPStreamingFactorizer(BaseStream):
 class DPContinualFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy, published after any of many epochs.
 
-    Updates belong to the epoch that is open. `release` closes it, and factorizes the sum of all
-    updates so far. One guarantee covers all releases together.
+    Updates belong to the open epoch. `release` closes it, and factorizes the sum of all updates so
+    far. One guarantee covers all releases together.
 
     **A stream has one view.** Two copies of it that both go on have the same noise, and what they
     release shows by which updates they differ, without noise. So a stream is neither copied nor
@@ -275,7 +275,7 @@ class DPContinualFactorizer(BaseStream):
         Shape of the matrix, public.
     horizon : int
         Largest number of epochs, public, at most 2 ** 40. The noise grows slowly with it: a horizon
-        of 2 ** 20 has 1.6 times that of 2 ** 10.
+        of 2 ** 20 has 1.6 times the noise of 2 ** 10.
     epsilon : float, default=1.0
         Privacy budget of all epochs together, dimensionless, ``0 < epsilon <= inf``. Smaller is
         more private; ``inf`` switches the noise off.
@@ -291,7 +291,7 @@ class DPContinualFactorizer(BaseStream):
         withdrawal, in two epochs, are two changes.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring streams differ in one update, which is exchanged for any other of the same epoch
-        ("replace") or taken away ("zero_out"). Makes no difference to a promised change.
+        ("replace") or taken away ("zero_out"). Irrelevant to a promised change.
     sketch : {"auto", "haar", "countsketch"}, default="auto"
         As in :class:`DPStreamingFactorizer`.
     n_sketch, n_core : int or None, default=None
@@ -305,12 +305,12 @@ class DPContinualFactorizer(BaseStream):
     Attributes
     ----------
     n_epochs_ : int
-        How many epochs have been closed. Public.
+        Number of closed epochs. Public.
     value_unit_ : float
         Values are rounded to multiples of this power of two. Public.
     privacy_spent_ : PrivacySpent
         Record of both sequences of releases, each charged as a whole when the stream is opened. Its
-        noise std is that of the independent noise, of which the noise in a sum is made. Public.
+        noise std is that of the independent noise behind the noise in a sum. Public.
 
     See Also
     --------
@@ -411,11 +411,11 @@ class DPContinualFactorizer(BaseStream):
         Parameters
         ----------
         since : int or None, default=None
-            The factors are those of the updates after so many epochs, by the difference of released
-            sums, which spends nothing; 0 and ``None`` stand for all. The `n_epochs_` after a
+            Return the factors of the updates after this epoch, by the difference of released sums,
+            which spends nothing; 0 and ``None`` mean all updates. A value of `n_epochs_` after a
             release with `store`.
         store : bool, default=False
-            Whether the released sums are stored, as large as the sketches, for later windows.
+            Whether to store the released sums, as large as the sketches, for later windows.
 
         Returns
         -------
@@ -436,16 +436,16 @@ class DPContinualFactorizer(BaseStream):
         return factors
 
     def window(self, since: int, until: int) -> LowRankFactors:
-        """Factorize the updates between two releases, as their sums were stored.
+        """Factorize the updates between two releases with stored sums.
 
-        A function of released sums, which spends nothing and closes no epoch; the stream may have
-        ended.
+        The result is a function of released sums, which spends nothing and closes no epoch; the
+        stream may have ended.
 
         Parameters
         ----------
         since, until : int
-            The factors are those of the updates of epochs `since` + 1 to `until`: 0, or values that
-            `n_epochs_` had after releases with `store`.
+            The epochs are `since` + 1 to `until`: 0, or values of `n_epochs_` after releases with
+            `store`.
 
         Returns
         -------
@@ -468,7 +468,7 @@ class DPContinualFactorizer(BaseStream):
         return factors
 
     def _check_stored(self, *others: int | None, **asked: Any) -> None:
-        """Refuse a number of epochs after which no sums are stored, unless it is another one."""
+        """Refuse an epoch without stored sums, unless it is one of the `others`."""
         ((name, epoch),) = asked.items()
         if epoch not in (*others, *self._stored) or isinstance(epoch, bool):
             stored = shortened([str(one) for one in self._stored]) or "none"
@@ -485,7 +485,7 @@ class DPContinualFactorizer(BaseStream):
         return super()._factorized(self._window(values, self._since or 0, self.n_epochs_))
 
     def _window(self, values: tuple[Released, Released], since: int, until: int) -> Any:
-        """Return the differences of released sums from stored ones, with their noise."""
+        """Return differences of released and stored sums, with their noise."""
         if not since:
             return values
         std = prefix_noise(self._horizon).window_std(since, until)

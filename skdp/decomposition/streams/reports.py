@@ -1,4 +1,4 @@
-"""Reports that persons make private by themselves, and the factors of as many as arrive."""
+"""Reports that people make private themselves, and the factors of all reports that arrive."""
 
 import math
 from numbers import Real
@@ -23,19 +23,18 @@ __all__ = ["LocalReports"]
 
 #: Name of the release of a report.
 REPORT = "report"  # not tuned
-# Honest reports are longer than this many standard deviations beyond the mean length of noise with
-# a probability of 2e-8 at most: longer ones are shortened.
+# Honest reports exceed the mean length of noise by this many standard deviations with a probability
+# of at most 2e-8: longer reports are shortened.
 _LONGEST = 6.0  # not tuned
 
 
 class LocalReports(BudgetMixin):
-    """Low-rank factors of rows that each person makes private alone, without any meeting.
+    """Low-rank factors of rows that each person makes private alone, without contact to others.
 
     This is the local model: nobody is trusted. All parties know the parameters. A person calls
-    `report` once, where the row is, and sends what it returns, at any time and by any channel;
-    nobody waits for others. Whoever has reports, as many as have arrived, calls `aggregate`. Noise
-    is far larger than where one party may see the rows, and falls with the root of the number of
-    reports.
+    `report` once, where the row is, and sends the result, at any time and by any channel; nobody
+    waits for others. Whoever has reports, however many, calls `aggregate`. Noise is far larger than
+    if one party may see the rows, and falls with the root of the number of reports.
 
     Parameters
     ----------
@@ -49,21 +48,21 @@ class LocalReports(BudgetMixin):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``.
     ledger : PrivacyLedger or None, default=None
-        Where each report is charged, of the person who makes it. ``None`` keeps no ledger.
+        Charged with each report, for the person who makes it. ``None`` keeps no ledger.
 
     See Also
     --------
-    skdp.federated.Federation : With masks, in a protocol, and far less noise.
-    DPTruncatedSVD : Of rows in one place.
+    skdp.federated.Federation : Masked sums in a protocol, with far less noise.
+    DPTruncatedSVD : Factors of rows in one place.
 
     Notes
     -----
     **Privacy.** Unit: the row of the person, exchanged for any other. Mechanism: Gaussian,
     accounted for exactly in Gaussian differential privacy; the noise comes from the operating
     system of whoever calls `report`. Released: the clipped row with noise on every entry. The
-    guarantee holds against everybody, also whoever aggregates, and does not depend on what others
-    do. Assumed public: the parameters, and who reports. A person who reports twice spends twice: a
-    ledger limits that. What is aggregated is a function of reports, and is covered.
+    guarantee holds against everybody, including whoever aggregates, whatever others do. Assumed
+    public: the parameters, and who reports. A person who reports twice spends twice: a ledger
+    limits that. Aggregates are functions of reports, and covered.
 
     A report has 8 bytes a feature. The paper sends sketches of rows, as figure 9 of Upadhyay (2016,
     :arxiv:`1604.01429`), which are shorter, lose more, and as printed spend more than they claim:
@@ -139,12 +138,12 @@ class LocalReports(BudgetMixin):
         Returns
         -------
         ndarray of shape (n_features,)
-            What may be sent to anybody.
+            The report, which may be sent to anybody.
 
         Raises
         ------
         ValueError
-            If `row` has not `n_features` finite numbers. Then nothing is spent.
+            If `row` does not have `n_features` finite numbers. Then nothing is spent.
         """
         checked = check_numbers(row, "row", ensure_2d=False)
         self._check_size("row", checked, 1)
@@ -155,27 +154,27 @@ class LocalReports(BudgetMixin):
         return budget.release(plan.parts, clipped).value
 
     def aggregate(self, reports: Any, n_components: int = 2) -> LowRankFactors:
-        """Compute factors of the rows that persons report.
+        """Compute factors of the rows in reports.
 
         Parameters
         ----------
         reports : array-like of shape (n_reports, n_features)
-            What `report` has returned to persons, with these parameters. Forged ones can move the
-            factors as far as that many rows of norm `row_norm` and their noise can.
+            Results of `report` with these parameters. Forged reports can move the factors as far as
+            that many rows of norm `row_norm` and their noise.
         n_components : int, default=2
-            How many, at most the smaller side of the reports.
+            Number of components, at most the smaller side of the reports.
 
         Returns
         -------
         LowRankFactors
-            Right factors, which get better with the number of reports; singular values, shrunk for
-            the noise; and left factors, a row for each report, with noise of its own. The record is
+            Right factors, which improve with the number of reports; singular values, shrunk for the
+            noise; and left factors, a row for each report, with noise of its own. The record is
             that of one report.
 
         Raises
         ------
         ValueError
-            If reports are no finite numbers in that shape, or fewer than the components.
+            If reports are not finite numbers in that shape, or fewer than the components.
         """
         values = check_numbers(reports, "reports").copy()
         self._check_size("reports", values, 2)
@@ -196,7 +195,7 @@ class LocalReports(BudgetMixin):
                 f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
                 "noise. Ask for fewer components, collect more reports, or use a larger epsilon."
             )
-        # The record of one report is that of any.
+        # The record of one report is that of all.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
         signs = deterministic_signs(right)

@@ -1,4 +1,4 @@
-"""Two noisy sketches of a matrix: plan, state, the matrix that fits them best, and one pass."""
+"""Two noisy sketches of a matrix: plan, state, the best-fitting matrix, and a single pass."""
 
 import math
 from collections.abc import Callable
@@ -28,14 +28,14 @@ from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
-# Dimensions of a sketch: a multiple of the rank and, for the longer side, a multiple of that.
+# Dimensions of a sketch: a multiple of the rank; for the longer side, a multiple of that.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
 # The error of smaller sketches exceeds the noise where a matrix is far from low rank.
 # benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
 _LEAST_SIZE = 60
-# Share of the longer side, whose sums have more entries with noise.
+# Share of the longer side, whose sums have more noisy entries.
 _LONG_SIDE_SHARE = 0.65  # not studied
-# Part of delta for each of the two sketches whose norm is bounded with high probability only.
+# Part of delta for each of the two sketches whose norm bound holds with high probability only.
 _TAIL_SHARE = 0.25  # not studied
 #: Part of delta for both sketches, whatever the shape of the matrix.
 RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
@@ -43,7 +43,7 @@ RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
 
 @dataclass(frozen=True)
 class Sketches:
-    r"""Two sketches, and the probabilities that their norms exceed what the plan assumes.
+    r"""Two sketches, and the probabilities that their norms exceed the bounds of the plan.
 
     :math:`Y = A \Phi` is the right sketch of a matrix A, :math:`Z = A^T \Psi` the left one. Both
     are linear, so that a change C of A moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever
@@ -52,8 +52,8 @@ class Sketches:
 
     right: Sketch  # of the columns
     left: Sketch  # of the rows
-    # The probability that each sketch lengthens a fixed matrix more than the plan assumes: 0 if the
-    # data may depend on the sketch, as the plan then assumes the worst case.
+    # The probability that each sketch lengthens a fixed matrix beyond the bound of the plan: 0 if
+    # the data may depend on the sketch, as the plan then assumes the worst case.
     tails: tuple[float, float]
 
     @property
@@ -63,7 +63,7 @@ class Sketches:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the guarantee holds only if nobody knows them."""
+        """Whether the guarantee requires that nobody knows the sketches."""
         return any(self.tails)
 
 
@@ -76,7 +76,7 @@ class SketchReleases(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """The public facts that decide on the plan of a stream, and its sketches."""
+    """Public facts that decide on the plan of a stream, and its sketches."""
 
     unit: StreamUnit
     sketches: Sketches
@@ -96,7 +96,7 @@ def sketch_sizes(
     n_sketch: int | None = None,
     n_core: int | None = None,
 ) -> tuple[int, int]:
-    """Choose the dimensions of both sketches; the sums of the longer side get shorter rows."""
+    """Choose the dimensions of both sketches; sums of the longer side have shorter rows."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -120,7 +120,7 @@ def draw_sketches(
 def tail_probabilities(
     shape: tuple[int, int], sizes: tuple[int, int], delta: float
 ) -> tuple[float, float]:
-    """Return the parts of delta for bounds of secret Haar sketches, where these are tighter."""
+    """Return the parts of delta for secret Haar sketches, if their probable bounds are tighter."""
     tail = _TAIL_SHARE * delta
 
     def _is_tighter(n: int, t: int) -> bool:
@@ -150,7 +150,7 @@ def planned_sketches(
 
 
 def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
-    """Plan both sums, of values rounded to counts of `count_unit` or, if that is 0, not rounded.
+    """Plan both sums, of values rounded to counts of `count_unit`; 0 means no rounding.
 
     The sums of all epochs are one release. Its sensitivity is that of a single epoch: columns of
     the square root of the prefix sums are normalized.
@@ -158,7 +158,7 @@ def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
     unit, sketches, correlation = spec.unit, spec.sketches, spec.correlation
     change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
     if not isinstance(unit, ResolvedUpdate):
-        # Updates are within their bound after rounding, too. Else the difference in a cell may
+        # Updates keep their bound after rounding, too. Otherwise the difference in a cell may
         # increase by a step.
         is_whole = isinstance(unit, ResolvedFrobeniusChange)
         n_cells = math.prod(sketches.shape) if is_whole else 1
@@ -172,13 +172,13 @@ def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
 
 
 def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> float:
-    """Bound how far a unit of size 1 moves a sketch; in the worst case, if `tail` is 0."""
+    """Bound how far a unit of size 1 moves a sketch; worst case if `tail` is 0."""
     if not isinstance(unit, ResolvedFrobeniusChange):
         return sensitivity.entry_product(1.0, np.array([sketch.row_norm]))
     if tail > 0:
         norm = probable_norm(*sketch.shape, tail)
     else:
-        # The plan is public, and the norm of a secret sketch would reveal something of the sketch.
+        # The plan is public: the norm of a secret sketch would reveal something about it.
         norm = haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
     return sensitivity.frobenius_product(1.0, norm)
 
@@ -186,7 +186,7 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
 # ------------------------------
 # The state of a stream.
 
-# Cells that are added at a time.
+# Number of cells that are added at a time.
 _CHUNK = 1 << 20  # not studied
 
 
@@ -194,9 +194,9 @@ class StreamState:
     """Integer sums of the updates of a stream, in two sketches.
 
     `right` has a row for each row of the matrix and `left` one for each column, both as counts of
-    `count_unit`, and with the noise of the stream. Values are clipped to `bound`. The state of a
-    shard has no noise that two copies could share: it may be sent to another process if
-    `allow_pickle`.
+    `count_unit` with the noise of the stream. Values are clipped to `bound`. The state of a shard
+    has no noise that two copies could share: with `allow_pickle`, it may be sent to another
+    process.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class StreamState:
         for start in range(0, len(values), _CHUNK):
             part = slice(start, start + _CHUNK)
             clipped = np.clip(np.asarray(values[part], dtype=np.float64), -self.bound, self.bound)
-            # NaN gets past the clipping: data may change after they were checked.
+            # NaN passes the clipping: data may change after their check.
             clipped[~np.isfinite(clipped)] = 0.0
             counts = to_counts(clipped, self.value_step)
             right.add_both(left, sums, (rows[part], columns[part]), counts)
@@ -233,7 +233,7 @@ class StreamState:
     def add_one(self, row: int, column: int, value: float) -> None:
         """Add one update."""
         clipped = min(max(value, -self.bound), self.bound)
-        # Where the quotient is exact to a unit, Python rounds as `to_counts` does, and faster.
+        # If the quotient is exact to a unit, Python rounds as `to_counts` does, and faster.
         if abs(clipped) < self.value_step * EXACT:
             count = round(clipped / self.value_step)
         else:
@@ -277,19 +277,19 @@ class StreamState:
 # ------------------------------
 # The matrix of low rank that fits two noisy sketches best.
 
-# Further steps change nothing in the first three digits.
+# Further steps do not change the first three digits.
 _N_STEPS = 6  # not studied
 
 
 @dataclass(frozen=True)
 class Side:
-    """A released sketch, divided by the norms of its columns, so that these are orthonormal."""
+    """A released sketch with orthonormal columns, and the norms that they were divided by."""
 
     values: np.ndarray
     sketch: Sketch
     noise_std: float
-    # Leading singular values and left singular vectors of the sketch before the division, and the
-    # largest singular value that noise is likely to have.
+    # Leading singular values and left singular vectors of the undivided sketch, and the largest
+    # singular value that noise probably has.
     spectrum: np.ndarray
     basis: np.ndarray
     edge: float
@@ -309,11 +309,11 @@ def fit_sketches(
     r"""Fit both sketches; return singular factors and the rank.
 
     :math:`A = L R^T` is fitted to :math:`Y = A \Phi + N_1` and :math:`Z = A^T \Psi + N_2`, weighted
-    by their noise, by alternating least squares. The published estimator takes the range of Y for L
+    by their noise, by alternating least squares. The published estimator uses the range of Y for L
     and fits Z alone (J. Upadhyay, 2018, :arxiv:`1604.01429`); a fit to both is more accurate by 5
     to 25 per cent. The rank is the number of singular values that exceed the largest ones of the
-    noise in both sketches. There are as many factors as components are asked for; beyond the rank,
-    singular values are 0.
+    noise in both sketches. All requested factors are returned; beyond the rank, their singular
+    values are 0.
 
     Time O((m + n) k + m t^2 + n v^2).
     """
@@ -331,7 +331,7 @@ def fit_sketches(
         rows = _fitted(right, left, columns)
         columns = _fitted(left, right, rows)
     fit = FixedRank(rows, np.ones(rank), columns).orthonormal()
-    # Noise has lengthened the components in the right sketch: shorten them by as much.
+    # Noise has lengthened the components in the right sketch, which are shortened accordingly.
     signal = np.sqrt(np.maximum(1 - np.square(right.edge / right.spectrum[:rank]), 0.0))
     singular_values[:rank] = fit.values * signal
     left_vectors, right_vectors = _filled(fit.left, right.basis), _filled(fit.right, left.basis)
@@ -341,12 +341,12 @@ def fit_sketches(
 def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
     """Find the components of a released sketch and its noise, averaged over the columns.
 
-    The part of a matrix beside its leading components acts on the sketch as noise does. The mean
-    square of the sketch without these components estimates both together.
+    Beyond its leading components, a matrix acts on the sketch like noise. The mean square of the
+    sketch without these components estimates both together.
     """
     vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
     (n_rows, size), norms = released.value.shape, sketch.column_norms
-    # Without noise there is still rounding: 0 would count every rounding error as a component.
+    # Without noise, rounding is left: an edge of 0 would count rounding errors as components.
     rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
     n_left = (n_rows - n_components) * (size - n_components)
     rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
@@ -380,11 +380,11 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Extend orthonormal columns by directions in the span of `more`, to as many as it has."""
+    """Extend orthonormal columns by directions in the span of `more`, to its number of columns."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors
-    # The given columns come first, so that the QR decomposition changes at most their signs.
+    # The given columns come first, so that QR changes at most their signs.
     basis = orthonormal_basis(np.hstack([vectors, more]))
     return np.hstack([vectors, basis[:, vectors.shape[1] : more.shape[1]]])
 

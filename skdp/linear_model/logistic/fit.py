@@ -1,4 +1,4 @@
-"""A logistic fit: rows are whitened by a released moment, and steps go from there."""
+"""A logistic fit: a released moment whitens the rows, then gradient steps follow."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -60,10 +60,10 @@ LABELS_BECOME_PUBLIC = (
 # of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not
 # studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# With less strength in all, no warning names single classes; not studied.
+# With less total strength than this, no warning names single classes; not studied.
 _LEAST_STRENGTH = 12.0
-# Parts of the loss of the frequencies of the classes. A surely gained one of less than the first is
-# hardly any; with the second one, the model separates rows.
+# Parts of the loss of the class frequencies. A sure gain below the first is negligible; with the
+# second, the model separates rows.
 _LEAST_GAIN, _CLEAR_GAIN = 0.05, 0.25  # not studied
 
 
@@ -102,7 +102,7 @@ def warnings_for_fit(
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
-        # Not the labels, which may be those of y.
+        # Labels are not named, as they may be those of y.
         shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
         yield (
             f"{len(rare)} of {spec.n_classes} classes ({shown}) may be lost in the noise: they "
@@ -119,27 +119,27 @@ def warnings_for_fit(
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# If the other classes together have this probability, the gradient of a row of the clipping norm is
+# If the other classes together have this probability, the gradient of a row at the clipping norm is
 # exactly as long as the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
-# Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
-# are the fractions of the classes. There it is largest. The first number is for levels of a weak
-# signal: noisy weights make flat losses, and higher levels clip less, up to the second. Below the
-# strengths of two classes and of more there is hardly any signal, and the third one leaves more:
+# Curvature of the clipped loss, relative to the logistic loss with all probabilities at the class
+# fractions, where it is largest. The first number is for levels of a weak signal: noisy weights
+# flatten losses, and higher levels clip less, up to the second. Below these strengths of two
+# classes and of more there is hardly any signal, and the third number leaves more:
 # benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
-# Length of a step: below 8 for two classes and 4 for more, where a step on whitened rows would no
-# longer converge: benchmarks/classification/constants.md.
+# Length of a step: below 8 for two classes and 4 for more, where steps on whitened rows no longer
+# converge: benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records, and a kernel that gives weights to clip whitened rows, and norms to clip residuals.
+    """Records, and kernels for the clip weights of whitened rows and for their gradients.
 
-    Both are 0 for null records. Rows less their mean are not longer than `longest`. Gradients are
-    clipped to the `level`. Steps add to the weights `base` of whitened rows.
+    Weights and norms are 0 for null records. Rows minus their mean are at most `longest`. Gradients
+    are clipped to the `level`. Steps add to the weights `base` of whitened rows.
     """
 
     view: LabeledRows
@@ -152,16 +152,16 @@ class WhitenedRecords:
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """Sum the gradients of whitened rows, clipped to the level; the last row is for offsets.
 
-        The whitening is folded into the weights and out of the sum. So a step multiplies the rows
-        by as many columns as there are classes, and no whitened row is ever written out: sparse
-        ones stay sparse.
+        The weights and the sum are whitened instead of the rows. So a step multiplies the rows by
+        as many columns as there are classes, and no whitened row is stored: sparse rows stay
+        sparse.
         """
         white, codes = self.whitening, self.view.codes
         slopes, offsets = white.root @ weights[:-1], weights[-1]
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
-            # Rows times residuals; residuals, shrunk as much as the rows; residuals as they are.
+            # Rows times residuals; residuals, shrunk like the rows; and unshrunk residuals.
             shrinking = self.shrinking(rows, block)
             shrunk, longest = shrinking[:, :1], shrinking[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))
@@ -188,7 +188,7 @@ def whitened(
 ) -> WhitenedRecords:
     """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2.
 
-    Rows from elsewhere may change from pass to pass, and each pass finds norms again.
+    Other rows may change from pass to pass, so that each pass computes norms again.
     """
     longest = view.bound + float(row_norms(white.mean[None])[0])
 
@@ -202,7 +202,7 @@ def whitened(
 
     if not view.source.is_repeatable:
         return WhitenedRecords(view, white, level, longest, _shrinking, base)
-    # By column, which steps read one after the other.
+    # Stored by column, as steps read one column after the other.
     found = np.asfortranarray(view.map_rows(_shrinking))
     return WhitenedRecords(view, white, level, longest, lambda rows, _: found[rows], base)
 
@@ -216,12 +216,12 @@ def descend(
 ) -> Scores:
     """Take all steps; return the scores by the mean of the last half of the iterates."""
     white, level, n_classes = records.whitening, records.level, spec.n_classes
-    # How steps go is settled before the first one, from the moment and public facts.
+    # The course of steps is fixed before the first one, by the moment and public facts.
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
     noise_std = plan[0].sensitivity_for(level) / (spec.cost.mu * math.sqrt(plan[0].share))
     flatness = min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
-        # There the strongest signal hardly stands out from the noise.
+        # Below this, the strongest signal hardly stands out from the noise.
         flatness = _CURVATURE_OF_WEAK
     curvature = flatness * curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
@@ -241,8 +241,8 @@ def descend(
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
     """Return the length of a gradient of the longest row, with probability 1/2 of the true class.
 
-    The other classes share the rest equally. So at a `factor` of 1 such a gradient is clipped if
-    the true class is less likely than that. With two classes, a factor of 2 or more clips none.
+    The other classes share the rest equally. At a `factor` of 1 such a gradient is clipped if the
+    true class is less likely than that. With two classes, a factor of 2 or more clips none.
     """
     # With two classes the residual is one number.
     of_wrong = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
@@ -252,12 +252,12 @@ def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
 def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray) -> float:
     r"""Bound the rounding error of the sum, in units of the clip level.
 
-    Rows are whitened after they are added up. In the sum a record has at most the length
-    :math:`\sqrt 2 (c + |m|)`, as no residual is longer than :math:`\sqrt 2`; whitening makes an
-    error longer by at most the norm of A, and has an error of its own.
+    Rows are whitened after their sum. In the sum a record has at most the length :math:`\sqrt 2 (c
+    + |m|)`, as no residual is longer than :math:`\sqrt 2`; whitening multiplies an error by at most
+    the norm of A, and has an error of its own.
 
-    People with more rows move those of others to other places, where BLAS may round a product
-    otherwise. A whitened row z is then off by :math:`e = (d + 8) u \sqrt d` longest ones, and the
+    A user with more rows moves those of others to other places, where BLAS may round products
+    differently. A whitened row z is then off by :math:`e = (d + 8) u \sqrt d` longest rows, and the
     score of a class by that times the norm of its weights W, which moves probabilities by at most
     half. So :math:`(z, 1)` times a residual is off by :math:`\sqrt 2 e (1 + |W| |(z, 1)|)`.
     """
@@ -272,13 +272,13 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
 
 
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the probabilities, less 1 for the true class, in Fortran order.
+    """Return the probabilities, minus 1 for the true class, in Fortran order.
 
-    With two classes, only that of the second one is returned.
+    With two classes, return only the column of the second class.
     """
     if scores.shape[1] == 1:
         return np.asarray(expit(scores) - codes[:, np.newaxis])
-    # By class: numpy takes ten times as long for the few numbers of each row.
+    # By class, as numpy takes ten times as long for the few numbers of each row.
     by_class = np.array(scores.T, order="C")
     by_class -= by_class.max(axis=0)
     np.exp(by_class, out=by_class)
@@ -288,34 +288,34 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# The coefficients without noise and without clipped gradients: those of scikit-learn.
+# The coefficients without noise and gradient clipping, as in scikit-learn.
 
 _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-7, "ftol": 1e-16}  # not studied
 
 
 def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    """Turn weights of whitened rows into weights of rows; the last row has the offsets."""
     slopes = root @ weights[:-1]
     return np.vstack([slopes, weights[-1] - mean @ slopes])
 
 
 def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np.asarray) -> Any:
-    """Minimize the penalized logistic loss; the last row of what is returned are the intercepts.
+    """Minimize the penalized logistic loss; the last row of the result has the intercepts.
 
     The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns,
-    for each column of weights. The number of steps depends on the data: this is for epsilon=inf
-    alone, where nothing is private. `of_all` adds up the sums of several owners.
+    for each column of weights. The number of steps depends on the data, so that this is only for
+    epsilon=inf, where nothing is private. `of_all` sums over several owners.
     """
     n_rows, size = view.n_rows, view.n_features
     mean = of_all(view.total()[0]) / n_rows
     covariance = of_all(view.gram()[0]) / n_rows - np.outer(mean, mean)
-    # Rounding hides how these columns vary, if they do: they are penalized in their own units.
+    # Rounding hides how these columns vary, if at all: they are penalized in their own units.
     is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
     covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
     sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))
     penalty = 1 / n_rows
-    # The curvature of the loss is at most a fourth of the covariance. What only the penalty curves
-    # is not to be curved more than the rest: rounding would grow in it from step to step.
+    # The curvature of the loss is at most a fourth of the covariance. Directions curved only by the
+    # penalty must not be curved more: rounding would grow in them from step to step.
     least = 8 * penalty
     curvature = covariance / sizes / sizes[:, np.newaxis] + least * np.eye(size)
     values, vectors = np.linalg.eigh(curvature)
@@ -349,19 +349,19 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
 # ------------------------------
 # The fit: the norm of the rows, their joint moment with the classes, and the steps.
 
-# The released norm may clip this many records, divided by mu, but no more than half of all:
+# The released norm may clip this many records, divided by mu, but at most half of all:
 # benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
-# Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
+# Longer rows count as the last norm: if all were longer, all losses would otherwise be equal.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
 
 
 class Estimate(NamedTuple):
-    """Coefficients of each class, a column, or of two the log odds; the last row are intercepts."""
+    """Coefficients of each class, a column, or the log odds of two; intercepts in the last row."""
 
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
-    gain: float = 0.0  # what part of the loss of the fractions scores surely gain
+    gain: float = 0.0  # sure gain, as a part of the loss of the fractions
     prior_weight: float = 0.0
 
 
@@ -370,8 +370,8 @@ def opened(
 ) -> tuple[LabeledRows, bytes | None]:
     """Read rows in parts once before anything is released; refuse NaN and infinity.
 
-    Returned are the same rows with the counts of their norms, if these are released, else with
-    their total, if the fit begins with that; and their digest, if the noise is keyed.
+    Return the rows with the counts of their norms, if these are released, or else with their total,
+    if the fit begins with it; and their digest, if the noise is keyed.
     """
     is_counted, bound = plan_norm(spec) is not None, clip_norm(spec)
     is_summed = spec.begins_with_total and not is_counted
@@ -405,13 +405,13 @@ def solve_logistic(
     strength = spec.n_units * spec.cost.mu
     beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
-    # Predictions are of rows that are not clipped, and so are the losses.
+    # Predictions are for unclipped rows, and so are the losses.
     whole = clipped(view, NO_CLIPPING)
     counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-        # Rows, constants and labels of a record are one vector.
+        # Row, constant and label of a record form one vector.
         labels = np.eye(spec.n_classes)[view.codes[rows]] - 1 / spec.n_classes
         constants = np.full(len(labels), beside[0])
         return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
@@ -434,7 +434,7 @@ def solve_logistic(
     records = whitened(view, whitening, level, prior.base)
     scores = replace(descend(spec, plan.gradients, records, start, budget), base=prior.on_rows)
     if plan.norm is not None and row_norm == NORMS[0]:
-        # Rows show nothing but 0.
+        # Rows show only 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
     factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     gain += prior.gain
@@ -464,7 +464,7 @@ def release_norm(
     *,
     quantile: float,
 ) -> float:
-    """Return the norm that rows are clipped to; if it is released, by the exponential mechanism.
+    """Return the clipping norm of rows; the exponential mechanism releases it, if planned.
 
     It then chooses a norm near the wanted quantile. Several owners search for it by counts.
     """
@@ -474,10 +474,10 @@ def release_norm(
     if isinstance(release, Search):
         return budget.quantile(release, counts._replace(grid=NORMS), q=quantile)
     up_to = counts.up_to_points
-    # A quantile of the public number of records, null ones included.
+    # A quantile of the public number of records, null records included.
     wanted, below = quantile * spec.n_units, np.append(0, up_to[:-1])
-    # Distances to either side: from counts up to a norm alone, all norms between two rows that are
-    # far apart would be as good as the quantile.
+    # Distances to both sides: with counts up to a norm alone, all norms between two distant rows
+    # would be as good as the quantile.
     losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)

@@ -1,4 +1,4 @@
-"""The spec of a logistic regression, its records, its releases, and what follows from these."""
+"""The spec of a logistic regression, its records, its releases, and results of the moment."""
 
 import math
 from collections.abc import Iterator
@@ -37,15 +37,15 @@ class LogisticSpec:
     n_features: int
     n_free: int  # free coefficients of a class, to each of which noise is added
     classes: np.ndarray  # sorted
-    # Sums over the records: a bound of their rounding error, in units of the largest
+    # For sums over the records: a bound of their rounding error, in units of the largest
     # contribution, and the longest chain of additions.
     rounding: float
     depth: int
     dtype: np.dtype
     row_norm: float | None
-    # Weights of rows by a published model, for each column; the last row are its intercepts.
+    # Weights of rows by a published model, for each column; the last row has its intercepts.
     prior: np.ndarray | None = field(default=None, kw_only=True)
-    # Whether several owners have the records: the mechanism of the norm adds up counts then.
+    # Whether several owners have the records: the clip norm then follows from sums of counts.
     has_owners: bool = field(default=False, kw_only=True)
 
     #: What takes less noise, as warnings put it.
@@ -54,13 +54,13 @@ class LogisticSpec:
     begins_with_total: ClassVar[bool] = False
 
     n_classes: int = field(init=False)
-    # Columns of weights: two classes have one, for the log odds of the second.
+    # Columns of weights: with two classes one, for the log odds of the second class.
     n_columns: int = field(init=False)
-    # Signal of all records together, in units of the noise of all free coefficients.
+    # Signal of all records over the noise of all free coefficients.
     strength: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute what follows from the public facts."""
+        """Compute the fields that follow from public facts."""
         n_classes, strength = len(self.classes), self.n_units * self.cost.mu / self.n_free
         n_columns = 1 if n_classes == 2 else n_classes
         vars(self).update(n_classes=n_classes, n_columns=n_columns, strength=strength)
@@ -72,18 +72,18 @@ class LogisticSpec:
 
 @dataclass(eq=False)
 class LabeledRows(Rows):
-    """Rows, each with the number of its class; a row whose number is negative is null."""
+    """Rows, each with the number of its class; a row with a negative number is null."""
 
     codes: Targets = field(kw_only=True)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of centered and weighted rows, without rows of no known class."""
+        """Yield blocks of centered and weighted rows, without rows of unknown class."""
         for rows, block in super().blocks(group):
             yield rows, block.without(self.codes[rows] < 0)
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:
-    """Return the constant beside rows of that norm, and the weight of a label beside both."""
+    """Return the constant appended to rows of that norm, and the weight of appended labels."""
     constant = row_norm / 2
     return constant, math.hypot(row_norm, constant) / 2
 
@@ -91,37 +91,37 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
+# Candidates for the clipping norm of rows: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE, _MOMENT_SHARE = 0.03, 0.2  # benchmarks/classification/constants.md
-# Share of the losses of multiples of the scores, and these multiples, `FACTORS`.
+# Share of the losses of multiples of the scores; these multiples are `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
-# `_STRONG` records times mu on, the level grows with the root of these, to `_LARGEST_LEVEL` times.
+# `_STRONG` records times mu on, the level grows with their root, to `_LARGEST_LEVEL` times.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
-# Share of the losses of a prior: their noise is to be this fraction of the number of records, but
-# the share stays within the limits: benchmarks/classification/prior.md.
+# Share of the losses of a prior: its noise should be this fraction of the records, if the share
+# stays within the limits: benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 # Counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. Below
-# `_LEAST_OF_COUNTS` they are left out, as the moment shows how frequent classes are:
+# `_LEAST_OF_COUNTS` they are left out, as the moment shows the class frequencies:
 # benchmarks/classification/weak.md.
 _OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.08
-# With less of this, noise hides the norms of the rows.
+# With fewer records times mu than this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
-# Steps: more where the noise of one is small beside a whitened gradient:
+# Number of steps: larger if the noise of a step is small relative to a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# From this strength per class on, the levels of whitened rows and gradients rise, up to fourfold:
+# From this strength per class on, clip levels of whitened rows and gradients rise, up to fourfold:
 # benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 
 class LogisticReleases(NamedTuple):
-    """What a fit releases, in this order; without noise the coefficients alone."""
+    """Releases of a fit, in this order; without noise only the coefficients."""
 
-    norm: Release | None  # by which rows are clipped; None if it is given, or guessed
-    counts: Release | None  # of the classes, where noise would hide these in the moment
+    norm: Release | None  # that clips rows; None if given or guessed
+    counts: Release | None  # of the classes, if noise hides them in the moment
     moment: Release | None
     agreement: Release | None  # losses of shorter and longer scores of a prior
     gradients: tuple[Release, ...]
@@ -161,14 +161,14 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     share = left_of(norm, counts, moment, agreement, losses)
     count = n_steps(spec)
     if spec.n_classes == 2:
-        # With momentum, half as many steps lead as far.
+        # Momentum needs half as many steps.
         count = max(_STEP_LIMITS[0], round(count / 2))
     gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, moment.name)
     return LogisticReleases(norm, counts, moment, agreement, gradients, losses, None)
 
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:
-    """Return whether noise hides the norms of rows: they are taken for standardized then."""
+    """Return whether noise hides the norms of rows, which are then assumed to be standardized."""
     if spec.row_norm is not None or not spec.cost.is_private:
         return False
     return spec.n_units * spec.cost.mu < _LEAST_COUNT
@@ -181,10 +181,10 @@ def n_steps(spec: LogisticSpec) -> int:
 
 
 def level_factor(spec: LogisticSpec) -> float:
-    """Return by how much levels of whitened rows and gradients exceed those of a weak signal."""
+    """Return the ratio of clip levels of whitened rows and gradients to those of a weak signal."""
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
-    # No more than that are longer than so many root mean squares, by Chebyshev's inequality.
+    # By Chebyshev's inequality, at most this fraction exceeds that many root mean squares.
     return 1 / math.sqrt(fraction)
 
 
@@ -203,12 +203,12 @@ def loss_level(spec: LogisticSpec) -> float:
     """Return the norm to which losses of scores of several lengths are clipped, in their units."""
     strength = spec.n_units * spec.cost.mu
     more = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
-    # Scores of more than two classes have an entry for each.
+    # Scores of more than two classes have an entry for each class.
     return _LOSS_LEVEL * more * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 
 
 def clip_norm(spec: LogisticSpec) -> float:
-    """Return the norm that rows are clipped to, where none is released."""
+    """Return the clipping norm of rows if it is not released."""
     given = spec.row_norm
     return float(np.sqrt(spec.n_features) if given is None else given)
 
@@ -221,17 +221,17 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 
 
 # ------------------------------
-# What follows from a released moment: the whitening, the places of classes, the start.
+# Results of a released moment: the whitening, the places of classes, the start.
 
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 # Least fraction of a class; below rounding.
 _LEAST_FRACTION = 1e-12  # not tuned
-# A variance is visible if it exceeds this many standard deviations of its noise, and far out if it
-# exceeds this many medians: benchmarks/classification/units.md.
+# A variance is visible if it exceeds this many standard deviations of its noise, and an outlier if
+# it exceeds this many medians: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
-# A column is flat if its variance is below this many standard deviations of its noise, where a
+# A column is flat if its variance is below this many standard deviations of its noise, and a
 # visible variance would be below this part of the median.
 _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
@@ -242,10 +242,10 @@ class Whitening:
 
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
     make negative, `largest` is the spectral norm of A, and `is_clear` is whether any eigenvalue
-    exceeds the noise. `variances` are those of the columns, 0 where noise makes them negative.
-    Columns `are_unlike` if noise hides most of them, and a few vary far more.
-    `class_noise` is the standard deviation of the noise in a mean of rows and labels. A column
-    `is_flat` if noise is too small to hide as much as others vary.
+    exceeds the noise. `variances` are those of the columns, 0 if noise makes them negative. Columns
+    `are_unlike` if noise hides most of them, and a few vary far more. `class_noise` is the standard
+    deviation of the noise in a mean of rows and labels. A column `is_flat` if its noise hides less
+    than the variance of other columns.
     """
 
     mean: np.ndarray
@@ -264,10 +264,10 @@ class Whitening:
 def whitening_of(
     moment: np.ndarray, noise_std: float, constant: float, n_features: int
 ) -> Whitening:
-    """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
+    """Whiten by the noisy covariance; the edge of its noise is the least eigenvalue.
 
-    The mean is shrunk toward 0 as far as it is noise. The `clip_norm`, to which whitened rows are
-    clipped, is their root mean square norm by this covariance. All of that is post-processing.
+    The mean is shrunk toward 0 by its noise. The `clip_norm` of whitened rows is their root mean
+    square norm by this covariance. All of this is post-processing.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
     noisy = moment[:n_features, n_features] / constant
@@ -289,7 +289,7 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    # Noise hides the median of released variances, and not the largest by far.
+    # Noise hides the median of released variances, but not the largest one.
     median = max(float(np.median(variances)), noise_std)
     are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
     found = mean, root, vectors, spread, largest, clip_norm, is_clear
@@ -302,10 +302,10 @@ def start_of(
     beside: tuple[float, float],
     counted: tuple[np.ndarray, float] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Take a Newton step from released class fractions; return also these, and their noise.
+    """Take a Newton step from released class fractions; return also the fractions and their noise.
 
-    Fractions that were `counted`, with the standard deviation of their noise, are averaged with
-    those of the moment.
+    `counted` fractions, with the standard deviation of their noise, are averaged with those of the
+    moment.
 
     The last row of the weights has the offsets. The step is exact for fractions of 1/K; for a rare
     class its length is capped.
@@ -330,21 +330,21 @@ def start_of(
 
 
 def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
-    """Draw fractions to equal ones as far as they may be noise; counts are fractions less 1/K."""
+    """Shrink fractions toward equal ones by their noise; counts are fractions minus 1/K."""
     n_free = len(counts) - 1
     variance = noise_std**2 * n_free / len(counts)
     square = float(counts @ counts)
     noise = variance * (n_free + math.sqrt(2 * n_free))
     fractions = 1 / len(counts) + counts * (max(0.0, 1 - noise / square) if square else 0.0)
-    # Half of the square of the noise is what a fraction of 0 becomes.
+    # A fraction of 0 becomes half of the squared noise.
     fractions = np.maximum(fractions + np.sqrt(fractions**2 + variance), _LEAST_FRACTION)
     return np.asarray(fractions / fractions.sum())
 
 
 def centered(weights: np.ndarray) -> np.ndarray:
-    """Subtract what all classes have in common, which no probability depends on.
+    """Subtract the mean of all classes, on which no probability depends.
 
-    The one column of two classes has nothing in common with another.
+    The single column of two classes stays as it is.
     """
     if weights.shape[1] == 1:
         return weights
@@ -352,35 +352,35 @@ def centered(weights: np.ndarray) -> np.ndarray:
 
 
 def of_classes(scores: np.ndarray) -> np.ndarray:
-    """Return a score for each class, where two have the log odds of the second one alone."""
+    """Return a score for each class; two classes have only the log odds of the second."""
     return np.hstack([np.zeros_like(scores), scores]) if scores.shape[-1] == 1 else scores
 
 
 # ------------------------------
-# How far steps lead: as far as what they gain exceeds what noise adds.
+# The end of the steps: where the noise that they add exceeds their gain.
 
-# Momenta of more than two classes, of which the first is none.
+# Momenta of more than two classes; the first is none.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
-# Weights of what classes that are separated still gain, by a power of their distance, and of
-# what the records show by chance.
+# Weights of the remaining gain of separated classes, by a power of their distance, and of chance
+# patterns in the records.
 _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.004  # benchmarks/classification/momentum.md
-# The loss is flatter where steps end: its curvature there, as a part of that of `Pace`.
+# The loss is flatter at the end of the steps: its curvature there, as a part of that in `Pace`.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
-# Most of the variance of classes that rows are assumed to explain; how far directions in which
-# classes differ vary more than others that are hidden.
+# Largest part of the variance of classes that rows are assumed to explain; ratio of variance in
+# directions of class differences to that in other hidden directions.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
-# With so many records a feature steps tend to lead too short: the momentum is then as large as may
-# be up to 1 less this number, divided by the strength for each free score, and that by how much
-# less curved the loss is than with equal classes.
+# With this many records per feature, steps tend to be too short: the momentum is then at most 1
+# minus this number over the strength for each free score, and over the flattening of the loss
+# relative to equal classes.
 _MANY, _LESS_THAN_FULL = 25.0, 4.0  # benchmarks/sweep/sweep.md, job "classes"
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps, each from where another `momentum` times the last one would lead.
+    """Steps with momentum: each starts at the point where `momentum` times the last step leads.
 
-    The loss is taken to have that `curvature` in scores, and `step_noise` is the standard deviation
+    The loss is assumed to have that `curvature` in scores; `step_noise` is the standard deviation
     that a gradient adds to an entry of the weights.
     """
 
@@ -391,7 +391,7 @@ class Pace:
     step_noise: float
 
     def weight_noise(self, spread: np.ndarray) -> np.ndarray:
-        """Return the variance of the noise in a weight, which grows where rows hardly vary."""
+        """Return the variance of the noise in a weight, which is larger where rows hardly vary."""
         decay = 1 - self.step * self.curvature * spread
         return self.step_noise**2 * noise_in_mean(decay, self.momentum, self.n_steps)
 
@@ -399,12 +399,12 @@ class Pace:
 def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whitening) -> float:
     """Choose the momentum with the least predicted excess of the log loss.
 
-    Two classes converge soon, and take that with which half of the steps lead as far.
+    Two classes converge soon, and use the momentum that needs half of the steps.
     """
     if spec.n_classes == 2:
         return 1 - pace.n_steps / n_steps(spec)
     curvatures = _curvatures_at(start[-1])
-    # Beyond that even exact steps would diverge.
+    # Beyond this limit even exact steps would diverge.
     paces = [
         replace(pace, momentum=momentum)
         for momentum in _MOMENTA
@@ -422,14 +422,14 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 
 
 def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
-    """Estimate what rows explain of the classes from the start, a Newton step of known noise.
+    """Estimate how much rows explain of the classes, from the start, a Newton step of known noise.
 
-    The first three numbers are parts of the variance of the classes, as squared correlations: what
-    rows explain in all, along the clearest direction of the classes, and where noise hides how rows
-    vary. The last one is how far the start led there.
+    The first three numbers are parts of the variance of the classes, as squared correlations:
+    explained by rows in total, along the clearest direction of the classes, and where noise hides
+    how rows vary. The last number is the length of the start in the hidden directions.
 
-    In directions that vary less than whitened ones it is shorter by that factor, which is not known
-    for each of them where they are hidden.
+    In directions with less variance than whitened ones it is shorter by that factor, which is
+    unknown for single hidden directions.
     """
     curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
@@ -445,10 +445,10 @@ def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, 
 
 
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
-    """Return variances of whitened rows, for directions that noise hides those in their mean.
+    """Return variances of whitened rows; hidden directions get their mean.
 
-    Where the least eigenvalue is the edge of the noise, that of their sum has the standard
-    deviation .7, and less than that is taken for as much. A margin may be added to the sum.
+    If the least eigenvalue is the edge of the noise, their sum has the standard deviation .7, and
+    smaller sums are raised to that. A margin may be added to the sum.
     """
     is_hidden = white.spread < 1
     total = max(_STD_OF_HIDDEN, white.spread[is_hidden].sum()) + margin
@@ -462,11 +462,11 @@ def _excess(
     known: tuple[float, float, float, float],
     pace: Pace,
 ) -> float:
-    """Predict by how much a log loss exceeds the least one, to the second order.
+    """Predict the excess of a log loss over the least one, to second order.
 
-    The parts are what steps still gain, above all of classes that are separated, where weights
-    grow slowly; of what is hidden, whose start was too short; noise, which matters less the more
-    is explained; and what weights learn of the records alone.
+    The parts are the remaining gain of steps, above all for separated classes, whose weights grow
+    slowly; the loss in hidden directions, where the start was too short; noise, which matters less
+    if more is explained; and overfitting to the records.
     """
     n_free, (total, clearest, hidden, started) = spec.n_classes - 1, known
     led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
@@ -480,7 +480,7 @@ def _excess(
 
 
 # ------------------------------
-# The mean of the iterates, and what of it may be noise alone.
+# The mean of the iterates, and the part of it that may be noise.
 
 _MARGIN = 2.0  # in standard deviations: benchmarks/classification/constants.md
 #: With less strength weights along hidden directions predict together what none predicts alone.
@@ -490,9 +490,9 @@ LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: bool) -> np.ndarray:
     """Average the last half of the iterates.
 
-    With `drops`, weights along directions hidden by noise are set to 0: training scores do not
-    depend on them, scores of new rows do. Noise of a gradient stays in the iterates until later
-    steps correct it, and they hardly do so in directions in which whitened rows vary little.
+    With `drops`, weights along directions hidden by noise become 0: training scores do not depend
+    on them, scores of new rows do. Noise of a gradient stays in the iterates until later steps
+    correct it, which they hardly do in directions where whitened rows vary little.
     """
     mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
     hidden = white.vectors[:, white.spread < 1]
@@ -505,7 +505,7 @@ def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: 
 def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
     """Return the shrinkage of weights along directions in which noise hides how rows vary.
 
-    These are the directions whose `spread`, in units of what is visible, is below 1. It is the
+    These are the directions with a `spread` below 1, in units of the visible spread. It is the
     larger of two cautious estimates. One is the part of the noise that steps correct, if the spread
     is a standard deviation smaller than released. The other is the excess of the squared weights
     over the noise of an even smaller spread, in margins.
@@ -520,9 +520,9 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
 
 
 def curvature_at(offsets: np.ndarray) -> float:
-    """Return the mean curvature of the loss in scores, where all records have these offsets.
+    """Return the mean curvature of the loss in scores, if all records have these offsets.
 
-    What the scores of all classes have in common is no direction: one fewer is free.
+    A common change of all scores is no direction: one fewer is free.
     """
     return float(_curvatures_at(offsets).sum()) / max(1, len(offsets) - 1)
 

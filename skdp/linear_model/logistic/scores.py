@@ -1,4 +1,4 @@
-"""How long the scores of a fit should be: a guess, and released losses of several lengths."""
+"""The length of the scores of a fit: a guess, and released losses of several lengths."""
 
 import math
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ from skdp.privacy.clipping import clip_rows
 # scores may be too long.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
-# The least guess. So many standard deviations of what is left unknown count as losses. Scores of
-# that size cost nothing, and still rank records; and the least factor.
+# The least guess; the number of standard deviations of the unknown part that count as a loss.
+# Scores of that size cost nothing, and still rank records. Then the least factor.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
-# What noise adds to the squares of the two values that a curve through all losses has beyond a
-# parabola, with seven standard deviations more.
+# Noise in the squares of the two values by which a curve through all losses deviates from a
+# parabola, plus seven standard deviations.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
-# A part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns,
-# without which scores of few records grow with epsilon until they fit these records alone. Steps
-# that stop early shrink weights, too, so that the whole penalty makes scores too short.
+# Part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
+# Without it, scores of few records grow with epsilon until they fit these records alone. Early
+# steps shrink weights, too, so that the whole penalty makes scores too short.
 _OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
 # Scores of a prior are shortened to this root mean square.
@@ -49,12 +49,12 @@ _LONGEST = 30.0  # not tuned
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores :math:`t (x^T W - w) + b(t)` of rows x, whose factor t is not known yet.
+    """Scores :math:`t (x^T W - w) + b(t)` of rows x, with a still unknown factor t.
 
-    `size` is their root mean square length for t = 1, `noise` the part of its square that is
-    noise, as far as both are known, and the `penalty` of the slopes counts as a loss. Offsets b go
-    from those of the `fractions` of the classes to where steps led, if t is 1. The weights `base`
-    of rows come on top.
+    `size` is their root mean square for t = 1, `noise` the part of its square that is noise, as far
+    as both are known, and the `penalty` of the slopes counts as a loss. From t = 0 to 1, offsets b
+    go from those of the class `fractions` to those after the steps. The weights `base` of rows are
+    added.
     """
 
     slopes: np.ndarray
@@ -67,7 +67,7 @@ class Scores:
     base: np.ndarray | float = 0.0
 
     def offsets(self, factor: float) -> np.ndarray:
-        """Return the offsets of scores that are so many times as long."""
+        """Return the offsets for scores multiplied by a factor."""
         return np.asarray(self.fractions + min(1.0, factor) * self.move)
 
     def weights(self, factor: float) -> np.ndarray:
@@ -79,7 +79,7 @@ class Scores:
 def scores_of(
     mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening, n_units: int
 ) -> Scores:
-    """Compute scores by the mean of the iterates; return also their length and its noise."""
+    """Compute scores from the mean of the iterates, with their length and noise."""
     spread, n_free = seen_spread(white), max(1, start.shape[1] - 1)
     noise = n_free * float((spread * pace.weight_noise(spread)).sum())
     square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))
@@ -101,18 +101,18 @@ def length_of(
     fraction_std: float,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Release losses of scores of several lengths, average them with a guess, and take the least.
+    """Release losses of scores of several lengths; return the best length, averaged with a guess.
 
-    Return the factor of the scores, and what part of the loss of the fractions they gain at least.
-    The loss is convex, and nearly a parabola for short scores, so that a loss by unit of length
-    rises nearly in a line. Noise of the fractions, of that deviation, is a loss of its own.
+    The second result is the least gain, as a part of the loss of the fractions. The loss is convex,
+    and nearly a parabola for short scores: the loss per unit of length rises nearly in a line.
+    Noise of the fractions, of that deviation, is a loss of its own.
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
     found, variance = total / spec.n_units, (noise_std / spec.n_units) ** 2 / len(FACTORS)
     guess = max(_LEAST_FACTOR, 1 - scores.noise)
     curvature = curvature_at(scores.fractions)
-    # Scores gain no more than the whole loss of the fractions.
+    # Scores gain at most the whole loss of the fractions.
     fractions = softmax(of_classes(scores.fractions))
     whole = max(float(entr(fractions).sum()), _TINY)
     gain = curvature * (guess * scores.size) ** 2 / 2
@@ -135,9 +135,9 @@ def length_of(
 
 
 def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.ndarray:
-    """Fit a parabola in the logarithm of factors, and continue it as a line below the least one.
+    """Fit a parabola in the logarithm of factors, and continue it as a line below the least factor.
 
-    It bends to the values as far as these differ from it by more than noise of that `variance`.
+    It bends toward the values if these differ from it by more than noise of that `variance`.
     """
     places = np.log(FACTORS)
     parabola = np.polynomial.Polynomial.fit(places, values, 2)
@@ -151,7 +151,7 @@ def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.nda
 
 
 class PriorPart(NamedTuple):
-    """The used fraction of a prior: offsets, and weights of whitened rows and of raw ones."""
+    """The used fraction of a prior: offsets, and weights of whitened and of raw rows."""
 
     weight: float = 0.0
     gain: float = 0.0
@@ -168,9 +168,9 @@ def release_agreement(
     white: Whitening,
     budget: PrivacyBudget,
 ) -> PriorPart:
-    """Release losses of multiples of the scores of the prior, and take the best, at most 1.
+    """Release losses of multiples of the scores of the prior, and take the best one, at most 1.
 
-    As far as noise hides these losses, the prior is assumed to be good.
+    If noise hides these losses, the prior is assumed to be good.
     """
     assert spec.prior is not None
     slopes, constant = spec.prior[:-1], spec.prior[-1]
@@ -180,7 +180,7 @@ def release_agreement(
         part = min(1.0, _LONGEST / max(size, _TINY))
         shift, size = part * (white.mean @ slopes), max(_TINY, part * size)
         move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
-    # At the mean row, the probabilities of a good prior are no further from the class fractions.
+    # At the mean row, a good prior has probabilities close to the class fractions.
     move = np.clip(move, -1 - size, 1 + size)
     scores = Scores(part * slopes, shift, fractions, move, size, 0.0, 0.0)
     factor, gain = length_of(spec, release, view, scores, 0.0, budget)
@@ -199,8 +199,8 @@ def release_agreement(
 
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
-    """Sum losses, minus those of class fractions, over score lengths; clip by record."""
-    # Rows of a person may stand at other places in another pass.
+    """Sum losses minus those of class fractions, by score length, clipped by record."""
+    # Rows of a user may have other places in another pass.
     product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):
         lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]

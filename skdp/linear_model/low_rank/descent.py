@@ -44,9 +44,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last coordinate is for an intercept.
 
-    The other coordinates are whitened by the symmetric map `whitening`, if any. Its sensitivity
-    follows from the public or released `facts`. `n_unclipped` gradients, or residuals, were not
-    clipped. Public weights made the sum shorter by the factor `gain`.
+    The symmetric map `whitening`, if any, whitens the other coordinates. The sensitivity follows
+    from the public or released `facts`. `n_unclipped` is the number of unclipped gradients or
+    residuals. Public weights shorten the sum by the factor `gain`.
     """
 
     total: np.ndarray
@@ -72,7 +72,7 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
 
 @dataclass
 class RecordClipping:
-    """A record may change as a whole: its gradient is clipped in norm."""
+    """A record may change as a whole, so that its gradient is clipped in norm."""
 
     records: Records
 
@@ -111,7 +111,7 @@ class RecordClipping:
         return gradient._replace(total=total, whitening=whitening)
 
     def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
-        """Return a kernel that gives coordinates of matrices, and their residuals."""
+        """Return a kernel for the coordinates of matrices, and for their residuals."""
         records = self.records
 
         def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
@@ -128,10 +128,10 @@ class RecordClipping:
 
 @dataclass
 class ResponseClipping(RecordClipping):
-    """Only a response may change, as the matrices are public: its residual is clipped.
+    """Only a response may change, as matrices are public, so that its residual is clipped.
 
-    Weights shorten coordinates longer than the median to that length. Matrices much longer than all
-    but a few take no part.
+    Weights shorten coordinates longer than the median to that length. Matrices much longer than
+    nearly all others have no weight.
     """
 
     response_range: float
@@ -175,26 +175,26 @@ class ResponseClipping(RecordClipping):
         total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
-        # For uncorrelated coordinates, the curvature with the weights relative to that without.
+        # For uncorrelated coordinates: curvature with the weights, relative to that without.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
         return ClippedGradient(total, facts, n_unclipped, gain)
 
 
 # ------------------------------
-# The start of a descent: 0 with random directions, or a first private estimate.
+# The start of a descent: 0 with random directions, or a private first estimate.
 
 # A term of the start is clipped to this multiple of its usual norm.
 _START_CLIP = 1.5  # not studied
 # The largest singular value of standard normal entries exceeds the sum of the roots of the sides by
-# that with a probability of exp(-2) at most.
+# this with a probability of at most exp(-2).
 _BEYOND_EDGE = 2.0  # not tuned
 
 
 class Start(NamedTuple):
-    """Where a descent starts, and the std of the noise in each entry there.
+    """Start of a descent, and the noise std of each of its entries.
 
-    `ratios` are all singular values before the start was truncated to its rank, in units of the
-    largest one that noise and chance have.
+    `ratios` are all singular values before the truncation to the rank, relative to the largest one
+    of noise and chance.
     """
 
     point: FixedRank
@@ -213,10 +213,10 @@ def release_start(
 ) -> Start:
     """Release the mean of y_i X_i, and truncate it to the rank.
 
-    For matrices whose entries are independent with variance 1, that mean estimates the
-    coefficients. The published start (M. Zha, 2024, :arxiv:`2403.15999`) has noise in its singular
-    subspaces, whose sensitivity is bounded for data with a gap between singular values only. Noise
-    in the mean itself needs no gap.
+    For matrices with independent entries of variance 1, that mean estimates the coefficients. The
+    published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
+    sensitivity is bounded only for data with a gap between singular values. Noise in the mean needs
+    no gap.
     """
     design = records.design
     level = min(_START_CLIP * spread * math.sqrt(design.n_entries), NO_CLIPPING)
@@ -231,7 +231,7 @@ def release_start(
     whole = truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
-        # Entries of variance 1, times responses that do not depend on them.
+        # Product of entries of variance 1 with independent responses.
         by_chance = spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
@@ -239,24 +239,24 @@ def release_start(
 
 
 # ------------------------------
-# Gradient descent with clip levels that follow the residuals.
+# Gradient descent with clip levels that adapt to the residuals.
 
-# benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
-# of the loss; 1 would go to the minimum along it.
+# Length of a step, relative to the curvature of the loss; 1 would go to its minimum along the step.
+# benchmarks/trace_regression/defaults.md, "step"
 _STEP = 0.5
-# However many gradients are clipped, the loss is not taken to be flatter than this; not studied.
+# Clipping is assumed to flatten the loss at most to this factor; not studied.
 _LEAST_FLATTENING = 0.1
-# The level does not fall below this fraction of the first one, even if no gradient is ever clipped;
-# not studied.
+# The level stays above this fraction of the first one, even if no gradient is ever clipped; not
+# studied.
 _LEAST_LEVEL = 1e-9
 # The descent has not converged if one of the last votes is below this fraction of the wanted
 # quantile, by this many standard deviations of its noise; not studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
-# Nor has it if the last two steps exceed this part of the coefficients. A squared gradient first
-# loses this many times its noise: where noise is most of it, more steps would cost more than they
-# bring. Not studied beyond images, sensors, independent entries and cells.
+# It has not converged either if the last two steps exceed this part of the coefficients. A squared
+# gradient first loses this many times its noise: if it is mostly noise, more steps would cost more
+# than they gain. Not studied beyond images, sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
 # Without noise, the descent has converged once the gradient is below this fraction of its first
 # norm; not studied.
@@ -272,7 +272,7 @@ class Estimate:
     """Released coefficients, of a matrix and an intercept, and warnings about them.
 
     `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
-    shape (2, n_entries), if there are any. `start_ratios` are those of a start from data.
+    shape (2, n_entries), if given. `start_ratios` belong to a start from data.
     """
 
     point: FixedRank
@@ -286,9 +286,8 @@ class Estimate:
 class _Gradient(NamedTuple):
     """A released mean gradient: along `direction` at a point, and `slope` at an intercept.
 
-    `size` is its length, with the slope, in coordinates that `whitening` has mapped. `unclipped` is
-    the released fraction of the records that were not clipped. Clipping makes the loss flatter by
-    about that fraction, `flattening`.
+    `size` is its length, slope included, in whitened coordinates. `unclipped` is the released
+    fraction of unclipped records. Clipping flattens the loss by about that fraction, `flattening`.
     """
 
     point: FixedRank
@@ -327,30 +326,29 @@ def descend(
     least_ratio: float = 1.0,
     least_part: float = 0.2,
 ) -> Estimate:
-    """Run all steps, whatever the data.
+    """Run all steps; their number does not depend on the data.
 
     Every step releases the sum of the clipped gradients of the records, moves along it, and
-    releases how many gradients were not clipped; the clip level of the next step follows that
-    count. As the residuals shrink, so do the level and the noise. With one level for the whole
-    descent the error would grow with the size of the coefficients instead. Gradients are projected
-    on the tangent space of the matrices of low rank (M. Zha, 2024, :arxiv:`2403.15999`), so that
-    the noise has only as many dimensions as these matrices do. The schedule of levels and shares is
-    ours.
+    releases the number of unclipped gradients, which sets the clip level of the next step. As
+    residuals shrink, so do the level and the noise. With a constant level the error would grow with
+    the size of the coefficients. Gradients are projected on the tangent space of low-rank matrices
+    (M. Zha, 2024, :arxiv:`2403.15999`), so that the noise has only the dimensions of these
+    matrices. The schedule of levels and shares is ours.
 
     `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
     fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
-    decays. Singular values below the edge of the noise, times `least_ratio`, become 0.
-    However much of a gradient is noise, `least_part` of the length of a step is left.
+    decays. Singular values below `least_ratio` times the edge of the noise become 0. However noisy
+    a gradient is, a step has at least `least_part` of its length.
     """
     point, variance = start.point, start.noise_std**2
     dimension = tangent_dimension(point.shape, point.rank) + clipping.has_intercept
     # At 0 the residuals are the responses. If these are normal, this level leaves the wanted
-    # quantile of them unclipped.
+    # quantile of gradients unclipped.
     largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
     # Clipping all but a quantile flattens the loss by that factor. Without clipping, whitened rows
-    # of features have no other curvature than 1: one step is least squares.
+    # of features have the curvature 1: one step is least squares.
     full_length = _STEP / quantile if clips else 1.0
     offset, level = 0.0, largest
     before: _Gradient | None = None
@@ -364,14 +362,14 @@ def descend(
             noise = dimension * float(gradient.noise_std) ** 2
             clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
             moves.append(math.sqrt(clear) / curvature)
-            # Estimates the fraction of the squared length that is signal.
+            # Estimated fraction of signal in the squared length.
             of_signal = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
             part = max(least_part, of_signal)
             length, decay = part / curvature, 1 - part * least_curvature
         else:
             if before is not None:
                 steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
-            # Steps are shorter where the loss is steep, or hardly clipped.
+            # Steps are shorter if the loss is steep, or hardly clipped.
             length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
             decay = 1 - _STEP * least_curvature / max(1.0, steepest)
             before = gradient
@@ -402,14 +400,14 @@ def _release_gradient(
     where: tuple[FixedRank, float, float],
     budget: PrivacyBudget,
 ) -> _Gradient:
-    """Release the mean gradient at a point, and which fraction of the records was not clipped."""
+    """Release the mean gradient at a point, and the fraction of unclipped records."""
     point, offset, level = where
     total, facts, n_unclipped, gain, whitening = clipping.gradient(point, offset, level)
     design = clipping.records.design
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
-    # Also without clipping: which releases there are must not depend on bounds.
+    # Released also without clipping: the list of releases must not depend on bounds.
     unclipped, vote_std = release_vote(plan.vote, n_unclipped, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
@@ -428,7 +426,7 @@ def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
 
 
 def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
-    """Warn of a descent that still clips far more gradients than wanted near its end."""
+    """Warn of a descent that near its end still clips far more gradients than wanted."""
     unclipped, noise_std = min(votes[-_LAST_VOTES:])
     if unclipped + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
         return ()
@@ -443,11 +441,11 @@ def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, .
 def _curvature_between(
     before: _Gradient, gradient: _Gradient, length: float, dimension: int
 ) -> float:
-    """Compute a lower bound of the curvature along the last step, for the loss without clipping.
+    """Compute a lower bound of the curvature of the unclipped loss along the last step.
 
-    It is 1 for independent features of variance 1, and more in some direction where features are
-    correlated. The difference of two released gradients shows it, up to twice the standard
-    deviation of its noise, and costs no budget.
+    The curvature is 1 for independent features of variance 1, and larger in some direction for
+    correlated features. The difference of two released gradients shows it, up to twice the standard
+    deviation of its noise, at no cost.
 
     The matrices have one row or column, so that all steps are within the tangent space.
     """
@@ -457,8 +455,8 @@ def _curvature_between(
         return 0.0
     change = inner_product(step, gradient.direction) - inner_product(step, before.direction)
     change += shift * (gradient.slope - before.slope)
-    # The step of that length followed the noise of the gradient at its start, and the same noise is
-    # in the difference of the two gradients.
+    # The step of that length was partly the noise of the gradient at its start, which is also in
+    # the difference of the two gradients.
     common = length * np.square(before.noise_std)
     error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
     error += common * math.sqrt(2 * dimension)
@@ -467,12 +465,12 @@ def _curvature_between(
 
 
 def _cut(point: FixedRank, offset: float, noise_std: float, least_ratio: float) -> Estimate:
-    """Set to 0 the singular values that noise alone may have, and shrink those just above."""
+    """Set singular values that may be noise to 0, and shrink those just above the noise."""
     if noise_std == 0:
         return Estimate(point, offset)
     edge = noise_std * sum(np.sqrt(point.shape))
     is_noise = point.values <= least_ratio * edge
-    # The squares of signal and noise add up, so a value just above the edge is mostly noise.
+    # Squares of signal and noise add up, so that a value just above the edge is mostly noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()))

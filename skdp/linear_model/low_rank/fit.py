@@ -44,7 +44,7 @@ from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
-# Public maps between the matrices that a user passes and the fitted matrices.
+# Public maps from the matrices of a user to the fitted matrices.
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Transform:
     r"""The map from matrices to the fitted :math:`A\,((X_i - C) \circ S)\,B`; A, B are symmetric.
 
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
-    smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
-    :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
-    `are_rare` is whether most features have their usual value in most of the records. If a
-    covariance of all entries is public, `covariance` is that of the fitted matrices.
+    least known variance of the fitted matrices along any direction. Entries of :math:`(X_i - C)
+    \circ S` are clipped to the sizes in `largest`, unless that is None. `are_rare` is whether most
+    features have their usual value in most records. If a covariance of all entries is public,
+    `covariance` is that of the fitted matrices.
     """
 
     center: np.ndarray | None = None
@@ -68,7 +68,7 @@ class Transform:
     covariance: np.ndarray | None = None
 
     def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
-        """Return the coefficients and the intercept for the matrices that the user passed."""
+        """Return coefficients and intercept for the matrices of the user."""
         point = estimate.point
         # For symmetric A and B, the inner product of M with A Z B is that of A M B with Z.
         left = _mapped(self.row_map, point.left)
@@ -98,7 +98,7 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
 
 
 def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
-    """Map matrices by the mean covariances of their rows and columns, which whiten them in part."""
+    """Map matrices by the mean covariances of their rows and columns, which whiten them partly."""
     of_pairs, n_columns = covariance.reshape(*shape, *shape), shape[1]
     row_map = inverse_root(np.einsum("ijkj->ik", of_pairs) / n_columns)
     column_map = inverse_root(np.einsum("ijil->jl", of_pairs) * n_columns / np.trace(covariance))
@@ -107,7 +107,7 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 
 
 # ------------------------------
-# Features of mean 0 and variance 1: by released scales, or by exact ones of public rows.
+# Features of mean 0 and variance 1, by released scales, or by exact ones of public rows.
 
 # Features that differ from their usual value in a smaller fraction of the records are rare; not
 # studied.
@@ -116,12 +116,12 @@ _RARE = 0.25
 # not studied.
 _FEW_RARE = 2.0
 # Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
-# "spiked" and "linear in long tails". Where noise hides the scale of a feature, its entries are
-# clipped to the size that the feature is taken to have.
+# "spiked" and "linear in long tails". If noise hides the scale of a feature, its entries are
+# clipped to the size that is assumed for it.
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
-# Sample of public rows, for a rough median and quantile: its length, and its size where rows are
-# long; not studied.
+# Sample of public rows for a rough median and quantile: number of rows, and of entries of long
+# rows; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
 # Squares of larger entries could overflow.
@@ -141,18 +141,18 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
-    """Return whether at least half of the features are rare, and a mean record has few of these.
+    """Return whether at least half of the features are rare, and a mean record has few of them.
 
-    `off_usual` are the fractions of the entries that are not the usual ones.
+    `off_usual` are the fractions of entries that differ from the usual value.
     """
     is_rare = off_usual < _RARE
     return bool(is_rare.mean() >= 0.5 and off_usual[is_rare].sum() < _FEW_RARE)
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
-    """Compute means and standard deviations of the entries of public matrices, but for outliers.
+    """Compute means and standard deviations of the entries of public matrices, without outliers.
 
-    Outliers count as the rough center that a sample gives.
+    Outliers count as the rough center of a sample.
     """
     # A copy of evenly spaced rows.
     most = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
@@ -187,16 +187,16 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# benchmarks/trace_regression/errors.md, "How many records it takes": with less signal than that, in
-# units of the noise in all directions together, a fit is of no use.
+# With less signal than this, relative to the noise in all directions, a fit is useless:
+# benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
 # The same for matrices of rank one, each of which depends on few directions, and for single cells,
-# in units of the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot
-# work", and of cells benchmarks/trace_regression/unlike_data.md, "strength".
+# relative to the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot
+# work", and for cells benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
-# The same where most responses are equal: with less, one of 42 fits was better than the mean by
-# .02, on random designs of four kinds. Not studied beyond.
+# The same if most responses are equal: with less, one of 42 fits was better than the mean by .02,
+# on random designs of four kinds. Not studied beyond.
 _LEAST_OF_RARE = 0.75
 
 
@@ -233,7 +233,7 @@ def warnings_for_fit(
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
         yield f"{GUESSED_SPREAD} {spec.unit.counted}."
-    # The signal would be enough, but rare responses make it too weak.
+    # The signal would suffice, but with rare responses it is too weak.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         all_are_0 = are_hidden(spec, rare)
         loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"
@@ -260,25 +260,25 @@ def warnings_for_fit(
 
 
 def are_hidden(spec: TraceSpec, off_center: float) -> bool:
-    """Return whether too few responses are off the center for any fit to be better than 0."""
+    """Return whether too few responses are off the center for any fit to beat 0."""
     rare = off_center * spec.signal_strength * math.sqrt(spec.rank)
     return spec.cost.is_private and off_center < 1 and rare < _LEAST_OF_RARE
 
 
 def _fewer(spec: TraceSpec) -> str:
-    """Name the parameters that leave fewer coefficients to find."""
+    """Name the parameters that reduce the number of coefficients."""
     # Rows of features have no rank to choose.
     return "fewer features" if min(spec.matrix_shape) == 1 else smaller(spec.rank)
 
 
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
-    """Return whether, by released variances, some rows or columns have too few observed cells."""
+    """Return whether released variances show too few observed cells in some rows or columns."""
     least, unevenness = _least_signal(spec), 1.0
     for roots in (transform.row_map, transform.column_map):
         if roots is None:
             return False
         if roots.ndim == 1:
-            # The mean variance divided by the harmonic mean, by inverse roots of variances.
+            # The mean variance over the harmonic mean, from inverse roots of variances.
             inverses = np.square(roots)
             unevenness *= float(np.mean(inverses) * np.mean(1 / inverses))
     return least <= spec.signal_strength < least * math.sqrt(unevenness)
@@ -287,9 +287,9 @@ def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
 def _least_signal(spec: TraceSpec) -> float:
     """Return the signal strength that a fit needs, from public facts only.
 
-    A singular vector has to stand out from the noise in its own direction, which is a smaller part
-    of all noise the more directions there are. Only matrices of rank one need more than that: their
-    signal is rare.
+    A singular vector must stand out from the noise in its own direction, a smaller part of all
+    noise the more directions there are. Only matrices of rank one need more, as their signal is
+    rare.
     """
     shape = spec.matrix_shape
     if spec.factors is None or min(shape) == 1:
@@ -301,31 +301,31 @@ def _least_signal(spec: TraceSpec) -> float:
 # ------------------------------
 # The fit.
 
-# Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
-# defaults.md, "quantile", of the first and the last, which is also in
-# benchmarks/house/constants.md; .8 is not studied.
+# Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs"; for the
+# first and last defaults.md, "quantile", and for the last benchmarks/house/constants.md; .8 is not
+# studied.
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# With a stronger signal than that, clipping costs more than it saves; not studied.
+# With a stronger signal than this, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
 # Wanted ratio of the bias of clipped gradients to the noise, and least fraction that is clipped:
-# benchmarks/budgets/clipping.md. Clipping hardly turns gradients of matrices, and those
-# of cells are long and few: a level above most of them costs more noise than it saves bias.
+# benchmarks/budgets/clipping.md. Clipping hardly turns gradients of matrices. Gradients of cells
+# are long and few: a level above most of them costs more noise than it saves bias.
 # benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the first mean exceeds this fraction of the norm of matrices, a second mean around it is more
 # precise.
 _FAR = 0.5  # not tuned
-# Beside means of rows and columns singular values have to exceed the noise this many times: rarely
+# With means of rows and columns, singular values must exceed the noise this many times, as rarely
 # observed rows have more noise. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
-# A step is at least this part of its full length, however noisy its gradient is: first where most
-# responses are the same, as long steps then are worse than none, and otherwise. Not studied beyond
-# independent entries, digits and sensors.
+# Least part of the full length of a step, however noisy its gradient: first if most responses are
+# equal, as long steps are then worse than none, and otherwise. Not studied beyond independent
+# entries, digits and sensors.
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
-# If noise of counts exceeds this part of the units, the center that they find may be any number.
+# If noise of counts exceeds this part of the units, the center from these counts is arbitrary.
 _ROUGH = 0.1  # not studied
-# The norm of the coefficients is taken to be at most the spread of the responses times this margin,
-# or times the second one where a released covariance makes the features uncorrelated. Not studied.
+# The norm of the coefficients is assumed to be at most the spread of the responses times this
+# margin, or times the second one if a released covariance decorrelates the features. Not studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
@@ -346,7 +346,7 @@ def solve_trace(
         responses = view.responses.mapped(partial(bounded, center=center, bound=bound))
     found, rest = _scales(spec, plan, view.design, responses, budget)
     transform, scaled = _transform(spec, rest, found, view.design, responses, budget)
-    # Without noise nothing is clipped: the spread is infinite.
+    # Without noise nothing is clipped, so that the spread is infinite.
     spread = Spread(math.inf)
     if rest.response_spread is not None:
         farthest = bound + abs(center)
@@ -371,7 +371,7 @@ def solve_trace(
     is_alone = margins is None or margins.are_hidden
     if margins is not None and rest.last_margins is not None:
         responses = _without(design, estimate.point, estimate.offset * view.intercept, responses)
-        # Where cells are few, the first means already have what the low-rank matrix would find.
+        # With few cells, the first means already explain what a low-rank matrix would find.
         left = math.inf
         if rest.last_spread is not None:
             facts = responses, budget, farthest, *of_units
@@ -392,7 +392,7 @@ def solve_trace(
 
 
 def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
-    """Return the residuals of responses under released coefficients."""
+    """Return the residuals of responses for released coefficients."""
     return Targets.of(np.asarray(responses) - design.inner(point) - offset)
 
 
@@ -404,7 +404,7 @@ def _transform(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[Transform, Design]:
-    """Return the map to entries that are uncorrelated, of variance 1: as promised, or released.
+    """Return the map to uncorrelated entries of variance 1: as promised, or released.
 
     Return also a view of the matrices that is centered and scaled, but not yet mapped.
     """
@@ -418,7 +418,7 @@ def _transform(
     view = replace(
         design, multiplier=scales.multiplier, center=scales.center, largest=scales.largest
     )
-    # Without noise two steps are usual: a copy would take more time than it saves.
+    # Without noise two steps are usual, and a copy would take more time than it saves.
     view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)
     maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
@@ -432,10 +432,10 @@ def _scales(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map to entries whose mean square is 1, each by itself or all together.
+    """Return the map to entries of mean square 1, each by itself or all together.
 
-    Return also what is left to release: where matrices are not far from 0, the budget of more
-    means goes to the rest.
+    Return also the remaining releases: if matrices are not far from 0, they get the budget of
+    further means.
     """
     plain = plan.branches.branches[0]
     if spec.covariance != "private":
@@ -466,7 +466,7 @@ def _scales(
 def _released_center(
     plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map to matrices around a released center; more rounds refine one far from 0."""
+    """Return the map to matrices around a released center; further rounds refine a far center."""
     plain, centered = plan.branches.branches
     assert plan.first_center is not None
     releasing = partial(release_center, design=design, responses=responses, budget=budget)
@@ -513,8 +513,8 @@ def _descend(
         least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
     )
     if are_hidden(spec, spread.fraction_off_center):
-        # The mean of the responses is at most as large as the mean size of those that differ, times
-        # their fraction. A larger offset is noise, whose sign says nothing: it becomes small.
+        # The mean of the responses is at most the mean size of those off the center, times their
+        # fraction. A larger offset is noise, whose sign means nothing, and becomes small.
         most = max(spread.size * spread.fraction_off_center, LEAST_SPREAD)
         none = estimate.point.with_values(0 * estimate.point.values)
         offset = estimate.offset / (1 + (estimate.offset / most) ** 2)
@@ -527,10 +527,9 @@ def _default_quantile(
 ) -> float:
     """Choose the fraction of unclipped records from public and released facts.
 
-    A low fraction has the least noise for its signal, but with hardly any noise a median of the
-    residuals is worse than their mean. The gradients of sparse and of rank-one matrices differ too
-    much in length for a low fraction. If most responses are the same, half of the others are left
-    unclipped.
+    A low fraction has the least noise for its signal, but with hardly any noise a median of
+    residuals is worse than their mean. Gradients of sparse and rank-one matrices differ too much in
+    length for a low fraction. If most responses are equal, half of the others are left unclipped.
     """
     usual = _QUANTILE_OF_STRONG if spec.signal_strength > _STRONG_SIGNAL else _QUANTILE
     is_written_out = records.design.is_written_out
@@ -544,16 +543,16 @@ def _default_quantile(
 
 
 def _bounds(spec: TraceSpec, spread: Spread, transform: Transform) -> tuple[float, float]:
-    """Bound the norm of coefficients, and the smallest curvature in units of that along a step.
+    """Bound the norm of coefficients, and the curvature relative to that along a step.
 
-    The norm is at most the spread of what uncorrelated features of variance 1 explain. Where
-    signals are strong, by public facts, lengths of steps need no bound.
+    The norm is at most the spread that uncorrelated features of variance 1 explain. With a strong
+    signal, by public facts, lengths of steps need no bound.
     """
     if min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL:
         return math.inf, 1.0
     maps = zip((transform.row_map, transform.column_map), spec.matrix_shape, strict=True)
     is_mapped = all(one is not None for one, size in maps if size > 1)
-    # Without whitening the smallest variance is not known: some cells of a table may be rare.
+    # Without whitening the smallest variance is unknown: some cells of a table may be rare.
     is_white = spec.covariance == "identity" or (is_mapped and transform.covariance is None)
     least = transform.least_variance if is_white else 0.0
     if spec.covariance == "private":

@@ -17,15 +17,15 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
-# step is a close decision; then for the histogram of the responses, which should show rare ones.
-# The finer one is taken up to the spare share. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: for a search, in which only the last step
+# is a close decision; and for the histogram of responses, which should show rare ones. The finer
+# one applies up to the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
 _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
-# With more noise of a count than this fraction of the records, a search is useless; not studied.
+# If the noise of a count exceeds this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
 # Wanted noise for features, as fractions of the records: of counts by size, and of means in half
 # intervals; and limits of the shares of both.
@@ -34,52 +34,52 @@ _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
 # Share of all zooms on narrow features.
 _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
-# Wanted largest eigenvalue of the noise of a covariance whose own eigenvalues are about 1;
+# Wanted largest eigenvalue of the noise of a covariance with eigenvalues of about 1;
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
-# For covariances matrices are clipped to this multiple of the norm of one whose entries have mean
-# square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm,
-# as long as the noise of an eigenvalue is no larger than wanted: benchmarks/budgets/clipping.md.
+# For covariances, matrices are clipped to this multiple of the norm of a matrix with mean square 1:
+# benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm, if the
+# noise of an eigenvalue stays below its limit: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
-# Largest share of the budget for a start from data; the share of the steps is no smaller.
+# Largest share of the budget for a start from data; the share of the steps is at least as large.
 _START_SHARE = 0.25  # not studied
-# Standard deviation of a count of unclipped records, as a fraction of all; not studied.
+# Standard deviation of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
-# Each step gets this many times the share of the one before: benchmarks/house/constants.md.
+# Ratio of the share of a step to that of the step before: benchmarks/house/constants.md.
 _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
-# largest share of all of them. Not studied beyond digits, sensors and independent entries.
+# largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
 # Shares of the means of matrices: around 0, and around the last two centers. Not studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
 # Shares of the sums of responses of rows and columns, and of those of residuals. Not studied beyond
 # ratings.
 _MARGINS_SHARES = 0.2, 0.1
-# Largest share of a norm around another center than 0.
+# Largest share of a norm around a center other than 0.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
-# Name of the release that the sensitivities of gradients follow from.
+# Name of the release from which the sensitivities of gradients follow.
 _SPREAD = descent.RESPONSE_SPREAD
 
 
-# The median norm of matrices around a center, and the mean of what is left there, clipped.
+# The median norm of matrices around a center, and the mean of the clipped differences from it.
 CenterReleases = tuple[Search, Release]
 
 
 class FittedReleases(NamedTuple):
-    """What a fit releases once the first mean of the matrices, if any, is known."""
+    """Releases that follow the first mean of the matrices, if any."""
 
     # Empty unless the first mean shows that the matrices are far from 0.
     centers: tuple[CenterReleases, ...]
-    # None where the norm around the center is known, or the matrices or covariances are public.
+    # None if the norm around the center is known, or the matrices or covariances are public.
     matrix_norm: Search | None
-    # For rows and for columns; a side of length 1 has none.
+    # For rows and for columns; None for a side of length 1.
     covariances: tuple[Release | None, ...]
     # None without noise, as nothing is clipped then.
     response_spread: Release | None
-    # Sums of responses of each row and column, of cells.
+    # Sums of responses of each row and column of cells.
     margins: Release | None
-    # A random start has none.
+    # None for a random start.
     start: Release | None
     steps: tuple[descent.DescentStep, ...]
     # The spread of the residuals of cells after the steps, and their sums by row and column.
@@ -88,14 +88,14 @@ class FittedReleases(NamedTuple):
 
 
 class TraceReleases(NamedTuple):
-    """All releases of a fit: first the releases that map the data, then the descent."""
+    """All releases of a fit: those that map the data, then those of the descent."""
 
     # Empty without an intercept, or if noise would hide the center.
     response_center: tuple[Search, ...]
-    # Scales of single features, or one norm; neither if the matrices or covariances are public.
+    # Scales of single features, or one norm; neither if matrices or covariances are public.
     features: ScaleReleases | None
     first_center: CenterReleases | None
-    branches: AnyOf  # of `FittedReleases`: of matrices around 0, and of those far from it
+    branches: AnyOf  # of `FittedReleases`: of matrices around 0, and far from 0
 
 
 def plan_trace(spec: TraceSpec) -> TraceReleases:
@@ -129,10 +129,10 @@ def _plan_fit(
     has_norm: bool,
     has_center: bool = False,
 ) -> FittedReleases:
-    """Plan what follows the first mean: scales, a start, and steps, which get the rest.
+    """Plan the releases after the first mean: scales, a start, and steps, which get the rest.
 
-    What has come `before` has its share. With `has_center` matrices are around the first mean, and
-    around the next ones, whose releases are `centers`.
+    Releases `before` have their share. With `has_center` matrices are around the first mean, and
+    around the next means, whose releases are `centers`.
     """
     norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
@@ -197,14 +197,14 @@ def _plan_norm(spec: TraceSpec, number: int) -> Search:
 
 
 def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
-    """Plan a norm around a center, which starts at 0, and the mean of what is left there."""
+    """Plan a norm around a center, which starts at 0, and the mean of clipped differences."""
     norm, shape = _plan_norm(spec, number), (spec.n_entries,)
     mean = f"matrix mean {number + 1}", _MEAN_SHARES[number], shape, norm.name
     return norm, plan_sum(spec, *mean, sensitivity.row_sum)
 
 
 def _plan_features(spec: TraceSpec) -> ScaleReleases:
-    """Plan the scales of single features, as precise as is wanted, or as shares allow."""
+    """Plan the scales of single features, with the wanted precision if shares allow."""
     least, places = _LEAST_FEATURE_SHARE, _PLACES_SHARE
     share_for = partial(share_for_counts, spec.n_entries, spec.n_units, spec.cost.mu)
     sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
@@ -216,7 +216,7 @@ def _plan_features(spec: TraceSpec) -> ScaleReleases:
 
 def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
     """Plan the covariance of a side, for the wanted largest eigenvalue of the noise."""
-    # The sensitivity is that of second moments of vectors, as its proof needs two facts only, which
+    # The sensitivity is that of second moments of vectors, whose proof needs two facts only, which
     # also hold for diagonals: the norm of X X' is at most the squared norm of X, and the inner
     # product of two such products is not negative.
     change = sensitivity.second_moment
@@ -256,7 +256,7 @@ def covariance_bound(spec: TraceSpec) -> float:
 def _plan_steps(
     spec: TraceSpec, share: float, votes: float, curvatures: float
 ) -> tuple[descent.DescentStep, ...]:
-    """Plan a gradient and a count for each step, with the share that other releases leave."""
+    """Plan a gradient and a count for each step, with the remaining share."""
     n_steps = spec.n_iter
     shares = descent.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum

@@ -31,8 +31,8 @@ Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 class Records:
     """Measurement matrices with their responses; a null record has the response NaN.
 
-    `intercept` is the coordinate that each matrix has for the intercept; 0 if there is none.
-    `covariance` is that of all entries, if it is public and no identity.
+    `intercept` is the coordinate of each matrix for the intercept; 0 without one. `covariance` is
+    that of all entries, if public and not the identity.
     """
 
     design: Design
@@ -44,15 +44,15 @@ class Records:
 def clipped_sum(
     design: Design, vectors: Vectors, level: float, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum vectors clipped to a norm; return also how many were not clipped.
+    """Sum vectors clipped to a norm; return also the number of unclipped vectors.
 
     Vectors that are not finite contribute nothing, and are not counted.
     """
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
         coordinates, factors = vectors(records, matrices)
-        # The vector is multiplied out before its norm is taken: a product of two norms may
-        # underflow where the vector does not, and would then bound nothing.
+        # The vector is multiplied out before its norm is computed: a product of two norms may
+        # underflow although the vector does not, and would then bound nothing.
         coordinates.multiply(factors)
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
@@ -65,25 +65,25 @@ def clipped_sum(
 def products(
     rows: slice, matrices: Matrices, responses: Targets, point: FixedRank | None = None
 ) -> tuple[Coordinates, np.ndarray]:
-    """Return entries, or tangent coordinates at a point, and the responses as their factors."""
+    """Return coordinates of entries, or of a tangent space, and their factors, the responses."""
     coordinates = matrices.entries() if point is None else matrices.tangent(point, 0.0)[0]
     return coordinates, responses[rows]
 
 
 # ------------------------------
-# Weights that stop a few long public matrices from dominating the fit; they cost no privacy.
+# Weights that limit the influence of a few long public matrices; they cost no privacy.
 
-# An outlier is larger than `_LONGEST` times the quantile that this fraction of the sizes exceeds.
-# A larger fraction would leave out values that are no errors. Not studied.
+# Outliers exceed `_LONGEST` times the quantile that this fraction of sizes exceeds. A larger
+# fraction would remove values that are no errors. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Coordinates longer than this multiple of the median are left out: beside them, the others would be
-# lost in rounding. Not studied.
+# Coordinates longer than this multiple of the median are left out, as rounding would lose the
+# others. Not studied.
 _LONGEST_COORDINATES = 1e3
 
 
 def outlier_threshold(sizes: np.ndarray) -> float:
-    """Compute the size above which values are outliers among the nonzero values."""
+    """Compute the size above which nonzero values are outliers."""
     positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
         return NO_CLIPPING
@@ -92,10 +92,10 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 
 
 def inlier_mask(design: Design) -> np.ndarray:
-    """Mark the matrices that are not much longer than all but a few.
+    """Mark the matrices that are not much longer than nearly all others.
 
-    Entries of sparse factors are first divided by the median of their column, as the units of
-    columns may differ.
+    Entries of sparse factors are first divided by the median of their column, as columns may have
+    different units.
     """
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
     if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
@@ -107,13 +107,13 @@ def inlier_mask(design: Design) -> np.ndarray:
 
 
 def _inverse_sizes(part: csr_array) -> np.ndarray:
-    """Compute one over the median size of the stored entries of each column; 1 for none."""
+    """Compute one over the median size of the stored entries of each column; 1 without entries."""
     sizes = np.abs(part.data)
     order = np.lexsort((sizes, part.indices))
     counts = np.bincount(part.indices, minlength=part.shape[1])
     inverses = np.ones(part.shape[1])
     has_rows = counts > 0
-    # Sizes are sorted within each column. These are the places of the lower medians.
+    # Sizes are sorted within each column; these are the places of lower medians.
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[has_rows]
     medians = sizes[order[middles]].astype(np.float64)
     is_usable = (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING)
@@ -124,8 +124,8 @@ def _inverse_sizes(part: csr_array) -> np.ndarray:
 def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
     """Return weights that shorten long vectors to the median length of nonzero vectors.
 
-    Vectors that could overflow, or are very much longer than the median, have the weight 0. Without
-    `downweights` only the former do, and all others have the weight 1.
+    Vectors that could overflow, or are far longer than the median, have the weight 0. Without
+    `downweights` only overflowing vectors do, and all others have the weight 1.
     """
     is_usable = (lengths > 0) & (lengths <= NO_CLIPPING)
     if not downweights or not is_usable.any():
@@ -145,15 +145,15 @@ POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
 # The exponents of larger values could overflow. Not studied.
 _LARGEST = 1e300
-# Root mean square of numbers spread evenly in a bin, in units of its power of two, which is the
-# middle of the bin. So the size of an indicator is estimated as nearly 1.
+# Root mean square of numbers spread evenly in a bin, relative to its power of two, its middle. So
+# the size of an indicator is estimated as nearly 1.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least scale of responses, also where none is visible. Not studied.
 LEAST_SPREAD = 1e-12
-# Noise hides some bins. Their responses are taken to have this size, in units of the largest
-# visible bin, as normal responses have. Not studied.
+# Responses in hidden bins are assumed to have this size, relative to the largest visible bin, as
+# normal responses have. Not studied.
 _HIDDEN_SIZE = 0.6
-# At most this many neighboring bins are added up where none is visible. Not studied.
+# At most this many neighboring bins are merged if none is visible. Not studied.
 _MOST_BINS = 8
 # Smallest estimate of the fraction of the responses off the center; not studied.
 _LEAST_FRACTION = 0.02
@@ -171,8 +171,8 @@ GUESSED_SPREAD = (
 class Spread:
     """The root mean square of centered responses.
 
-    If most are at the center, it is that of the others, and `fraction_off_center` their fraction;
-    a guess if noise hides these and there is no public bound of their size.
+    If most are at the center, it is that of the others, and `fraction_off_center` is their
+    fraction. It is a guess if noise hides the others, and their size has no public bound.
     """
 
     size: float
@@ -189,26 +189,25 @@ def release_spread(
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> Spread:
-    """Release the root mean square of centered responses; noise hides the largest few.
+    """Release the root mean square of centered responses; noise hides the few largest.
 
-    If most responses are at the center and noise hides all others, it is `farthest`, the public
-    bound of their distance.
+    If most responses are at the center and noise hides all others, the result is `farthest`, the
+    public bound of their distance.
     """
-    # A histogram shows a spread in unknown units at the cost of one release, and noise of a bin
-    # matters only if that bin is hardly filled. A search would pay for many counts, each of which
-    # has to be right.
+    # A histogram shows a spread in unknown units by one release, and noise of a bin matters only if
+    # the bin is nearly empty. A search would pay for many counts, all of which must be right.
 
     def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
         return count_by_power(values[:, 0], mass_of(people, rows))
 
     counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # The margin is wide: a bin of noise alone, many powers too high, would set the mean square.
+    # The margin is wide, as a bin of noise, many powers too high, would decide the mean square.
     edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / n_units
     fractions = _visible_bins(noisy, edge)
     largest = int(np.flatnonzero(fractions).max(initial=0))
-    # The first bin gets no warning: it has zeros, such as a centered constant.
+    # The first bin gives no warning, as it has zeros, such as a centered constant.
     found = POWERS[[max(largest, 1)]]
     budget.warnings += warnings_for_ends(plan.name, found, POWERS, OTHER_UNITS_OF_Y)
     sizes = _SIZE_IN_BIN * POWERS
@@ -227,9 +226,9 @@ def release_spread(
 
 
 def _visible_bins(fractions: np.ndarray, edge: float) -> np.ndarray:
-    """Set bins to 0 that noise may have made; where only the center is left, add up neighbors.
+    """Set bins that may be noise to 0; if only the center is left, merge neighbors.
 
-    Responses that are rare and of many sizes fill no bin alone.
+    Rare responses of many sizes fill no single bin.
     """
     visible = np.where(fractions > edge, fractions, 0.0)
     width = 2
@@ -257,7 +256,7 @@ def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.nda
 def release_norm(
     search: Search, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> float:
-    """Release the median of the norms of the matrices; one with the response NaN is null."""
+    """Release the median of the norms of the matrices; a matrix with response NaN is null."""
 
     def _counts(records: slice, matrices: Matrices) -> np.ndarray:
         norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
@@ -273,7 +272,7 @@ def release_norm(
 # Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]
 
-# The descent converges even if a curvature is this many times its estimate, as steps soon get
+# The descent converges even if a curvature is this many times its estimate, as steps soon become
 # shorter. Not studied.
 _TOLERATED = 3.0
 
@@ -287,12 +286,12 @@ def release_whitening(
 ) -> tuple[Maps, float]:
     """Release maps that whiten rows and columns, and the least whitened variance.
 
-    The length of gradient steps suits matrices whose entries are uncorrelated. So a fit clips the
+    The length of gradient steps suits matrices with uncorrelated entries. So a fit clips the
     matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
-    vectors, one of these is the second moment and the other is left out. The entries are to have
-    scale 1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the
-    diagonal of their second moment: any other map would make them dense. Without a plan matrices
-    are public, and their moments, without outliers, are exact.
+    vectors, one of these is the second moment and the other is left out. Entries should have scale
+    1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the diagonal of
+    their second moment, as any other map would make them dense. Without a plan matrices are public,
+    and their moments, without outliers, are exact.
     """
     maps, least_variance, n_records = Maps([None, None]), 1.0, design.n_records
     if not plan:
@@ -337,7 +336,7 @@ def diagonal_limit(size: int) -> float:
 def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
     """Invert the root of a noisy covariance or diagonal; return also the least whitened variance.
 
-    That variance is estimated from noisy values, and is at most 1.
+    That variance is estimated from noisy values, and at most 1.
     """
     if moment.ndim == 1:
         edge = noise_std * diagonal_limit(len(moment))
@@ -351,13 +350,13 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
 
 
 def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
-    """Take the noise out of noisy variances; return also how small one may be after whitening.
+    """Remove the noise from noisy variances; return also how small one may be after whitening.
 
-    Variances stay as they are if they exceed the median by more than 1.5 times `edge`, the largest
-    value of the noise. The others are shrunk to their mean by the fraction of their variance that
-    is noise. No variance is less than a part of `edge`: if a curvature is estimated too small,
-    steps along it could diverge. The second result is the mean divided by this floor, at most 1.
-    Without noise, what is 1e-13 of the largest or less is rounding.
+    Variances that exceed the median by more than 1.5 times `edge`, the largest value of the noise,
+    stay as they are. The others are shrunk to their mean by the noise in their variance. No
+    variance is below a part of `edge`, as steps could diverge along an underestimated curvature.
+    The second result is the mean over this floor, at most 1. Without noise, values up to 1e-13 of
+    the largest are rounding.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)
@@ -371,12 +370,12 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 
 
 # ------------------------------
-# Centers of matrices that are written out: means, shrunk by their noise.
+# Centers of dense matrices: means, shrunk by their noise.
 
-# Matrices are clipped to this multiple of the median of their norms around the last center, as they
-# are for covariances.
+# Matrices are clipped to this multiple of the median of their norms around the last center, as for
+# covariances.
 _CENTER_CLIP = 1.3  # not tuned
-# A part of a mean shows if its square exceeds that of its noise by this many standard deviations.
+# A part of a mean is visible if its square exceeds its noise by this many standard deviations.
 _CERTAIN = 3.0  # not tuned
 
 
@@ -387,10 +386,10 @@ def release_center(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release what is visible of the mean of matrices around a center, and their median norm.
+    """Release the visible mean of matrices around a center, and their median norm.
 
-    The noise is in proportion to the norm, so a mean that is far from the center is rough beside
-    the spread of the matrices: centers come in rounds.
+    The noise is proportional to the norm: if the mean is far from the center, it is rough relative
+    to the spread of the matrices. So centers come in rounds.
     """
     view = replace(design, center=center)
     norm = release_norm(plan[0], view, responses, budget)
@@ -404,9 +403,9 @@ def release_center(
 
 
 def public_center(design: Design) -> np.ndarray:
-    """Compute the mean of public matrices, without those much longer than all but a few."""
+    """Compute the mean of public matrices, without those much longer than nearly all others."""
     center = np.zeros(design.matrix_shape)
-    # The second round finds the matrices that are long around the center.
+    # The second round finds matrices that are long around the center.
     for _ in range(2):
         view = replace(design, center=center)
         is_inlier = inlier_mask(view)
@@ -418,7 +417,7 @@ def public_center(design: Design) -> np.ndarray:
 
 
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return what is visible of a noisy matrix: its mean, those of rows and columns, and the rest.
+    """Return the visible parts of a noisy matrix: mean, row means, column means, and the rest.
 
     Each part is shrunk by its noise in all its directions, and is 0 if it may be noise alone.
     """
@@ -443,17 +442,17 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
 # ------------------------------
 # Curvatures along released directions, from which lengths of steps follow.
 
-# Where curvatures of matrices of scale 1 lie. With more bins, noise alone would fill some.
+# Range of the curvatures of matrices of scale 1. With more bins, noise alone would fill some.
 _CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
-# Mean of numbers spread evenly in a bin, in units of its power of two.
+# Mean of numbers spread evenly in a bin, relative to its power of two.
 _MEAN_IN_BIN = 1.06  # not tuned
-# A bin is filled if it and the one below exceed the first number of standard deviations, or if it
-# alone exceeds the second: one bin of noise, many powers too high, would make steps far too short.
-# The mean counts the bins from this many below the highest filled one to the next above: what is
-# lower hardly matters. Not studied beyond digits, sensors and independent entries.
+# A bin is filled if it and the lower neighbor exceed the first number of standard deviations, or if
+# it alone exceeds the second: one bin of noise, many powers too high, would make steps far too
+# short. The mean counts bins from this many below the highest filled one to the next above, as
+# lower bins hardly matter. Not studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
-# The curvature is taken to be at least this part of the fraction of unclipped gradients, which is
-# that of uncorrelated entries; and that fraction, at least the second number. Not studied.
+# The curvature is assumed to be at least this part of the fraction of unclipped gradients, its
+# value for uncorrelated entries; and that fraction, at least the second number. Not studied.
 _LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
 
 
@@ -468,9 +467,9 @@ def release_curvature(
 ) -> float:
     r"""Release the curvature of the clipped loss along a unit tangent vector and a shift.
 
-    It is the mean of :math:`w_i \\langle P, Z_i \\rangle^2`, with :math:`w_i` the weight that clips
-    the gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
-    their size, for the sensitivity of one count. Without noise the sum itself is released.
+    The curvature is the mean of :math:`w_i \\langle P, Z_i \\rangle^2`, where :math:`w_i` clips the
+    gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
+    their size, with the sensitivity of one count. Without noise the sum itself is released.
     """
     in_bins, (direction, shift) = budget.is_private, along
 
@@ -495,7 +494,7 @@ def release_curvature(
 
 
 def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
-    """Estimate the mean of the numbers that a noisy histogram has counted."""
+    """Estimate the mean of the numbers in a noisy histogram."""
     fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
     least = _LEAST * max(unclipped, _LEAST_UNCLIPPED)
     is_high = fractions > _PAIR * noise_std
@@ -506,7 +505,7 @@ def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float
     some = slice(max(top - _BELOW, 0), top + 2)
     expected = least / _LEAST
     excess = float(fractions[some] @ powers[some]) * _MEAN_IN_BIN - expected
-    # If entries are uncorrelated, the difference from the fraction of unclipped gradients is noise.
+    # For uncorrelated entries, the difference from the fraction of unclipped gradients is noise.
     variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)
@@ -517,7 +516,7 @@ def public_curvature(
 ) -> float:
     """Compute the curvature along a direction of public matrices, whose residuals are clipped.
 
-    Clipping all residuals but `unclipped` of them takes half of the curvature of the others.
+    Clipping all residuals but the fraction `unclipped` removes half of the others' curvature.
     """
     inner = design.inner(along[0]) + along[1]
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
@@ -528,7 +527,7 @@ def public_curvature(
 
 
 # ------------------------------
-# Means of rows and of columns of cells, which a matrix of low rank is fitted beside.
+# Means of rows and columns of cells, to which a matrix of low rank is added.
 
 # Responses are clipped to this many times their spread.
 _MARGIN_CLIP = 2.0  # not tuned
@@ -543,7 +542,7 @@ class Margins:
 
     @property
     def are_hidden(self) -> bool:
-        """Whether noise hides all means of rows and of columns, which are then 0."""
+        """Whether noise hides all means of rows and columns, which are then 0."""
         return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
 
     def __add__(self, other: "Margins") -> "Margins":
@@ -555,10 +554,10 @@ class Margins:
 def release_margins(
     plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget
 ) -> Margins:
-    """Release sums of responses of rows and of columns; means are shrunk by their noise.
+    """Release sums of responses of rows and columns; means are shrunk by their noise.
 
-    They are the two parts of a tangent vector at a constant matrix. How often rows and columns are
-    observed is known from the variances that whiten them.
+    The sums are the two parts of a tangent vector at a constant matrix. The variances that whiten
+    rows and columns show how often these are observed.
     """
     design, (n_rows, n_columns) = records.design, records.design.matrix_shape
     constant = FixedRank(
@@ -571,10 +570,10 @@ def release_margins(
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
-    # The projection moved the mean of all columns into the sums of rows: put it back.
+    # The projection moved the mean of all columns into the sums of rows; this restores it.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
-    # How many records rows and columns have, by the inverse roots of their variances.
+    # Numbers of records of rows and columns, from the inverse roots of their variances.
     variances = [1 / np.square(one) for one in maps if one is not None]
     counts = [design.n_records * one / one.sum() for one in variances]
     offset = whole / design.n_records
@@ -593,7 +592,7 @@ def release_margins(
 def _shrunken_means(
     sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
 ) -> np.ndarray:
-    """Predict means of normal groups from noisy sums of them; 0 if noise may be all."""
+    """Predict means of normal groups from their noisy sums; 0 if all may be noise."""
     noise = counts * spread**2 + noise_std**2
     excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
     variance = max(excess / float(counts @ counts), 0.0)

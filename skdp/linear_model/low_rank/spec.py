@@ -39,9 +39,9 @@ Covariance = str | tuple[np.ndarray | None, ...]
 class TraceSpec:
     """Parameters of a trace regression as plain values, and public facts of the matrices.
 
-    `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` is whether
-    the left and the right factors are sparse. For other matrices it is None; `is_dense` then is
-    whether the fit writes the matrices out.
+    `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` says whether
+    left and right factors are sparse. For other matrices it is None, and `is_dense` says whether
+    the fit stores all entries.
     """
 
     cost: PrivacyCost
@@ -86,12 +86,12 @@ class TraceSpec:
 
     @property
     def is_centered(self) -> bool:
-        """Whether matrices that are written out are centered as a whole."""
+        """Whether matrices with all entries stored are centered as a whole."""
         return self.is_dense and not self.is_vector and self.fit_intercept
 
     @property
     def has_margins(self) -> bool:
-        """Whether means of rows and of columns are fitted first, as for cells with an intercept."""
+        """Whether means of rows and columns are fitted first, as for cells with an intercept."""
         is_released = self.covariance == "private" and self.unit.is_whole
         return is_released and self.are_cells and self.fit_intercept
 
@@ -122,7 +122,7 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
 
 
 def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
-    """Refuse all but a name, a pair of covariances, or a covariance of all entries."""
+    """Refuse anything but a name, a pair of covariances, or a covariance of all entries."""
     if isinstance(given, str) and given in ("private", "identity"):
         return given
     shape, is_pair = facts["matrix_shape"], isinstance(given, tuple | list)
@@ -130,7 +130,7 @@ def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
         whole = _checked_matrix("covariance", given, math.prod(shape))
         if min(shape) > 1:
             return (whole,)
-        # All entries of a vector are one side.
+        # All entries of a vector form one side.
         return (whole, None) if shape[1] == 1 else (None, whole)
     sides: Sequence[Any] = given if is_pair else ()
     if len(sides) != 2 or (sides[0] is None and sides[1] is None):
@@ -183,7 +183,7 @@ def facts_of(
         factors = True, False
     dense_width, stays_sparse = n_features, is_sparse
     if factors is not None:
-        # The width of the source, which sets the length of its blocks, counts dense columns only.
+        # The width of the source, which decides on block lengths, counts dense columns only.
         sides = zip(shape, factors, strict=True)
         dense_width = sum(length for length, is_sparse in sides if not is_sparse)
         stays_sparse = dense_width == 0
