@@ -237,7 +237,8 @@ def hidden_columns(
     if not n_hidden:
         return is_hidden
     again, search = plan.branches.branches
-    usual = float(np.median(variances[is_hidden]))
+    # Squares of noisy means are skewed: much noise raises the median, and not the mean.
+    usual = min(float(np.median(variances[is_hidden])), float(np.mean(variances[is_hidden])))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
     unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
     overlooked = _IN_TAIL * _noise_std_of_bin(search.sizes, n_hidden, budget) / n_rows

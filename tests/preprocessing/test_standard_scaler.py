@@ -280,6 +280,15 @@ def test_columns_mostly_0_within_generous_bounds_have_small_scales():
     assert 0.5 < scaler.scale_[3] / rows[:, 3].std() < 2
 
 
+def test_many_columns_mostly_0_within_generous_bounds_are_searched_for_however_large_the_noise():
+    """Squares of noise were taken for variance, and scales were those of the bounds."""
+    random = np.random.default_rng(0)
+    rows = (random.random((800, 800)) < 0.02) * random.integers(1, 4, (800, 800))
+    for seed in range(3):
+        scaler = DPStandardScaler(epsilon=0.6, bounds=(-3, 6), random_state=SEED + seed)
+        assert np.median(silently(scaler, rows.astype(float)).scale_) < 1.0
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_a_column_that_is_mostly_one_value_is_no_constant(epsilon):
     """The bulk is a narrow interval, and what it leaves out is most of the variance."""
