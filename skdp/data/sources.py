@@ -44,9 +44,17 @@ class Source:
         Rows. Anything but a `RowBlocks` is one part, and read by slices.
     function : callable or None, default=None
         Maps each row of an array by itself; every pass applies it to blocks.
+    like : Source or None, default=None
+        What these rows are a copy of: it has the same blocks, so that sums round in the same way.
     """
 
-    def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        function: Callable[[Any], Any] | None = None,
+        *,
+        like: "Source | None" = None,
+    ) -> None:
         #: Whether every pass reads the same rows.
         self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_cached", False)
         if isinstance(X, RowParts):
@@ -64,9 +72,11 @@ class Source:
             inner = block_starts(n, self.shape[1], is_sparse=self.is_sparse)
             starts.append(n_rows + inner[:-1])
             n_rows += n
-        self.block_starts = np.concatenate([*starts, [n_rows]])
+        self.block_starts: np.ndarray = np.concatenate([*starts, [n_rows]])
         #: First block of each part, and the end.
         self.part_starts: list[int] = np.cumsum([0, *map(len, starts)]).tolist()
+        if like is not None:
+            self.block_starts, self.part_starts = like.block_starts, like.part_starts
 
     def every(self, step: int) -> "Source":
         """Select every `step`-th row, but all rows of a stream."""

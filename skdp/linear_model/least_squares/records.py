@@ -123,7 +123,9 @@ class Records(Rows):
             rows, cache = scaling.mapped(X), RowCache()
         else:
             return view
-        return replace(view, source=sources.Source(rows), scaling=None, cache=cache)
+        return replace(
+            view, source=sources.Source(rows, like=self.source), scaling=None, cache=cache
+        )
 
 
 # ------------------------------

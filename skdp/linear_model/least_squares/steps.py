@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.parts import Targets
 from skdp.data.reduce import Kernel, PerRow, rounding_of_depth
-from skdp.data.rows import Block, Rows
+from skdp.data.rows import Block, DenseBlock, Rows, SparseBlock
 from skdp.data.sources import Source
 from skdp.linalg.norms import with_data
 from skdp.linear_model._weighted_rows import noise_in_mean, whitened_norms
@@ -48,8 +48,8 @@ _ENDS = 2.0 ** (SIZE_BINS[[0, -1]] / 2)  # not tuned
 class WhitenedRecords:
     """Records, and the kernel that sums their gradients.
 
-    Stored are factors of rows, weighted responses, norms of whitened rows, and weights of rows
-    times factors; 0 for null records. There are no factors if rows were multiplied by them.
+    The kernel gives rows times their weights, the weights, weighted responses and norms of whitened
+    rows; 0 for null records. Rows in parts round as those in memory, or a seed gave other noise.
     """
 
     view: Rows
@@ -67,8 +67,8 @@ class WhitenedRecords:
         slopes, of_rows = self.white.root @ weights, self.of_rows
 
         def _clipped(rows: slice, block: Block) -> tuple[np.ndarray, np.ndarray]:
-            factors, responses, norms, _ = of_rows(rows, block)
-            predicted = _predicted(block, slopes, factors)
+            block, _, responses, norms = of_rows(rows, block)
+            predicted = _predicted(block, slopes)
             errors = np.subtract(responses, predicted, out=predicted)
             sizes = np.abs(errors)
             sizes *= norms
@@ -81,9 +81,6 @@ class WhitenedRecords:
                 places = np.floor(powers).astype(np.intp) - SIZE_BINS[0]
                 in_bins = np.bincount(places, mass, n_bins).astype(np.float64)
             errors *= clip_weights(sizes, level, len(slopes))
-            if factors is not None:
-                errors *= factors
-                errors[factors == 0] = 0.0
             return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
 
         total, sizes = self.view.map_sum(_clipped, len(slopes) + len(SIZE_BINS) * counts)
@@ -93,9 +90,9 @@ class WhitenedRecords:
         self, rows: slice, block: Block, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Predict from rows as long as those of new data; return also which ones are null."""
-        factors, *_, weights = self.of_rows(rows, block)
+        block, weights, *_ = self.of_rows(rows, block)
         is_null = weights == 0
-        predicted = _predicted(block, slopes, factors) / np.where(is_null, 1.0, weights)
+        predicted = _predicted(block, slopes) / np.where(is_null, 1.0, weights)
         return predicted, is_null | ~np.isfinite(predicted)
 
 
@@ -112,31 +109,41 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         norms = whitened_norms(block, white.root, None, largest=largest, bound=view.bound)
         factors = clip_weights(norms, clip_norm, len(white.root))
         weights, is_null = block.weights, factors == 0
-        values = [factors, weights * view.responses[rows], factors * norms, factors * weights]
+        values = [factors * weights, weights * view.responses[rows], factors * norms]
         for one in values:
             one[is_null] = 0.0
         return values
 
+    def _anew(block: Block, values: list[np.ndarray]) -> tuple[Any, ...]:
+        made = _multiplied(block.raw, values[0])
+        plain = SparseBlock(made, None) if issparse(made) else DenseBlock(made, None, made)
+        return plain if block.mass is None else plain.with_mass(block.mass), *values
+
     if not view.source.is_repeatable:
-        return WhitenedRecords(view, white, _of_rows)
+        return WhitenedRecords(view, white, lambda rows, block: _anew(block, _of_rows(rows, block)))
     found = view.map_sum(lambda rows, block: tuple(map(PerRow, _of_rows(rows, block))), 0)
     if view.scaling is not None:
-        return WhitenedRecords(view, white, lambda rows, _: [*map(itemgetter(rows), found)])
-    rows, factors = view.source.X, found[-1]
+        return WhitenedRecords(
+            view, white, lambda rows, block: _anew(block, [*map(itemgetter(rows), found)])
+        )
+    made = _multiplied(view.source.X, found[0], in_place=True)
+    plain = Rows(Source(made, like=view.source), view.n_jobs, people=view.people)
+    return WhitenedRecords(plain, white, lambda rows, block: (block, *map(itemgetter(rows), found)))
+
+
+def _multiplied(rows: Any, weights: np.ndarray, *, in_place: bool = False) -> Any:
+    """Multiply rows by their weights; those of weight 0 become 0."""
     if issparse(rows):
-        rows = with_data(rows, rows.data * np.repeat(factors, np.diff(rows.indptr)))
-        rows.data[~np.isfinite(rows.data)] = 0.0
-    else:
-        rows *= factors[:, np.newaxis]
-        rows[factors == 0] = 0.0
-    plain = Rows(Source(rows), view.n_jobs, people=view.people)
-    return WhitenedRecords(plain, white, lambda rows, _: [None, *map(itemgetter(rows), found[1:])])
+        data = rows.data * np.repeat(weights, np.diff(rows.indptr))
+        return with_data(rows, np.where(np.isfinite(data), data, 0.0))
+    made = np.multiply(rows, weights[:, np.newaxis], out=rows if in_place else None)
+    made[weights == 0] = 0.0
+    return made
 
 
-def _predicted(block: Block, slopes: np.ndarray, factors: np.ndarray | None) -> np.ndarray:
+def _predicted(block: Block, slopes: np.ndarray) -> np.ndarray:
     product = block.matmul if block.mass is None else block.matmul_anywhere
-    predicted = product(slopes[:, np.newaxis])[:, 0]
-    return predicted if factors is None else factors * predicted
+    return product(slopes[:, np.newaxis])[:, 0]
 
 
 class Level(NamedTuple):
