@@ -482,14 +482,14 @@ def test_a_question_that_comes_twice_at_once_draws_once(monkeypatch):
 def test_an_owner_may_be_closed_while_it_computes(monkeypatch):
     """Closing waits for the message that is being answered."""
     before, started, may_go_on = the_threads(), threading.Event(), threading.Event()
-    hand_in = Owner._hand_in
+    counted = Owner._counted
 
     def slow(self, *args):
         started.set()
         may_go_on.wait(10)
-        return hand_in(self, *args)
+        return counted(self, *args)
 
-    monkeypatch.setattr(Owner, "_hand_in", slow)
+    monkeypatch.setattr(Owner, "_counted", slow)
     federation = a_federation(aggregator="trusted")
     owner = an_owner(federation, 0)
     talk = Talk(federation, [owner], stop_at=0)
@@ -497,9 +497,11 @@ def test_an_owner_may_be_closed_while_it_computes(monkeypatch):
     replies = []
     asking = threading.Thread(target=lambda: replies.append(owner.handle(talk.next[0])))
     asking.start()
-    started.wait(10)
+    assert started.wait(10)
     closing = threading.Thread(target=owner.close)
     closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
     may_go_on.set()
     asking.join(10)
     closing.join(10)
