@@ -63,12 +63,19 @@ def gaussian(mu, n_outputs=1):
     )
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    "check",
+    # It starts processes.
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "find_repeated_noise"))
+        for name in CHECKS
+    ],
+)
 def test_nothing_is_said_of_an_estimator_without_mistakes(check):
     assert not CHECKS[check](fit_of(mistakes.NoisyMean), *rows())
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize(("kind", "check"), mistakes.MISTAKES.items())
 def test_planted_mistakes_are_caught(kind, check):
     assert CHECKS[check](fit_of(kind), *rows())
@@ -95,6 +102,7 @@ def test_the_guide_names_every_planted_mistake_and_what_catches_it():
     assert told == {kind.__name__: check for kind, check in mistakes.MISTAKES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_nothing_is_said_of_an_estimator_of_skdp():
     # Nearly all fits warn of nothing: warnings that half of them give may differ by chance.

@@ -61,6 +61,7 @@ def test_bits_do_not_depend_on_who_sums(kind, split):
         assert sums(X, n_jobs) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["covariance", "power"])
 def test_fits_in_processes_of_joblib_find_the_same_bits(solver):
     X = parts_of(ROWS, LENGTHS)

@@ -208,6 +208,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no signal of Ctrl-C to send")
 def test_an_interrupted_process_does_not_wait_for_a_part_that_is_being_loaded():
     arguments = [sys.executable, "-W", "ignore", "-c", BLOCKED]

@@ -53,8 +53,8 @@ def test_processes_that_race_get_what_there_is_and_no_more(ledger, method, n_pro
     ledger.verify()
 
 
-@pytest.mark.parametrize("n_kills", [1, pytest.param(18, marks=pytest.mark.slow)])
-def test_what_was_acknowledged_is_on_disk_whenever_it_is_killed(ledger, n_kills):
+@pytest.mark.slow
+def test_what_was_acknowledged_is_on_disk_whenever_it_is_killed(ledger):
     generator = np.random.default_rng(0)
     code = (
         f"import sys, threading; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
@@ -62,7 +62,7 @@ def test_what_was_acknowledged_is_on_disk_whenever_it_is_killed(ledger, n_kills)
         "threading.Thread(target=p.die_soon, args=(float(sys.argv[2]),), daemon=True).start(); "
         "p.charge_and_tell(sys.argv[1], 1e-4)"
     )
-    for _ in range(n_kills):
+    for _ in range(18):
         before = len(ledger.entries())
         command = [sys.executable, "-c", code, ledger.path, str(generator.uniform(0.02, 0.2))]
         told = subprocess.run(command, capture_output=True, text=True, check=False).stdout

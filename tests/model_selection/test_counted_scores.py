@@ -139,6 +139,7 @@ def test_without_noise_scores_are_those_of_scikit_learn(share):
         assert all(one.std == 0 for one in found.values())
 
 
+@pytest.mark.slow
 def test_stds_are_those_of_the_errors():
     X, y = rows_of(2, 5000, 0.3)
     model = Given().fit(X, y)
@@ -294,6 +295,7 @@ def test_the_declared_change_of_pairs_is_attained_but_for_one(adjacency, monkeyp
     assert movement_of_areas(one, other, adjacency, people) > 1
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("scoring", TWO)
 def test_no_row_moves_a_search_further_than_declared(scoring):
     X, y = rows_of(6, 70)

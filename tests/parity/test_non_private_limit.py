@@ -67,6 +67,7 @@ TWINS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", [(700, 450), (300, 900)], ids=str)
 @pytest.mark.parametrize(("estimator", "twin"), TWINS.values(), ids=TWINS)
 def test_components_of_wide_sparse_rows_are_exact_without_a_large_matrix(estimator, twin, shape):

@@ -402,6 +402,7 @@ CONTAINERS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("name", MIXING)
 def test_functions_that_mix_rows_are_refused(ledger, name, container):
@@ -412,6 +413,7 @@ def test_functions_that_mix_rows_are_refused(ledger, name, container):
     assert ledger.entries() == []
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("name", BY_ROWS)
 def test_functions_of_single_rows_are_taken(name, container):

@@ -96,7 +96,7 @@ def data_of(kind, size, paths, table=TABLE):
     return frame[FEATURES], frame["label"]
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("kind", ["parquet", "dask"])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_the_model_is_that_of_the_frame(name, kind, paths):
