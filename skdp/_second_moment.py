@@ -36,7 +36,7 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100 dedicated fits are better, as a warning says. Up to there, rows
 # are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the limit of rows
 # grows with the fourth root of the strength, and that of entries with its square root: the smaller
-# the noise, the less clipping.
+# the noise, the less clipping. No entry exceeds the limit of rows: benchmarks/sweep/sweep.md.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
@@ -79,7 +79,9 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
     if spec.scales is not None:
         return math.sqrt(_USUAL_SQUARE * spec.n_features + 1), entry
     factor = float(np.clip((strength_of(spec) / WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
-    return factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2
+    row_norm = factor * math.sqrt(spec.n_features + 1)
+    # A longer entry would shorten the rest of its row, which models do not.
+    return row_norm, min(_ENTRY * factor**2, row_norm)
 
 
 def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
