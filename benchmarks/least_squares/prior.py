@@ -39,8 +39,9 @@ Written by `python -m benchmarks.least_squares.prior --write`. R2 on a quarter o
 prior, whose mean `prior_weight_` is *weight*. In *permuted* and *negated* the prior has its
 coefficients in another order, or with other signs. The strength is n mu / sqrt(d + 1).
 
-Two rules were added after a look at the other tables: predictions are clipped, and rows to bounds
-from a strength of 250 on, which the tables of the first half do not mind.
+Three rules were added after a look at the other tables: predictions are clipped, and rows to bounds
+from a strength of 250 on, and if noise hides all responses off the median, predictions are compared
+with them in units of their own. The tables of the first half do not mind.
 """
 COLUMNS = ["strength", "public", "none", "prior", "weight", "permuted", "negated"]
 

@@ -280,7 +280,7 @@ def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0
 
 @in_double_precision
 def agreement(adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity of :math:`\sum_i (\psi(p_i t_i), \psi(p_i^2))`, :math:`\psi` clips to [-1, 1].
+    r"""Sensitivity of :math:`\sum_i (p_i t_i, p_i^2)`, with pairs shortened to entries of [-1, 1].
 
     What a record adds is a point of the rectangle from (-1, 0) to (1, 1). For zero_out its length
     is at most :math:`\sqrt 2`, attained by p = t = 1. For replace two points are at most the

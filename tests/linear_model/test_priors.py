@@ -89,6 +89,18 @@ def test_a_good_prior_is_taken_and_helps(kind, epsilon, n, gain, least):
 
 
 @ignore_warnings
+def test_a_prior_of_rare_responses_is_taken():
+    X = np.random.default_rng(0).normal(size=(20_000, D))
+    y = (X[:, 0] > 1.6).astype(float)
+    prior = LinearRegression().fit(X, y)
+    fits = [
+        DPLinearRegression(prior=prior, epsilon=1.0, random_state=KEY + s).fit(X, y)
+        for s in range(4)
+    ]
+    assert np.mean([fit.prior_weight_ for fit in fits]) > 0.6
+
+
+@ignore_warnings
 @each_kind
 def test_a_bad_prior_costs_little(kind):
     (plain, _), (other, weight) = (

@@ -143,7 +143,8 @@ def solve_least_squares(
     scaling = scaling_by(found, spec)
     records = view.scaled(scaling, view.responses)
     rows, of_rows = (records, scaling) if spec.left_strength >= _CLIPPED else (view, None)
-    part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget)
+    stds = np.sqrt(found.variance)
+    part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget, stds)
     scale, records = part.scale, replace(records, responses=part.responses)
     records = clipped(records, spec.row_norm).measured()
     white = _release_whitening(spec, plan, records, scaling, found, budget)
@@ -168,16 +169,16 @@ def solve_least_squares(
         intercept += scale.size * float(joint[-1])
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
-    stds = None
+    noise_stds = None
     # Unknown: how the noise of steps decays along hidden directions, and the shrinkage of
     # calibrated weights.
     is_known = not white.is_hidden.any() and plan.calibration is None and not found.is_void.any()
     if is_known or not spec.cost.is_private:
         variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
-        stds = scale.size * scaling.multiplier * np.sqrt(variances)[: spec.n_features]
+        noise_stds = scale.size * scaling.multiplier * np.sqrt(variances)[: spec.n_features]
     warnings = warnings_for_fit(spec, found, descent, explained, scale.off_center)
     bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
-    return Estimate(part, coef, intercept, bounds, stds, tuple(warnings))
+    return Estimate(part, coef, intercept, bounds, noise_stds, tuple(warnings))
 
 
 def _release_whitening(

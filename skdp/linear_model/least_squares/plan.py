@@ -58,9 +58,11 @@ _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 _LOOSE = 4000.0
 # Number of histograms of gradient sizes, spread over this first part of the steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# Wanted noise of the agreement with a prior, as a part of the records; limits of its share; and the
-# share if records are too few for coefficients: benchmarks/least_squares/prior.md.
+# Wanted noise of the agreement with a prior, as a part of the records times the clip level; limits
+# of its share; and the share if records are too few for coefficients. Units times mu per clip level
+# of products, and limits of this level: benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
+_PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"
 #: Half powers of two, by which sizes of gradients of standardized records are counted.
 SIZE_BINS = np.arange(-20, 31)  # not studied
@@ -99,6 +101,8 @@ class LeastSquaresSpec(ScaleSpec):
     entry: float = field(init=False)
     largest_response: float = field(init=False)
     row_norm: float = field(init=False)
+    # Products of predictions of a prior are clipped to this.
+    largest_product: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute what follows from the public facts."""
@@ -128,6 +132,9 @@ class LeastSquaresSpec(ScaleSpec):
             entry=entry,
             largest_response=response,
             row_norm=row_norm,
+            largest_product=float(
+                np.clip(of_one * math.sqrt(1 - sum(shares)) / _PER_PRODUCT, *_PRODUCT_LIMITS)
+            ),
         )
 
 
@@ -170,7 +177,8 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     left, agreement = left_of(responses, features), None
     if has_prior:
         mu, limits = spec.cost.mu * math.sqrt(left), _OF_AGREEMENT
-        part = share_for_counts(1, spec.n_units, mu, precision=_AGREED, limits=limits)
+        precision = _AGREED / spec.largest_product
+        part = share_for_counts(1, spec.n_units, mu, precision=precision, limits=limits)
         agreement = _plan_agreement(spec, part * left)
         left = left_of(responses, features, agreement)
     moment = calibration = errors = None

@@ -183,8 +183,9 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 # deviations; part of priors that are good; least mean squares of predictions, and of residuals.
 # benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
-# Predictions are clipped to this many scales of the responses.
-_LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
+# Predictions are clipped to this many scales of the responses. If they vary by more than the second
+# number of these scales, noise has hidden the responses.
+_LARGEST_PREDICTION, _UNSEEN = 5.0, 1e6  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
 
 
@@ -210,11 +211,13 @@ def release_agreement(
     scaling: Scaling | None,
     scale: ResponseScale,
     budget: PrivacyBudget,
+    stds: Any = 0.0,
 ) -> PriorPart:
     """Release how well the prior predicts; subtract that share of its predictions from responses.
 
     With a strong signal, the prior predicts from clipped rows, and the fit to these rows mends its
-    errors. With a weak one, noise may hide scales, so it predicts from unclipped rows.
+    errors. With a weak one, noise may hide scales, so it predicts from unclipped rows. `stds` are
+    those of features.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))
@@ -228,8 +231,13 @@ def release_agreement(
         slopes = np.zeros(scaling.n_columns)
         slopes[: len(coef)] = coef / np.where(is_seen, scaling.multiplier, 1.0)
         constant = intercept + float(coef @ center)
-    slopes, constant = slopes / scale.size, (constant - scale.center) / scale.size
-    responses = view.responses
+    # If noise has hidden the responses, the prior says in which units they are compared.
+    with np.errstate(all="ignore"):
+        ratio = float(np.linalg.norm(coef * stds)) / scale.size
+    is_visible = not _UNSEEN < ratio < NO_CLIPPING
+    ratio = 1.0 if is_visible else ratio
+    unit, responses, largest = ratio * scale.size, view.responses, spec.largest_product
+    slopes, constant = slopes / unit, (constant - scale.center) / unit
 
     def _predicted(block: Block) -> np.ndarray:
         product = block.matmul if block.mass is None else block.matmul_anywhere
@@ -239,22 +247,27 @@ def release_agreement(
         return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
 
     def _products(rows: slice, block: Block) -> np.ndarray:
-        predicted, true = _predicted(block), responses[rows]
+        predicted, true = _predicted(block), responses[rows] / ratio
         predicted[np.isnan(true)] = 0.0
         products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
-        return np.asarray(block.added(np.clip(products, -1.0, 1.0)).sum(axis=0))
+        # Both are shortened alike, so that long ones do not change the slope.
+        longest = np.maximum(np.abs(products).max(axis=1, keepdims=True) / largest, 1.0)
+        products = np.clip(products / (longest * largest), -1.0, 1.0)
+        return np.asarray(block.added(products).sum(axis=0))
 
     released, noise_std = budget.release(release, view.map_sum(_products, 2))
-    product, square = (released / spec.n_units).tolist()
-    weight = weight_of(product, square, noise_std / spec.n_units)
-    left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
+    product, square = (largest / spec.n_units * released).tolist()
+    weight = weight_of(product, square, largest * noise_std / spec.n_units)
+    left = 1.0
+    if is_visible:
+        left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
 
     def _unexplained(rows: slice, block: Block) -> np.ndarray:
-        unexplained = (responses[rows] - weight * _predicted(block)) / left
+        unexplained = (responses[rows] - weight * ratio * _predicted(block)) / left
         return np.clip(unexplained, -NO_CLIPPING, NO_CLIPPING)
 
     mixed = scale.center + weight * (intercept - scale.center)
-    middle, half = scale.center - intercept, _LARGEST_PREDICTION * scale.size
+    middle, half = scale.center - intercept, _LARGEST_PREDICTION * unit
     ends = weight * (middle - half), weight * (middle + half)
     scale = scale._replace(center=mixed, size=scale.size * left)
     whole = weight * coef if scaling is None else None
@@ -263,7 +276,10 @@ def release_agreement(
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:
-    """Estimate the slope of responses on predictions, in [0, 1], from noisy means of products."""
+    """Estimate the slope of responses on predictions, in [0, 1], from noisy means of products.
+
+    The mean of the slope, of good priors and of others, has the least expected error.
+    """
     square = max(square, _LEAST_SQUARE, noise_std)
     slope = product / square
     variance = (noise_std / square) ** 2 * (1 + min(abs(slope), 2.0) ** 2)
@@ -271,4 +287,5 @@ def weight_of(product: float, square: float, noise_std: float) -> float:
     log_odds = (slope**2 / others + math.log(others) - (slope - 1) ** 2 / good - math.log(good)) / 2
     log_odds += math.log(_ARE_GOOD / (1 - _ARE_GOOD))
     is_good = 1 / (1 + math.exp(-float(np.clip(log_odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS))))
-    return float(np.clip(is_good * (variance + slope * _GOOD**2) / good, 0.0, 1.0))
+    mean = is_good * (variance + slope * _GOOD**2) / good
+    return float(np.clip(mean + (1 - is_good) * slope * _OTHERS**2 / others, 0.0, 1.0))
