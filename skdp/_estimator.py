@@ -217,7 +217,7 @@ def check_asks_for_no_data(callback: Any) -> None:
         if asked:
             raise TypeError(
                 f"callbacks: {hook} of {type(callback).__name__} asks for {', '.join(asked)}. It "
-                "could publish what private rows give, such as their score, after every step, and "
+                "could publish results for private rows, such as a score, after every step, and "
                 "no budget pays for that. Pass callbacks that ask for the estimator and the "
                 "context only, such as ProgressBar."
             )

@@ -113,7 +113,7 @@ def to_sklearn(estimator: Any) -> Any:
     """
     twin = _twin_of(estimator)
     if complaints := learned_without_privacy(estimator):
-        raise TypeError(f"The twin would tell what was learned without privacy: {complaints[0]}.")
+        raise TypeError(f"The twin would reveal what was learned without privacy: {complaints[0]}.")
     if names := _OfOurs().find(twin):
         raise TypeError(
             f"The twin needs skdp, for {names[0]} in a step without privacy: leave that step out, "
@@ -424,7 +424,7 @@ class ModelCard:  # numpydoc ignore=PR02
     def meaning(self) -> str:
         """The guarantee in a sentence."""
         if not self.report.is_private:
-            return "Nothing is promised to the persons in the data, for the reasons below."
+            return "No person in the data has a guarantee, for the reasons below."
         unit = self.spent.unit
         guess = _GUESSES.get(unit, f"which of two values one {unit} has")
         promised = "As long as what is promised holds, whoever" * (not self.spent.enforced)

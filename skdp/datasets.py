@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 # ------------------------------
-# What several makers of data share: checks of parameters, and correlated features.
+# Shared by several makers of data: checks of parameters, and correlated features.
 
 _COUNT = [AT_LEAST_ONE]  # not tuned
 _NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]  # not tuned
@@ -32,7 +32,7 @@ _CORRELATION = [Interval(Real, -1, 1, closed="neither")]  # not tuned
 
 
 def _checked(**constraints: Any) -> Any:
-    """Decorate a maker of data, which also takes a `random_state`, to check its parameters."""
+    """Decorate a maker of data, which also has a `random_state`, to check its parameters."""
     constraints["random_state"] = ["random_state"]
     return validate_params(constraints, prefer_skip_nested_validation=True)
 
@@ -195,7 +195,7 @@ def make_interactions(
     n_tastes: int = 5,
     random_state: Any = None,
 ) -> sparse.csr_array:
-    r"""Make a table of which user met which item, such as recommender systems learn from.
+    r"""Make a table of the items of users, like those of recommender systems.
 
     Items are sorted by popularity: the j-th item has :math:`j^{-a}` times the interactions of the
     first, where a is `popularity`. The activities of the users are log-normal. Users and items are
@@ -215,7 +215,7 @@ def make_interactions(
     popularity : float, default=0.7
         Exponent of the popularity; 0 makes all items equally popular.
     n_tastes : int, default=5
-        Number of tastes; with 1 all users have the same.
+        Number of tastes; with 1 all users have the same taste.
     random_state : int, RandomState instance or None, default=None
         Seed of the interactions.
 
@@ -267,14 +267,14 @@ def make_interactions(
 def _interaction_model(
     n_users: int, n_items: int, popularity: float, n_tastes: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the rates of each user and taste, of sum 1, and each taste's distribution of items."""
+    """Draw the rates of users by taste, with sum 1, and the distribution of items by taste."""
     concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
     attraction = np.arange(1.0, n_items + 1) ** -popularity
     items = random.dirichlet(concentration, size=n_items).T * attraction
     users = random.dirichlet(concentration, size=n_users)
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     tables = np.cumsum(items, axis=1)
-    # Weighting the tastes by their items keeps the popularity of the items as it is.
+    # Weighting the tastes by their items preserves the popularity of the items.
     rates = activities * users * tables[:, -1]
     return rates / rates.sum(), tables / tables[:, -1:]
 
@@ -282,7 +282,7 @@ def _interaction_model(
 def _distinct_cells(
     rates: np.ndarray, tables: np.ndarray, size: int, random: np.random.RandomState
 ) -> np.ndarray:
-    """Draw cells, numbered row by row, until `size` are distinct or it takes too long; sorted."""
+    """Draw cells, numbered row by row, until `size` are distinct or it takes too long; sort."""
     cells = np.empty(0, dtype=np.int64)
     n_draws = float(size)
     for _ in range(_MOST_ROUNDS):
@@ -293,14 +293,14 @@ def _distinct_cells(
         cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
         if len(fresh) >= missing:
             break
-        # Extrapolated from the fraction of fresh cells; some more, because that fraction falls.
+        # Extrapolated from the fraction of new cells, with a margin, because that fraction falls.
         still_missing = missing - len(fresh)
         n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
     return cells
 
 
 def _fresh_cells(drawn: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Return the distinct entries of `drawn` that are not in sorted `cells`; sorts `drawn`."""
+    """Return the distinct entries of `drawn` that are not in sorted `cells`; sort `drawn`."""
     # On tens of millions, sorting is many times faster than numpy's set functions, which hash.
     drawn.sort()
     fresh = drawn[np.diff(drawn, prepend=-1) > 0]
@@ -316,7 +316,7 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
     # Each cumulative table ascends from 0 to 1. Each is shifted by its number, so that one search
-    # serves all.
+    # serves all tables.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
     return users * n_items + np.minimum(found - tastes * n_items, n_items - 1)
@@ -549,7 +549,7 @@ def make_trace_regression(
     singular_values : array-like of shape (rank,) or None, default=None
         Singular values of M, in any order.
     design : {"gaussian", "completion", "tasks"}, default="gaussian"
-        How the :math:`X_i` are drawn, see Notes.
+        Distribution of the :math:`X_i`, see Notes.
     column_correlation : float, default=0.0
         Correlation, between -1 and 1, of neighboring entries in a row of a Gaussian :math:`X_i`.
         Entries k columns apart have the k-th power of it as their correlation. Other designs take

@@ -752,7 +752,7 @@ def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray 
     codes = known_codes(labels, names)
     if codes.min() < 0:
         raise ValueError(
-            "groups has one that is not among classes; it is private, and not named. Pass all "
+            "groups has a label that is not among classes; it is private, and not named. Pass all "
             "that there may be as classes."
         )
     return tuple(names.tolist()), codes

@@ -15,14 +15,14 @@ from typing import Any, TypeVar, cast
 __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 
-# A warning lists at most this many names.
+# Largest number of names in a warning.
 _MOST_NAMED = 10  # not tuned
 # A longer tuple may be a column.
 _MOST_SHOWN = 3  # not tuned
 
 
 def shown(value: Any) -> str:
-    """Return a parameter for an error: what may hold data, such as an array, by its type alone."""
+    """Return a parameter for an error; objects that may hold data, as arrays do, by type alone."""
     parts = value if type(value) is tuple and len(value) <= _MOST_SHOWN else (value,)
     are_plain = all(isinstance(part, Number | str | NoneType) for part in parts)
     return repr(value) if are_plain else f"<{type(value).__name__}>"
@@ -31,7 +31,7 @@ def shown(value: Any) -> str:
 class PrivacyWarning(UserWarning):
     """A setting weakens the guarantee, or the result may be noise alone.
 
-    It is always a warning, never an error, and depends on public facts and released values only.
+    This is always a warning, never an error, and depends on public and released values only.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class BudgetError(ValueError):
 
 
 class FederationError(ValueError):
-    """A message of a federation is refused, or a federated fit has ended.
+    """A message of a federation was refused, or a federated fit has ended.
 
     Its text names fields of messages and public facts, never the contents of a message.
 
@@ -80,7 +80,7 @@ class LedgerError(RuntimeError):
 
 
 def shortened(names: Sequence[str]) -> str:
-    """Join names for a warning; if there are many, only the first ones."""
+    """Join names for a warning; of many names, only the first ones."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -103,17 +103,17 @@ def is_called_by(module: str) -> bool:
 
 
 # ------------------------------
-# Arguments that a method does not take.
+# Arguments that a method does not have.
 
-# What helps, by a class or by an argument that classes of scikit-learn, or others of skdp, take.
+# Advice, by a class or an argument that classes of scikit-learn, or others of skdp, have.
 _INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes it. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
     **dict.fromkeys(
         ("C", "alpha", "alphas", "l1_ratio", "penalty"),
-        "Leave it out: coefficients are shrunk as far as the noise asks for. ",
+        "Leave it out: the noise decides how far coefficients are shrunk. ",
     ),
-    **dict.fromkeys(("max_iter", "tol"), "Leave it out: no fit stops by what it sees. "),
+    **dict.fromkeys(("max_iter", "tol"), "Leave it out: no fit stops early. "),
     "cv": "Leave it out: candidates are judged on the rows that they are fitted to. ",
     "groups": "Pass the ids of persons as users, with privacy_unit='user'. ",
     "sample_weight": "Leave it out: each record counts once, and class_weight of a classifier "
@@ -124,7 +124,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named(method: F) -> F:
-    """Decorate a method, so that errors of its arguments name the class and what it takes."""
+    """Decorate a method, so that errors of its arguments name the class and its parameters."""
 
     @wraps(method)
     def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ def named(method: F) -> F:
 
 
 def _by_keyword(expected: Signature, who: str) -> str:
-    """Show a call with one argument by its keyword."""
+    """Show a call that passes its one argument by keyword."""
     kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
     first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
@@ -156,14 +156,14 @@ def _by_keyword(expected: Signature, who: str) -> str:
 
 
 # ------------------------------
-# Warnings of privacy: a fit gives one, at its end, with all messages.
+# Warnings of privacy: a fit gives one at its end, with all messages.
 
-# Packages on the call stack between a line of the user and a fit, or at the start of a thread.
+# Packages between a line of the user and a fit on the call stack, or at the start of a thread.
 _BETWEEN = {"concurrent", "contextlib", "joblib", "multiprocessing", "runpy", "threading"}
 _BETWEEN |= {"skdp", "sklearn"}
-# Numbers, and lists of them, but not those in names such as dppca-2.
+# Numbers, and lists of numbers, but not those in names such as dppca-2.
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
-# Messages of the fit, pipeline or search that is running.
+# Messages of the running fit, pipeline or search.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
 #: Words of a message about a default: a process gives it once, whatever its numbers.
 THE_DEFAULT = ", the default,"
@@ -171,9 +171,9 @@ _given_once = set[str]()
 
 
 def warn_of_privacy(*messages: str) -> None:
-    """Warn; inside `warnings_together`, at its end.
+    """Warn at once or, inside `warnings_together`, at the end of that.
 
-    If a filter turns a message into an error, it is raised at once, before budget is spent.
+    A filter that turns a message into an error raises it at once, before budget is spent.
     """
     with warnings_together() as gathered:
         for message in messages:
@@ -186,9 +186,9 @@ def warn_of_privacy(*messages: str) -> None:
 
 @contextmanager
 def warnings_together(of: str = "") -> Iterator[list[str]]:
-    """Join all messages into one warning; keep the last of those that differ in numbers only.
+    """Join all messages into one warning; of those that differ only in numbers, keep the last.
 
-    An outer call takes the messages over, and adds what they are `of`.
+    An outer call collects the messages, and adds what they are `of`.
     """
     whole, messages = _GATHERED.get(), list[str]()
     token = _GATHERED.set(messages)
@@ -207,7 +207,7 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
 
 
 def _action(message: str) -> str:
-    """Return what filters do to a message that points at the line of the user."""
+    """Return what filters do to a message that points at the user's line."""
     _, frame = _place()
     module, line = str(frame.f_globals.get("__name__", "")), frame.f_lineno
     for action, text, category, of_module, of_line in warnings.filters:
@@ -224,14 +224,14 @@ def _warn(message: str) -> None:
 
 
 def _place() -> tuple[int, FrameType]:
-    """Find the line of the user, not of skdp, scikit-learn or joblib, above the caller.
+    """Find the user's line, not one of skdp, scikit-learn or joblib, above the caller.
 
-    A thread or process that joblib has started has no line of the user. Its warnings point at skdp.
+    A thread or process started by joblib has no line of the user. Its warnings point at skdp.
     """
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))
     while frame:
-        # The top package of the code of a frame, even if that runs as a script.
+        # The top package of a frame's code, even if that runs as a script.
         names = frame.f_globals
         package = str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
         if package not in _BETWEEN:

@@ -1,4 +1,4 @@
-"""Who used what: from pairs of names to a sparse table, and from a model to names of items."""
+"""Tables of users and items, from pairs of ids; and recommended items, from a model."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,12 +15,12 @@ from skdp.exceptions import warn_of_privacy
 
 __all__ = ["InteractionTable", "interaction_table", "top_items"]
 
-# Entries of a batch of scores.
+# Number of entries in a batch of scores.
 _BATCH_ENTRIES = 1 << 22  # not studied
 
 
 class InteractionTable(NamedTuple):  # numpydoc ignore=PR02
-    """A table of who used what, with the names of its rows and columns.
+    """A table of the items of users, with the names of its rows and columns.
 
     :func:`skdp.interactions.interaction_table` makes it.
 
@@ -52,15 +52,15 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     Parameters
     ----------
     pairs : data frame or array-like of shape (n_pairs, 2) or (n_pairs, 3)
-        A user and an item in each line, in this order, by ids that are integers or strings, and
-        behind them a rating, if there are any: a finite number. A pair that occurs twice counts
-        once, with the mean of its ratings. Pairs with other users or items than these are left out.
+        A user and an item in each line, in this order, as ids that are integers or strings; then a
+        rating, if any: a finite number. A pair that occurs twice counts once, with the mean of its
+        ratings. Pairs with other users or items than `users` and `items` are left out.
     users : array-like of shape (n_users,) or None, default=None
-        Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: then the number of
-        rows is that of the users in the data.
+        Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: the number of rows
+        is then that of the users in the data.
     items : array-like of shape (n_items,) or None, default=None
         Ids of the columns, in their order, such as a catalog. ``None`` takes those in `pairs`,
-        sorted, which makes it public which items occur, and warns of that.
+        sorted, which makes public which items occur, and gives a warning.
 
     Returns
     -------
@@ -70,13 +70,13 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     Raises
     ------
     ValueError
-        If `pairs` has not two or three columns, or "item" before "user", ids are missing or of
-        several kinds, a rating is no finite number, or a list of ids has one of them twice.
+        If `pairs` does not have two or three columns, or has "item" before "user", ids are missing
+        or of several kinds, a rating is not a finite number, or a list of ids repeats an id.
 
     See Also
     --------
     skdp.DPTruncatedSVD : Components of the table.
-    skdp.datasets.make_interactions : A table to try things on.
+    skdp.datasets.make_interactions : A table for trials.
 
     Notes
     -----
@@ -124,7 +124,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 
 
 def _ratings(pairs: Any) -> np.ndarray:
-    """Return the third column; refuse what is no finite number, and name none."""
+    """Return the third column; refuse values that are not finite, in errors without values."""
     text = (
         "ratings, the third column of pairs, must be finite numbers, with none missing: columns go "
         "by place, as (user, item, rating)."
@@ -152,14 +152,14 @@ def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]
 
 
 def _kind(ids: np.ndarray) -> str:
-    """Name the kind of ids that may be equal; dates are not equal to those of another unit."""
+    """Return the kind of ids that may be equal; dates of different units never are."""
     if ids.dtype.kind == "M":
         return ids.dtype.name
     return "datetime" if isinstance(ids[0], datetime) else kind_of_ids(ids).__name__
 
 
 def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return sorted ids and the number of each; refuse others than ids, and name none."""
+    """Return sorted ids and the number of each; refuse other values, in errors without values."""
     text = f"{name} must be all integers or all strings, with none missing."
     return with_text(text, lambda: check_users(checked_ids(ids, name)))
 
@@ -172,9 +172,9 @@ def top_items(
     candidates: Any = None,
     with_seen: bool = False,
 ) -> dict[Any, list[Any]]:
-    """Name the items with the highest scores for each user, without those that the user has.
+    """List the items with the highest scores for each user, without the items of the user.
 
-    A user without any item gets those that `model` takes for the most popular.
+    A user without items gets the most popular ones by the `model`.
 
     Parameters
     ----------
@@ -182,15 +182,15 @@ def top_items(
         A fitted :class:`skdp.DPTruncatedSVD` or :class:`skdp.DPPCA`, or another one with
         `transform` and `inverse_transform`, of a table with these items.
     history : InteractionTable
-        What users have, whoever they are: `interaction_table` makes it with the `items` of the
-        table that the model was fitted to, in the same order. A model that was fitted to a table
-        without names of columns does not know the order, and a wrong one names wrong items.
+        Items of any users: `interaction_table` makes it with the `items` of the table that the
+        model was fitted to, in the same order. A model that was fitted to a table without column
+        names does not know the order, and another order gives wrong items.
     n : int
         Number of items, at least 1.
     candidates : array-like of ids or None, default=None
-        Items that may be named, such as those in stock; ``None`` stands for all in `history`.
+        Items that may be listed, such as those in stock; ``None`` means all items in `history`.
     with_seen : bool, default=False
-        Whether to name items that the user has, too.
+        Whether to list items that the user has, too.
 
     Returns
     -------
@@ -202,13 +202,13 @@ def top_items(
     TypeError
         If the model has no `inverse_transform`.
     ValueError
-        If the model was fitted to other items, or in another order, as far as it knows them,
-        `candidates` has an item that `history` has not, or `n` is below 1.
+        If the model is known to be fitted to other items, or in another order, `candidates` has an
+        item that `history` lacks, or `n` is below 1.
 
     Notes
     -----
-    **Privacy.** What is returned is computed from the rows in `history`, and not covered by the
-    guarantee of the model: show the items of a user to that user, and to nobody else.
+    **Privacy.** The lists depend on the rows in `history`, and the guarantee of the model does not
+    cover them: show the items of a user to that user, and to nobody else.
 
     Examples
     --------
@@ -244,8 +244,8 @@ def top_items(
         with without_warnings():  # of names, which have been compared
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
-            # Rows without entries are of no direction: the released second moment of a table of
-            # zeros and ones has the popularity of the items on its diagonal.
+            # Rows without entries have no direction: the released second moment of a table of zeros
+            # and ones has the popularity of the items on its diagonal.
             energy = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
             scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = energy
         scores[:, ~is_candidate] = -np.inf

@@ -169,7 +169,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
 
     See Also
     --------
-    sklearn.metrics.ndcg_score : The same of dense tables and finite scores.
+    sklearn.metrics.ndcg_score : The same score for dense tables and finite scores.
 
     Notes
     -----
@@ -188,13 +188,13 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
         n_first = min(k, gains.shape[1])
         none = np.zeros((len(gains), n_first))
         mean = ndcg_score(np.hstack([gains, none]), np.hstack([ranks, none]), k=n_first)
-        # The mean of a batch, in the place of each of its users.
+        # The mean of a batch, repeated for each of its users.
         values.append(np.full(len(gains), mean))
     return float(np.concatenate(values).mean())
 
 
 def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
-    """Compute the fraction of each user's items with gains among the first `k`, on average.
+    """Compute the average fraction of each user's items with gains that are among the first `k`.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float
     Returns
     -------
     float
-        1 if all items with a gain are among the first `k`, of every user; less if a user has more.
+        1 if all items with a gain are among the first `k` for every user; less if a user has more.
 
     Notes
     -----

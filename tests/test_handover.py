@@ -660,7 +660,7 @@ def test_no_seed_or_ledger_is_on_a_card_of_a_search(tmp_path, case):
     [
         ({"epsilon": np.inf}, "no privacy: epsilon is inf"),
         ({"epsilon": 20.0}, "weak: an epsilon above 10"),
-        ({"random_state": 0}, "no privacy: random_state may be guessed"),
+        ({"random_state": 0}, "no privacy: whoever guesses random_state"),
         ({"random_state": SECRET}, "seeded"),
         ({"privacy_unit": SpectralChange(1.0)}, "promised, not enforced"),
     ],

@@ -36,7 +36,7 @@ INVALID_SPARSE = (
     "all lengths must agree."
 )
 COLLECTION = (
-    "A collection of dask is not gathered in memory where it is not taken as it is: pass "
+    "A collection of dask is not accepted here, nor loaded unasked: pass "
     "X.compute(), if it fits there."
 )
 OTHER_COLUMNS = (

@@ -233,7 +233,7 @@ def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
     except Exception as error:
         kind = type(error).__name__
     raise ValueError(
-        f"What a pass needs cannot be sent to other processes: pickling raises {kind}. Pass "
+        f"The functions of a pass cannot be sent to other processes: pickling raises {kind}. Pass "
         "functions that can be pickled, or leave the pass to threads of this process."
     )
 

@@ -641,7 +641,7 @@ class RowBlocks(SkdpContainer):
             yield block
         if n_left:
             raise ValueError(
-                f"make_blocks gives more or fewer rows than shape={self.shape} promises. Every "
+                f"make_blocks returns more or fewer rows than shape={self.shape} promises. Every "
                 "call must start a new pass over all rows."
             )
 

@@ -172,7 +172,7 @@ class _Asking:
         before = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
         gone = {number for number in range(self._agreement.n_owners) if number not in ready}
         if len(before) > 1:
-            raise FederationError("Owners have handed in one release after two roll calls.")
+            raise FederationError("Owners have answered one release after two roll calls.")
         self._absent = next(iter(before), tuple(sorted(gone)))
         if missing := sorted(gone - set(self._absent)):
             raise self._missing(missing)
@@ -328,7 +328,7 @@ def _check_estimator(estimator: Any, unit: str) -> None:
         names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
             f"estimator must be one of {names} or a DPPipeline of these, got "
-            f"{type(estimator).__name__}: other fits are more than sums and noise."
+            f"{type(estimator).__name__}: other fits need more than noisy sums."
         )
     estimator._validate_params()
     check_unwatched(
@@ -363,9 +363,7 @@ def _check_estimator(estimator: Any, unit: str) -> None:
     if unit == "owner" and type(given) is Interaction:
         raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")
     if getattr(estimator, "init", None) == "spectral":
-        raise ValueError(
-            "init='spectral' is no sum of what owners have: pass init='random' across owners."
-        )
+        raise ValueError("init='spectral' is no sum over owners: pass init='random' across owners.")
 
 
 def _shares_of(
@@ -383,7 +381,7 @@ def _shares_of(
     trust = {
         "masked": f"masks hide all but sums of {owners} owners, {colluding} of whom may collude "
         "with the server, which is not trusted",
-        "trusted": f"a server adds up parts of {owners} owners, and is trusted not to look at them",
+        "trusted": f"a server sums parts of {owners} owners, and is trusted not to read them",
         "none": f"local: each of {owners} owners adds all of the noise, and nobody is trusted",
     }
     n_honest = 1 if aggregator == "none" else n_honest

@@ -98,7 +98,7 @@ def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
         raise FederationError("The head of a message is longer than it may be.")
     view = memoryview(data)
     if zlib.crc32(view[_START.size :]) != checksum:
-        raise FederationError("A message was damaged on its way: its checksum is another.")
+        raise FederationError("A message was damaged on its way: its checksum does not match.")
     return bytes(view[_START.size : end]), view[end:]
 
 

@@ -211,7 +211,7 @@ def open_file(path: str, *, writes: bool = False) -> AbstractContextManager[sqli
     """Open the file of an existing ledger for one operation."""
     if not os.path.exists(path):
         raise LedgerError(
-            f"There is no ledger at {path!r}. A missing file is not an unspent one; "
+            f"There is no ledger at {path!r}. A missing file is no unspent budget; "
             "PrivacyLedger.create makes a new one."
         )
     return connected(path, partial(_failed, path), writes=writes)

@@ -72,7 +72,7 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
         )
 
 
-_OF_SEARCHES = " The search would go on with its next candidate: pass error_score='raise'."
+_OF_SEARCHES = " The search would continue with its next candidate: pass error_score='raise'."
 
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:

@@ -319,9 +319,9 @@ def given_classes(classes: Any) -> np.ndarray:
     if classes is None:
         raise ValueError(
             "classes=None takes the labels of y, which are not known before a fit: pass classes, "
-            "a list of all labels that there may be."
+            "a list of all possible labels."
         )
-    flaw = "It has less than two, or one twice."
+    flaw = "It has fewer than two labels, or one twice."
     try:
         if not checks.redact_errors(np.ndim)(classes):
             raise ValueError(f"Pass [0, 1] or the like, got {type(classes).__name__}.")
@@ -376,7 +376,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
     if len(found) > _MOST_LABELS:
         raise ValueError(
             f"y has more than {_MOST_LABELS} different labels, which classes=None would publish: "
-            "pass classes, a list of all labels that there may be, or fit a regression to numbers."
+            "pass classes, a list of all possible labels, or fit a regression to numbers."
         )
     return found
 

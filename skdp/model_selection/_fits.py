@@ -120,7 +120,7 @@ def _check_searched(name: str) -> None:
     if parts[-1] in _GUARANTEE:
         raise ValueError(
             f"{name!r} must not be searched: it is part of the guarantee that the search gives. "
-            "skdp.model_selection.epsilon_curve tells, from public rows, what more epsilon buys."
+            "skdp.model_selection.epsilon_curve shows on public rows what a larger epsilon buys."
         )
     if _NOT_TUNED.intersection(parts):
         raise ValueError(

@@ -54,8 +54,8 @@ _INVERSE = "warns by the values whether functions are inverse to each other (che
 _UNKNOWN = "warns if a row has an unknown category (drop=None)"
 _NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
 _EMPTY = "drops columns that have no values (keep_empty_features=True)"
-_BEHIND = "may tell of single rows in an error: put it before the first private step"
-_OBJECTS = "calls what is no plain function, and may have learned or keep rows"
+_BEHIND = "may reveal single rows in an error: put it before the first private step"
+_OBJECTS = "calls objects that may have learned from rows, or store them"
 
 # Transformers whose output is always dense, and twins of ours.
 _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, MinMaxScaler}
@@ -150,14 +150,14 @@ _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data w
 _UNTOLD = "has no record: nothing says how it was fitted"
 _FOREIGN = "has set a record itself: let it inherit skdp.PlannedEstimator if it spends by a plan"
 _CHANGED = "was changed since it was made of a release: nothing says how"
-_UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it keeps"
+_UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it stores"
 _INFINITE = "had an epsilon of inf, which is no privacy"
 _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
 _ELSEWHERE = "has not opened its budget by open_budget"
 _MAY_KEEP = "may keep more than was released, as a subclass"
 _CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
 _SCORES = "keeps scores computed from the data without privacy"
-_ONE_SEED = "fitted with one seed several times, which tells more than is counted"
+_ONE_SEED = "fitted with one seed several times, which reveals more than is counted"
 _UNCOUNTED = "fitted private steps, or made folds, in ways that are not counted"
 
 

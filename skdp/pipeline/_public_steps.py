@@ -203,7 +203,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
             is_same = quietly(close, as_dense(among), twos.row_among(expected))
         if not is_same:
             raise ValueError(
-                f"{what} must take each row by itself, but what it makes of a public row changes "
+                f"{what} must map each row by itself, but its result for a public row changes "
                 "with the rows beside it."
             )
 
@@ -353,7 +353,7 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
         mend = "".join(cure for sign, cure in _OF_ENCODERS.items() if sign in str(error))
         return f"{what} raises {type(error).__name__}: {str(error).removesuffix('.')}.{mend}"
     return (
-        f"{what} raises an error, whose text may tell values and is left out. Call it on made-up "
+        f"{what} raises an error, whose text may show values and is left out. Call it on made-up "
         "rows, of the same columns and types, to see what it refuses."
     )
 

@@ -573,7 +573,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     if isinstance(estimator, DelegatesMixin):
         yield (
             f"{where}a {type(estimator).__name__} has a budget of its own, which is not that of "
-            "the whole. Put what it fits in its place."
+            "the whole. Put its inner estimator in its place."
         )
         return
     if isinstance(estimator, type):
@@ -592,7 +592,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     if may_refuse and (is_stateless(estimator) or type(estimator) is FrozenEstimator):
         yield (
             f"{where}{type(estimator).__name__} may refuse single rows, and behind a private step "
-            "its error would tell of them: put it before the first private step. What may follow "
+            "its error would reveal them: put it before the first private step. What may follow "
             f"one is {OF_ALL_ROWS}."
         )
     elif is_columns(estimator):

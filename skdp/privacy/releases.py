@@ -485,7 +485,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
     @property
     def _notes(self) -> list[str]:
         if self.guessable:
-            return ["no privacy: random_state may be guessed, and takes the noise out"]
+            return ["no privacy: whoever guesses random_state can remove the noise"]
         return ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
 
     def __repr__(self) -> str:

@@ -282,7 +282,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     ) -> NoReturn:
         """Refuse sums of data that arrive later: owners cannot send their noise as shares."""
         raise BudgetError(
-            f"Release {release.name!r} has its noise before its data, of which there are no "
+            f"Release {release.name!r} adds its noise before its data, of which there are no "
             "shares; pass a plan of releases of sums."
         )
 

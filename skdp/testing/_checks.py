@@ -112,7 +112,7 @@ def a_null_unit_contributes_nothing(case: Subject) -> None:
         with group.make_null():
             replays = [fits.replay(case.make, one, script) for one in (origin, other)]
         pairs = zip(*(each.values for each in replays), strict=True)
-        assert all(np.array_equal(*pair) for pair in pairs), "what is null adds to a release"
+        assert all(np.array_equal(*pair) for pair in pairs), "a null unit contributes to a release"
 
 
 def outputs_follow_the_releases(case: Subject) -> None:

@@ -321,5 +321,5 @@ def test_another_number_of_rows_is_refused_in_every_pass(is_later, n_rows, ledge
         X = skdp.RowBlocks(lambda turning=turning: turning()(), many.shape)
         n_charged = len(ledger.entries())
         text = refused(lambda X=X: pca(ledger=ledger).fit(X))
-        assert text.startswith("make_blocks gives more or fewer rows than shape=(12000, 3)")
+        assert text.startswith("make_blocks returns more or fewer rows than shape=(12000, 3)")
         assert len(ledger.entries()) == n_charged + is_later

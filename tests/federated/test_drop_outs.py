@@ -148,7 +148,7 @@ def test_everybody_may_stay_and_one_more_may_not_leave():
     ("aggregator", "trust", "name"),
     [
         ("masked", "masks hide all but sums of 20 owners, 1 of whom may collude", "Central"),
-        ("trusted", "a server adds up parts of 20 owners, and is trusted", "Central"),
+        ("trusted", "a server sums parts of 20 owners, and is trusted", "Central"),
         ("none", "local: each of 20 owners adds all of the noise", "Local"),
     ],
 )

@@ -326,7 +326,7 @@ class Subclass(DPPCA):
     ("estimator", "options", "error", "match"),
     [
         (DPTraceClassifier(), {}, TypeError, "of these, got DPTraceClassifier: other fits"),
-        (DPLogisticRegression(), {}, ValueError, "pass classes, a list of all labels"),
+        (DPLogisticRegression(), {}, ValueError, "pass classes, a list of all possible labels"),
         (DPTraceRegressor(init="spectral"), {}, ValueError, "pass init='random' across owners"),
         (DPTraceRegressor(privacy_unit="response"), {}, ValueError, "pass 'record', which"),
         (DPLinearRegression(privacy_unit="user"), {}, ValueError, "unit='owner' protects all rows"),

@@ -140,7 +140,7 @@ def test_no_file_is_replaced_and_a_missing_one_is_not_made(tmp_path, ledger):
         PrivacyLedger.create(ledger.path, **LIMIT)
     assert len(ledger.entries()) == 1
     missing = tmp_path / "missing"
-    with pytest.raises(LedgerError, match="A missing file is not an unspent one"):
+    with pytest.raises(LedgerError, match="A missing file is no unspent budget"):
         PrivacyLedger(missing)
     assert not missing.exists()
 

@@ -161,7 +161,7 @@ UNLISTED = [
 def test_what_other_holders_keep_is_not_known(holder):
     report = privacy_spent(holder.fit(X, Y))
     assert report.verdict.startswith("Not private: ")
-    assert report.verdict.endswith("holds private steps, and skdp does not know what it keeps")
+    assert report.verdict.endswith("holds private steps, and skdp does not know what it stores")
     assert report.spent is None
 
 

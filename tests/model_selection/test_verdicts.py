@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SCALER = StandardScaler().fit(X)
 OF_Y = StandardScaler().fit(Y[:, np.newaxis])
 LEARNED = "learned from the data without privacy"
-OBJECTS = "calls what is no plain function, and may have learned or keep rows"
+OBJECTS = "calls objects that may have learned from rows, or store them"
 
 
 # ------------------------------

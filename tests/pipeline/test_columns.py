@@ -415,7 +415,7 @@ def test_nullable_columns_beside_texts_are_numbers():
     model = make_dp_pipeline(step, DPStandardScaler(), shares={"columntransformer": 0.5})
     assert model.fit(rows.convert_dtypes()).transform(rows).shape == (40, 3)
     rows.loc[0, "a"] = np.nan
-    with pytest.raises(ValueError, match=r"may tell values|NaN"):
+    with pytest.raises(ValueError, match=r"may show values|NaN"):
         model.fit(rows.convert_dtypes())
 
 

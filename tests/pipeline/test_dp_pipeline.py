@@ -730,7 +730,7 @@ def test_counts_of_words_of_a_public_vocabulary_learn_nothing():
     fitted = clone(model).fit(TEXTS, Y)
     assert [step.status for step in privacy_spent(fitted).steps][1] == "learns nothing"
     assert fitted[-1].coef_.shape == (1, 3)
-    for refused, said in ((None, "refuses a missing text"), (b"\xff", "text may tell values")):
+    for refused, said in ((None, "refuses a missing text"), (b"\xff", "text may show values")):
         with pytest.raises(ValueError, match=said):
             clone(model).fit([refused, *TEXTS[1:]], Y)
 

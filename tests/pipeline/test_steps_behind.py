@@ -272,7 +272,7 @@ def test_a_function_behind_public_columns_may_refuse_rows_before_anything_is_spe
     model = skdp.make_dp_pipeline(*steps, clone(LAST))
     search = DPGridSearch(model, {"dppca__row_norm": [1.0, 2.0]})
     for one in (model, search):
-        with pytest.raises(ValueError, match="text may tell values"):
+        with pytest.raises(ValueError, match="text may show values"):
             one.fit(np.where(np.arange(60)[:, np.newaxis] == 7, 7.0**3, X))
     monkeypatch.undo()
     assert model.fit(X * 1e300).privacy_spent_.mu > 0
@@ -298,7 +298,7 @@ def refuses_seven(rows):
 
 
 FUNCTIONS = {
-    "error": (refuses_seven, "text may tell values"),
+    "error": (refuses_seven, "text may show values"),
     "complex": (lambda rows: np.emath.sqrt(8 - rows * (rows == 7) * 2), "real numbers"),
     "type": (lambda rows: rows.astype(np.float32 if (rows == 7).any() else float), "whatever"),
     "fewer": (lambda rows: rows[(rows != 7).all(axis=1)], "a row for each"),

@@ -143,9 +143,9 @@ REFUSED = [
     (target(DPLinearRegression(random_state=1)), "random_state must be None"),
     (target(func=np.log), "makes NaN or infinity of some responses"),
     (target(func=lambda y: np.hstack([y, y])), "several numbers of each"),
-    (target(func=centered), "must take each row by itself"),
-    (target(func=refusing), "whose text may tell values"),
-    (target(inverse_func=centered), "inverse_func' must take each row by itself"),
+    (target(func=centered), "must map each row by itself"),
+    (target(func=refusing), "whose text may show values"),
+    (target(inverse_func=centered), "inverse_func' must map each row by itself"),
     (target(inverse_func=refusing), "inverse_func' raises ValueError"),
     (target(func=lambda y: y[:1]), "with a row for each|must return"),
 ]
@@ -163,7 +163,7 @@ def test_what_is_not_public_or_not_finite_is_refused_before_anything_is_spent(la
 @pytest.mark.parametrize("inverse", [centered, refusing])
 def test_a_score_refuses_what_maps_predictions_back_together_before_it_is_paid(inverse, ledger):
     model = target(inverse_func=inverse, check_inverse=False).fit(X, Y)
-    with pytest.raises(ValueError, match=r"inverse_func' (must take each row|raises)"):
+    with pytest.raises(ValueError, match=r"inverse_func' (must map each row|raises)"):
         private_score(model, X, Y, ledger=ledger)
     assert ledger.entries() == []
 
@@ -202,7 +202,7 @@ def test_responses_in_parts_that_the_function_does_not_take_are_refused(kind, le
     mixing, bad = target(func=lambda y: y - y.mean()), np.where(np.arange(300) == 207, -2.0, Y)
     with pytest.raises(ValueError, match=r"'regress': func of Trans.* NaN or infinity of some"):
         pipeline(target(), ledger=ledger).fit(*in_parts(bad, kind))
-    with pytest.raises(ValueError, match="must take each row by itself"):
+    with pytest.raises(ValueError, match="must map each row by itself"):
         pipeline(mixing, ledger=ledger).fit(*in_parts(Y, kind))
     assert ledger.entries() == []
 

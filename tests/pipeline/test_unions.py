@@ -92,7 +92,7 @@ def centered(rows):
     [
         ((make_union(StandardScaler()), LAST), "may learn from the rows"),
         ((make_union(DPPCA(2)), LAST), "may learn from the rows"),
-        ((make_union(FunctionTransformer(centered)), LAST), "take each row by itself"),
+        ((make_union(FunctionTransformer(centered)), LAST), "map each row by itself"),
         ((make_union(make_pipeline(StandardScaler())), LAST), "may learn from the rows"),
         ((DPPCA(2), UNIONS["functions"], LAST), "may refuse single rows"),
         ((DPPCA(2), UNIONS["frozen"], LAST), "may refuse single rows"),

@@ -416,7 +416,7 @@ def test_a_record_tells_whether_its_seed_may_be_guessed():
     secret, known = filled(seed=SECRET), filled(seed=7)
     assert (secret.guessable, known.guessable, filled().guessable) == (False, True, False)
     assert "seeded: no guarantee against anyone" in repr(secret)
-    assert "no privacy: random_state may be guessed" in repr(known)
+    assert "no privacy: whoever guesses random_state" in repr(known)
     both = filled().compose(known, secret)
     assert both.guessable
     assert both.as_dict()["guessable"] is True

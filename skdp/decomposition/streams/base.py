@@ -594,7 +594,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         count_unit = self.value_unit_ * self._sketches.right.unit
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
-                "The factors mean nothing: the values are so large beside the noise that sums are "
+                "The factors are useless: the values are so large beside the noise that sums are "
                 "near the end of their range, or have wrapped around. Divide the values by a "
                 "public number."
             )

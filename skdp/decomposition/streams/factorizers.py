@@ -21,11 +21,11 @@ class DPStreamingFactorizer(BaseStream):
     Stores two sketches of the matrix, which begin as noise, before the first update. Updates may
     arrive in any order and have any sign. `finalize` ends the stream and returns the factors.
 
-    **A stream has one view.** Two copies of it that both go on have the same noise, and what they
-    release shows by which updates they differ, without noise. So a stream is neither copied nor
-    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` goes on with the
-    file, once. No mark in a file binds a copy that was made of it before: together with its key the
-    file is as secret as the updates. Delete it after `resume`.
+    **A stream has one copy.** Two copies that both continue share their noise, and the difference
+    of their releases shows that of their updates without noise. So a stream is neither copied nor
+    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` continues with
+    the file, once. No mark in a file binds an earlier copy of it: together with its key the file is
+    as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------
@@ -261,11 +261,11 @@ class DPContinualFactorizer(BaseStream):
     Updates belong to the open epoch. `release` closes it, and factorizes the sum of all updates so
     far. One guarantee covers all releases together.
 
-    **A stream has one view.** Two copies of it that both go on have the same noise, and what they
-    release shows by which updates they differ, without noise. So a stream is neither copied nor
-    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` goes on with the
-    file, once. No mark in a file binds a copy that was made of it before: together with its key the
-    file is as secret as the updates. Delete it after `resume`.
+    **A stream has one copy.** Two copies that both continue share their noise, and the difference
+    of their releases shows that of their updates without noise. So a stream is neither copied nor
+    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` continues with
+    the file, once. No mark in a file binds an earlier copy of it: together with its key the file is
+    as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ from skdp.privacy.releases import Search, warnings_for_ends
 #: Warning of classes that are taken from the data.
 LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
-    "fit, and is not protected. Pass classes, a list of all labels that there may be."
+    "fit, and is not protected. Pass classes, a list of all possible labels."
 )
 # A class is probably lost if its records have less than this strength, and are fewer than this part
 # of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not

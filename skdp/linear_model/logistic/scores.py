@@ -26,9 +26,9 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# Relative standard deviation of the guessed factor, which is taken to be the second number or more,
-# and that of how losses change with the length, which is better known: noise rarely hides that
-# scores may be too long.
+# Relative standard deviation of the guessed factor; least factor for which it is used; and relative
+# standard deviation of the guessed change of losses with length, which is smaller: noise rarely
+# hides that scores are too long.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
 # The least guess; the number of standard deviations of the unknown part that count as a loss.
