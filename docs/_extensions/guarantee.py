@@ -26,7 +26,7 @@ GUARANTEE = {
     "get_feature_names_out": "**Public**: names of features or, for components, the name of the "
     "class and their number, which is covered.",
     "get_metadata_routing": "**Public**: settings only.",
-    "get_params": "**Public**, but for ``random_state``: a seed takes the noise out.",
+    "get_params": "**Public**, but for ``random_state``: whoever has a seed can remove the noise.",
     "get_precision": _RELEASED,
     "head": "**Not covered**: a noise-free function of the rows passed in, for their owner only.",
     "inverse_transform": "**Not covered**: a noise-free function of the coordinates passed in. Of "
