@@ -1,18 +1,16 @@
-"""What studies of classifiers share: data, held-out rows, measures, two steps under one epsilon.
+"""What studies of classifiers share: data, held-out rows, two steps under one epsilon.
 
 Features are scaled to [-1, 1] by the least and largest value of all rows, which are taken to be
 public and are not: so all figures are better than they should be. Features that are 0 or 1 stay as
 they are. A quarter of the rows is held out.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -21,7 +19,7 @@ from benchmarks.data import file_at_hand
 from skdp import DPLogisticRegression, DPStandardScaler
 from skdp.privacy.gaussian_dp import epsilon_at, mu_from_epsilon_delta
 
-__all__ = ["DELTA", "NAMES", "Found", "Split", "Task", "loaded", "measured_on", "ours", "part_of"]
+__all__ = ["DELTA", "NAMES", "Split", "Task", "loaded", "ours", "part_of"]
 
 DELTA = 1e-6
 # Printed here, hence good for repeatable tables and for nothing else.
@@ -70,16 +68,6 @@ class Split(NamedTuple):
         return len(self.task.classes)
 
 
-class Found(NamedTuple):
-    """Measures of one fit on held-out rows; the last but one is that of the class frequencies."""
-
-    accuracy: float
-    auc: float
-    log_loss: float
-    log_loss_of_frequencies: float
-    seconds: float
-
-
 def loaded(name: str) -> Task | None:
     if name in MADE:
         X, y = MADE[name]()
@@ -117,21 +105,4 @@ def ours(task: Task, epsilon: float, seed: int, *, is_scaled: bool = False) -> P
     return make_pipeline(
         DPStandardScaler(bounds=task.bounds, epsilon=first, **settings),
         DPLogisticRegression(epsilon=rest, **public),
-    )
-
-
-def measured_on(split: Split, model: Any) -> Found:
-    """Fit a model, and measure it on the rows that are held out."""
-    start = time.process_time()
-    model.fit(split.train, split.ours)
-    seconds = time.process_time() - start
-    classes, probabilities = split.task.classes, model.predict_proba(split.test)
-    frequencies = np.array([(split.ours == one).mean() for one in classes])
-    alike = np.tile(frequencies, (len(split.test), 1))
-    return Found(
-        accuracy=np.mean(model.predict(split.test) == split.theirs),
-        auc=roc_auc_score(split.theirs, probabilities[:, 1]) if len(classes) == 2 else np.nan,
-        log_loss=log_loss(split.theirs, probabilities, labels=classes),
-        log_loss_of_frequencies=log_loss(split.theirs, alike, labels=classes),
-        seconds=seconds,
     )
