@@ -30,6 +30,21 @@ def test_a_warning_of_a_fit_as_good_as_its_twin_is_a_false_alarm():
     assert not fit(0.8, "noise").is_false_alarm
 
 
+def test_a_fit_is_good_only_if_each_of_its_scores_is():
+    auc, loss = fit(0.895, "noise"), fit(0.5, "noise")._replace(mode="none -loss")
+    assert measures.good_by_each_score([auc, loss]) == []
+    assert measures.good_by_each_score([auc, loss._replace(score=0.9)]) == [auc]
+
+
+def test_a_mean_is_compared_with_the_twins_of_its_own_rows():
+    fits = [
+        fit(twin, epsilon=256.0, rep=rep, twin=twin) for rep, twin in enumerate((0.9, 0.8, 0.8))
+    ]
+    (found,) = cells_of(fits).values()
+    assert found.twin == pytest.approx(found.mean)
+    assert not measures.is_miss(found)
+
+
 def test_a_useless_score_does_not_make_the_mean():
     assert cell(0.8, -1e6).mean == pytest.approx(-0.1)
     assert measures.is_below(cell(0.8, -1e6))

@@ -20,6 +20,7 @@ __all__ = [
     "changes",
     "counts_of_warnings",
     "falls",
+    "good_by_each_score",
     "has_no_model",
     "is_below",
     "is_miss",
@@ -89,7 +90,8 @@ class Cell(NamedTuple):
 
     @property
     def twin(self) -> float:
-        return self.fits[0].twin
+        """Mean of the twins of these fits, which have rows of their own."""
+        return float(np.mean([fit.twin for fit in self.fits]))
 
     @property
     def trivial(self) -> float:
@@ -116,6 +118,18 @@ def cells_of(fits: Iterable[Fit]) -> Cells:
     for fit in fits:
         found[fit.key].append(fit)
     return {key: Cell(several) for key, several in found.items()}
+
+
+def good_by_each_score(fits: Iterable[Fit]) -> list[Fit]:
+    """Return one score of each fit that is near its twin by all of its scores.
+
+    A fit of classes has two. Where a twin overfits, the log loss of a fit that ranks nothing is as
+    good as its, and the warning of this fit is right.
+    """
+    found = defaultdict(list)
+    for fit in fits:
+        found[fit.job, fit.case, fit.mode.removesuffix(" -loss"), fit.epsilon, fit.rep].append(fit)
+    return [several[0] for several in found.values() if all(fit.is_good for fit in several)]
 
 
 def is_below(cell: Cell) -> bool:

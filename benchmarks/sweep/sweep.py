@@ -181,6 +181,9 @@ def page(cells: Cells) -> Iterator[str]:
         "alarm, and\nhow often with others; and the median distance to the twin where it came."
     )
     fits = [fit for cell in cells.values() for fit in cell.fits]
+    good = measures.good_by_each_score(fits)
+    told = sum(bool(fit.said) for fit in good)
+    yield f"{len(good)} fits are good by each of their scores, and {told} of them warn."
     yield table(
         ["warning", "good", "others", "false", "distance"],
         [
