@@ -507,7 +507,7 @@ def test_a_card_promises_no_more_than_the_record():
     entries = DPTruncatedSVD(1, privacy_unit=SpectralChange(), epsilon=1.0).fit(X.T @ X)
     assert model_card(entries).meaning.startswith("As long as what is promised holds, whoever ")
     for model in (DPPCA(2, epsilon=np.inf), DPPCA(2, random_state=0)):
-        assert model_card(model.fit(X)).meaning.startswith("Nothing is promised")
+        assert model_card(model.fit(X)).meaning.startswith("No person in the data has a guarantee")
     assert model_card(DPPCA(2, random_state=SECRET).fit(X)).as_dict()["noise"] == "from a seed"
 
 
@@ -707,7 +707,7 @@ def test_a_card_of_a_fit_that_warns_of_nothing_has_no_warnings():
 
 def test_a_card_of_what_is_not_private_says_so():
     model = make_pipeline(StandardScaler(), DPPCA(2)).fit(X)
-    assert str(model_card(model)).startswith("# Pipeline\n\nNothing is promised to the persons")
+    assert str(model_card(model)).startswith("# Pipeline\n\nNo person in the data has a guarantee")
     assert "\n\nNot private: standardscaler" in str(model_card(model))
     assert not model_card(model).as_dict()["is_private"]
     with pytest.raises(ValueError, match=r"record of all steps together\. No private step"):
