@@ -132,8 +132,7 @@ def named(method: F) -> F:
         try:
             expected.bind(self, *args, **kwargs)
         except TypeError as error:
-            owner = self if isinstance(self, type) else type(self)
-            who = f"{owner.__name__}.{method.__name__}"
+            who = f"{getattr(self, '__name__', type(self).__name__)}.{method.__name__}"
             others = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
             hint = "".join(sorted({_INSTEAD.get(one.rpartition("__")[2], "") for one in others}))
             names = ", ".join([*expected.parameters][1:])

@@ -49,11 +49,7 @@ class Source:
     """
 
     def __init__(
-        self,
-        X: Any,
-        function: Callable[[Any], Any] | None = None,
-        *,
-        like: "Source | None" = None,
+        self, X: Any, function: Callable[[Any], Any] | None = None, like: "Source | None" = None
     ) -> None:
         #: Whether every pass reads the same rows.
         self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_cached", False)

@@ -502,8 +502,7 @@ def check_rows_of_columns(
     """
     blocks, rows = rows, twos.as_named(rows)
     for _, _, columns in step.transformers:
-        listed = [columns] if isinstance(columns, str) else columns
-        listed = listed if type(listed) is list else []
+        listed = columns if type(columns) is list else [columns] * isinstance(columns, str)
         n, by_name = sum(twos.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
         texts = [one for one in names_of(rows) or () if isinstance(one, str)]
         # With duplicate names, names have become numbers.
