@@ -38,7 +38,7 @@ ATTACKED = {
     "people": (0, 1, 2, 4, 8, 9, 10, 11, 12, 13, 14),
     "columns of people": (1, 2),
     "covariances of people": (1, 2, 3),
-    "classes of people": (1, 4, 6),
+    "classes of people": (1, 2, 5),
     "records of people": (2, 3, 7, 12, 13, 15),
     "least squares": (4, 6, 10),
     "least squares of people": (2, 5, 7),
