@@ -106,7 +106,7 @@ _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 # Counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. Below
 # `_LEAST_OF_COUNTS` they are left out, as the moment shows the class frequencies:
 # benchmarks/classification/weak.md.
-_OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.08
+_OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.03
 # With fewer records times mu than this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Number of steps: larger if the noise of a step is small relative to a whitened gradient:
