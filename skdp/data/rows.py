@@ -686,7 +686,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
 
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
-    """Count the norms in the bins of a grid, and in one more larger norms; NaN does not count."""
+    """Count norms by bins of a grid; one more bin has those beyond the grid. Skip NaN."""
     return bin_counts(block.norms(), np.append(grid, np.inf), block.mass).astype(np.float64)
 
 

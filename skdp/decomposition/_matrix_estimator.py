@@ -598,8 +598,8 @@ _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "co
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     """Bound the part that components hidden by noise can hold; return 0 if the part is small.
 
-    They hold the rest or, if less, the noise, which hides eigenvalues of a released matrix up to
-    the largest push, see `eigenvalue_pushes`. If none stands out, a center's error counts.
+    The bound is the rest of the trace or, if less, the largest push times their number: noise hides
+    smaller eigenvalues (`eigenvalue_pushes`). If none stands out, a center's error counts.
     """
     # The standard deviation of the trace due to noise.
     noise = result.eigenvalue_noise * math.sqrt(n_features)

@@ -185,7 +185,7 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 
 
 # ------------------------------
-# The one fit. Parties differ in the rows that it reads, and in who answers.
+# The fit that every party runs. Parties differ in the rows that it reads, and in who answers.
 
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:

@@ -187,7 +187,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
             twice = (_safe_indexing(two, [row] * TWICE) for row in range(TWICE))
             several = twos.row_among(two), *twice
             among, *alone = made = [attempt(function, one) for one in several]
-            # Rows that give another form are refused when they come.
+            # Other forms of result are refused once a row has one.
             if is_first or _form_of(among) == form:
                 break
         else:

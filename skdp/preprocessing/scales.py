@@ -111,7 +111,7 @@ def plan_scales_by_share(
 
 
 def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
-    """Plan all releases in order; the share of places comes from the moments."""
+    """Plan all releases in order; moments give up the share that places need."""
     if not spec.cost.is_private:
         return _plan_exact(spec, sizes + moments)
     if spec.interval is None:

@@ -321,7 +321,7 @@ def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]
 
 
 def _thresholds(scores: np.ndarray) -> np.ndarray:
-    """Return thresholds, with and without equal scores: one may have a large probability."""
+    """Return thresholds just below, and at, quantiles of scores, since scores may repeat."""
     places = np.quantile(scores, _QUANTILES, method="lower")
     return np.concatenate([places, np.nextafter(places, -np.inf)])
 

@@ -22,8 +22,8 @@ _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # Share of the scales of features: the first number over the strength, squared, within limits; the
 # last is for strengths from `_PLENTY` on: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Fractions of that share: for the sizes of features, usually and with a weak signal; and for the
-# zoom on narrow features. benchmarks/sweep/sweep.md; the others are not studied.
+# Parts of the features' share: for their sizes, usually and with a weak signal; and for the zoom on
+# narrow features. benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # Share of the center and scale of the responses: the first number over units times mu, squared,
 # within limits: benchmarks/least_squares/least_squares.md.
