@@ -3,7 +3,7 @@
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -11,19 +11,34 @@ from scipy import sparse
 __all__ = ["at_hand", "file_at_hand", "interactions"]
 
 
-FOLDER = Path(os.environ["SKDP_DATA"]) if os.environ.get("SKDP_DATA") else None
+class _Needy(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs_folder(self) -> bool: ...
+
+
+T = TypeVar("T", bound=_Needy)
+
+
+def _folder() -> Path | None:
+    return Path(os.environ["SKDP_DATA"]) if os.environ.get("SKDP_DATA") else None
 
 
 def file_at_hand(name: str) -> Path | None:
-    return FOLDER / name if FOLDER and (FOLDER / name).exists() else None
+    folder = _folder()
+    return folder / name if folder and (folder / name).exists() else None
 
 
-def at_hand(chosen: list[Any]) -> list[Any]:
+def at_hand(chosen: list[T]) -> list[T]:
     """Leave out what needs the folder, and say so, where there is none."""
-    missing = [] if FOLDER else [item for item in chosen if item.needs_folder]
-    for item in missing:
-        print(f"{item.name} is skipped: SKDP_DATA names no folder.")
-    return [item for item in chosen if item not in missing]
+    if _folder():
+        return chosen
+    for item in chosen:
+        if item.needs_folder:
+            print(f"{item.name} is skipped: SKDP_DATA names no folder.")
+    return [item for item in chosen if not item.needs_folder]
 
 
 @cache

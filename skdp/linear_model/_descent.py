@@ -1,7 +1,8 @@
-"""Descents that adapt their clip level by a released count; medians of responses in any units."""
+"""Descents that adapt their clip level, medians of responses, and calibrations of weak fits."""
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -205,3 +206,94 @@ def median_of_responses(
         center = center + step * budget.quantile(search, up_to, q=0.5)
         step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
     return float(np.clip(center, *searches[0].grid[[0, -1]]))
+
+
+# ------------------------------
+# The calibration of a weak fit: a factor of its predictions, and their mean error.
+
+# Predictions and responses are clipped to these many scales:
+# benchmarks/least_squares/least_squares.md.
+CALIBRATED = (1.0, 1.5)
+# Least mean square of predictions, relative to the expected one; and least noise of weights,
+# relative to the weights.
+_LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
+# Standard deviations of noise that are subtracted from the factor, and from the explained variance:
+# benchmarks/least_squares/least_squares.md.
+_OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
+# Predictions that explain a smaller part of the responses than this may be worse than the noisy
+# mean: benchmarks/least_squares/least_squares.md.
+_LEAST_EXPLAINED = 0.02
+# Variances of the noise in a mean error that make it none.
+_MADE_OF_NOISE = 2.0  # not studied
+
+
+class Calibration(NamedTuple):
+    """The factor of the predictions, from 0 to 1, and the mean error that they then have.
+
+    `explained` is a noisy lower bound on the explained part of the mean square.
+    """
+
+    factor: float
+    mean: float
+    explained: float
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether predictions may be no better than the mean of the responses."""
+        return self.explained < _LEAST_EXPLAINED
+
+
+def plan_calibration(spec: Any, share: float) -> Release:
+    """Plan the sums of `calibration_products`."""
+    change = partial(sensitivity.calibration, CALIBRATED, spec.unit.adjacency)
+    known = {"rounding": spec.rounding}
+    return spec.cost.release("calibration sums", "gaussian", share, change, known, shape=(3,))
+
+
+def calibration_products(predicted: np.ndarray, true: np.ndarray, size: float) -> np.ndarray:
+    """Return clipped products of predictions, of the expected `size`, and responses; and errors."""
+    most_predicted, most_true = (bound * (1 - 1e-12) for bound in CALIBRATED)
+    errors = np.clip(true - predicted, -most_true, most_true)
+    predicted = np.clip(predicted / size, -most_predicted, most_predicted)
+    true = np.clip(true, -most_true, most_true)
+    of_square = math.sqrt(2) * most_true / most_predicted
+    products = [predicted * true, of_square * predicted**2, most_predicted / math.sqrt(2) * errors]
+    return np.column_stack(products)
+
+
+def calibration_of(
+    sums: np.ndarray, noise_std: float, size: float, weights_noise: float, off_center: float
+) -> Calibration:
+    """Compute a calibration from released means of `calibration_products`.
+
+    The factor of the release is averaged with 1; the error of a factor of 1 is the noise in the
+    weights. Responses have the part `off_center`.
+    """
+    most_predicted, most_true = CALIBRATED
+    product, square, mean = sums
+    # Responses off the center, if few, exceed the bound.
+    longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
+    of_square = math.sqrt(2) * most_true / most_predicted
+    square = size * max(square / of_square, _LEAST_SQUARE)
+    ratio, std = longer * product / square, longer * noise_std / square
+    precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, std**-2])
+    total = float(precisions.sum())
+    factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
+    factor = min(max(factor, 0.0), 1.0)
+    explained = size**2 * factor * (2 * (ratio - _OF_EXPLAINED * std) - factor)
+    mean = longer * math.sqrt(2) / most_predicted * beyond_noise(mean, noise_std)
+    return Calibration(factor, float(np.clip(mean, -1.0, 1.0)), float(explained))
+
+
+def beyond_noise(mean: float, noise_std: float) -> float:
+    """Shrink a mean error by what noise may be of it: an intercept has little noise of its own."""
+    square = mean**2
+    return mean * (1 - min(1.0, _MADE_OF_NOISE * noise_std**2 / square)) if square else 0.0
+
+
+def warning_of_doubt(counted: str, fewer: str) -> str:
+    """Say that predictions may be no better than the mean; the texts name units and remedies."""
+    return (
+        "Predictions may be no better than the mean of the responses: what they explain does not "
+        f"stand out from the noise. Pass more {counted}, a larger epsilon, or {fewer}."
+    )

@@ -204,6 +204,8 @@ def _cells():
         yield Cell("long sparse vectors", adjacency=adjacency)
         yield Cell("narrow vectors", adjacency=adjacency)
         yield Cell("far matrices", adjacency=adjacency, epsilon=2e3)
+        # So little that fits are calibrated.
+        yield Cell("matrices", adjacency=adjacency, epsilon=15.0)
         # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", adjacency=adjacency, fit_intercept=False)

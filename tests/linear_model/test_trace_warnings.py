@@ -222,3 +222,20 @@ def cells_of_sums(size):
     table = size * (generator.normal(size=(40, 1)) + generator.normal(size=30))
     y = table[tuple(places)] + generator.normal(size=20_000)
     return RankOneMatrices.from_indices(*places, shape=(40, 30)), y
+
+
+@pytest.mark.parametrize("explained", [0.0, 0.2])
+def test_a_weak_signal_is_no_silent_loss(explained):
+    """Predictions that noise makes are not published without a warning."""
+    n_silent, n_fits = 0, 12
+    for seed in range(n_fits):
+        generator = np.random.default_rng(seed)
+        X, noise = generator.normal(size=(3600, 4, 5)), generator.normal(size=3600)
+        y = np.sqrt(explained) * X[:, 0, 0] + np.sqrt(1 - explained) * noise + 2
+        model = regressor(seed, epsilon=0.5)
+        warned = any(
+            "no better than" in one or NO_SIGNAL in one
+            for one in messages_of(model, X[:600], y[:600])
+        )
+        n_silent += not warned and model.score(X[600:], y[600:]) < -0.02
+    assert n_silent <= 1

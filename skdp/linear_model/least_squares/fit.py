@@ -1,6 +1,5 @@
 """A least-squares fit: rows are scaled and whitened by releases, then gradient steps follow."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,7 @@ import numpy as np
 
 from skdp.data.rows import Block
 from skdp.exceptions import counted
-from skdp.linear_model._descent import bounded
+from skdp.linear_model._descent import bounded, warning_of_doubt
 from skdp.linear_model._weighted_rows import bounds_of, joint_gram
 from skdp.linear_model.least_squares.moment import (
     Whitening,
@@ -49,9 +48,6 @@ _LEAST_STRENGTH = 20.0
 _LEAST_RARE = 25.0
 # With this strength or more, a prior predicts from clipped rows, otherwise from rows as they are.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
-# Predictions that explain a smaller part of the responses than this may be worse than the noisy
-# mean: benchmarks/least_squares/least_squares.md.
-_LEAST_EXPLAINED = 0.02
 # The fit warns if more steps would explain more than this part of the variance; not studied.
 _LEAST_GAIN = 0.03
 
@@ -78,7 +74,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_fit(
-    spec: LeastSquaresSpec, found: Scales, descent: Descent, explained: float, off_center: float
+    spec: LeastSquaresSpec, found: Scales, descent: Descent, *, is_doubtful: bool, off_center: float
 ) -> Iterator[str]:
     """Warn of losses that released values show."""
     yield from warnings_for_hidden(
@@ -86,12 +82,8 @@ def warnings_for_fit(
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
         "are known without looking at X; or subtract a public guess of the centers.",
     )
-    if explained < _LEAST_EXPLAINED and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
-        yield (
-            "Predictions may be no better than the mean of the responses: what they explain does "
-            f"not stand out from the noise. Pass more {spec.unit.counted}, a larger epsilon, or "
-            "fewer features."
-        )
+    if is_doubtful and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
+        yield warning_of_doubt(spec.unit.counted, "fewer features")
     elif off_center < 1 and off_center * spec.strength < _LEAST_RARE <= spec.strength:
         yield (
             "Predictions may be worse than a constant: most responses are the same, and those that "
@@ -150,15 +142,15 @@ def solve_least_squares(
     white = _release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white, spec.loosening)
     descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
-    joint, explained = white.root @ descent.weights, math.inf
+    joint, is_doubtful = white.root @ descent.weights, False
     of_features, facts = joint[: spec.n_features], (whitened_records, records.responses)
     if plan.calibration is not None:
         known = *facts, spec.n_units, budget, scale.off_center
-        has_one = spec.fit_intercept
-        factor, of_one, explained = calibrate(plan.calibration, descent, *known, has_one=has_one)
-        of_features *= factor
+        calibration = calibrate(plan.calibration, descent, *known, has_one=spec.fit_intercept)
+        of_features *= calibration.factor
         # Clipped gradients draw predictions toward the median of the responses.
-        joint[spec.n_features :] = of_one
+        joint[spec.n_features :] += calibration.mean
+        is_doubtful = calibration.is_doubtful
     elif spec.cost.is_private:
         of_features *= part_beyond_noise(descent, white, has_one=spec.fit_intercept)
     if plan.errors is not None:
@@ -176,7 +168,9 @@ def solve_least_squares(
     if is_known or not spec.cost.is_private:
         variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
         noise_stds = scale.size * scaling.multiplier * np.sqrt(variances)[: spec.n_features]
-    warnings = warnings_for_fit(spec, found, descent, explained, scale.off_center)
+    warnings = warnings_for_fit(
+        spec, found, descent, is_doubtful=is_doubtful, off_center=scale.off_center
+    )
     bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
     return Estimate(part, coef, intercept, bounds, noise_stds, tuple(warnings))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from skdp._prior import AGREEMENT
 from skdp.linear_model import _descent
+from skdp.linear_model._descent import plan_calibration
 from skdp.linear_model._weighted_rows import WHITENED_GRADIENT, plan_steps
 from skdp.linear_model.low_rank.records import N_POWERS
 from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
@@ -66,8 +67,6 @@ _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"
 #: Half powers of two, by which sizes of gradients of standardized records are counted.
 SIZE_BINS = np.arange(-20, 31)  # not studied
-#: Predictions and responses are clipped to these many scales for the calibration.
-CALIBRATED = (1.0, 1.5)  # benchmarks/least_squares/least_squares.md
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,10 +186,7 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         facts = _MOMENT_SHARE * left, (spec.n_free + 1,) * 2, bound, sensitivity.response_moment
         moment = plan_sum(spec, _MOMENT, *facts, "symmetric_gaussian")
     if spec.cost.is_private and spec.is_weak:
-        change = partial(sensitivity.calibration, CALIBRATED, spec.unit.adjacency)
-        known = {"rounding": spec.rounding}
-        share, name = _CALIBRATION_SHARE * left, "calibration sums"
-        calibration = spec.cost.release(name, "gaussian", share, change, known, shape=(3,))
+        calibration = plan_calibration(spec, _CALIBRATION_SHARE * left)
     elif spec.cost.is_private and spec.fit_intercept:
         bound, share = spec.largest_response, _ERRORS_SHARE * left
         errors = plan_sum(spec, "errors", share, (1,), bound, sensitivity.row_sum)

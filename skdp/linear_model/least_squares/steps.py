@@ -13,10 +13,15 @@ from skdp.data.reduce import Kernel, PerRow, rounding_of_depth
 from skdp.data.rows import Block, DenseBlock, Rows, SparseBlock
 from skdp.data.sources import Source
 from skdp.linalg.norms import with_data
+from skdp.linear_model._descent import (
+    Calibration,
+    beyond_noise,
+    calibration_of,
+    calibration_products,
+)
 from skdp.linear_model._weighted_rows import noise_in_mean, whitened_norms
 from skdp.linear_model.least_squares.moment import Whitening
 from skdp.linear_model.least_squares.plan import (
-    CALIBRATED,
     SIZE_BINS,
     LeastSquaresSpec,
     Step,
@@ -267,9 +272,6 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 # ------------------------------
 # What noise and clipping do to the result: the part of noise, and the mean error.
 
-# Variances of the noise in a mean error that make it none.
-_MADE_OF_NOISE = 2.0  # not studied
-
 
 def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> float:
     """Return the part of the square of predictions that noise does not explain (James-Stein)."""
@@ -297,35 +299,11 @@ def mean_error(
         return np.asarray(block.added(errors[:, np.newaxis]).sum(axis=0))
 
     total, noise_std = budget.release(release, records.view.map_sum(_errors, 1))
-    return _beyond_noise(float(total[0]), noise_std) / records.view.n_rows
-
-
-def _beyond_noise(mean: float, noise_std: float) -> float:
-    """Shrink a mean error by what noise may be of it: an intercept has little noise of its own."""
-    square = mean**2
-    return mean * (1 - min(1.0, _MADE_OF_NOISE * noise_std**2 / square)) if square else 0.0
+    return beyond_noise(float(total[0]), noise_std) / records.view.n_rows
 
 
 # ------------------------------
 # The calibration of a weak fit.
-
-# Least mean square of predictions, relative to the expected one; and least noise of weights,
-# relative to the weights.
-_LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# Standard deviations of noise that are subtracted from the factor, and from the explained variance:
-# benchmarks/least_squares/least_squares.md.
-_OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
-
-
-class Calibration(NamedTuple):
-    """The factor of the weights of features, from 0 to 1, and the intercept that goes with it.
-
-    `explained` is a noisy lower bound on the explained part of the mean square.
-    """
-
-    factor: float
-    intercept: float
-    explained: float
 
 
 def calibrate(
@@ -341,8 +319,7 @@ def calibrate(
 ) -> Calibration:
     """Release mean products of predictions and responses, which have the part `off_center`.
 
-    An intercept is taken off both, and the mean of the errors is added to it. The released factor
-    is averaged with 1; the error of a factor of 1 is the noise in the weights.
+    An intercept is taken off both; the mean of the errors is to be added to it.
     """
     white, weights = records.white, descent.weights
     slopes = white.root @ weights
@@ -350,33 +327,12 @@ def calibrate(
     slopes[len(slopes) - has_one :] = 0.0
     noise = math.sqrt(float(white.spread @ descent.variances))
     size = math.sqrt(max(float(white.spread @ weights**2) - intercept**2, noise**2)) or 1.0
-    most_predicted, most_true = (bound * (1 - 1e-12) for bound in CALIBRATED)
-    of_square = math.sqrt(2) * most_true / most_predicted
-    of_mean = most_predicted / math.sqrt(2)
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         predicted, is_null = records.predicted(rows, block, slopes)
-        true = responses[rows] - intercept
-        errors = np.clip(true - predicted, -most_true, most_true)
-        predicted = np.clip(predicted / size, -most_predicted, most_predicted)
-        true = np.clip(true, -most_true, most_true)
-        products = np.column_stack(
-            [predicted * true, of_square * predicted**2, of_mean * errors],
-        )
+        products = calibration_products(predicted, responses[rows] - intercept, size)
         products[is_null] = 0.0
         return np.asarray(block.added(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
-    (product, square, mean), noise_std = sums / n_units, noise_std / n_units
-    # Responses off the center, if few, exceed the bound.
-    longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
-    square = size * max(square / of_square, _LEAST_SQUARE)
-    ratio, std = longer * product / square, longer * noise_std / square
-    precisions = np.array([max(noise / size, _LEAST_NOISE) ** -4, std**-2])
-    total = float(precisions.sum())
-    factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
-    factor = min(max(factor, 0.0), 1.0)
-    explained = size**2 * factor * (2 * (ratio - _OF_EXPLAINED * std) - factor)
-    mean = longer / of_mean * _beyond_noise(mean, noise_std)
-    intercept += float(np.clip(mean, -1.0, 1.0))
-    return Calibration(factor, intercept, float(explained))
+    return calibration_of(sums / n_units, noise_std / n_units, size, noise, off_center)

@@ -1,7 +1,7 @@
 """The length of the scores of a fit: a guess, and released losses of several lengths."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -45,8 +45,6 @@ _OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
 # Scores of a prior are shortened to this root mean square.
 _LONGEST = 30.0  # not tuned
-# From this strength on, a prior is compared with its own offsets.
-_STRONG_SLOPES = 150.0  # benchmarks/classification/prior.md
 
 
 @dataclass(frozen=True)
@@ -185,11 +183,7 @@ def release_agreement(
     # At the mean row, a good prior has probabilities close to the class fractions.
     move = np.clip(move, -1 - size, 1 + size)
     scores = Scores(part * slopes, shift, fractions, move, size, 0.0, 0.0)
-    compared = scores
-    if spec.n_units * spec.cost.mu >= _STRONG_SLOPES * math.sqrt(len(slopes) + 1):
-        # Better offsets do not count as a gain of the slopes, which rank records.
-        compared = replace(scores, fractions=fractions + move, move=0 * move)
-    factor, gain = length_of(spec, release, view, compared, 0.0, budget)
+    factor, gain = length_of(spec, release, view, scores, 0.0, budget)
     weight = min(1.0, factor) if gain > 0 else 0.0
     none = np.zeros_like(fractions)
     return PriorPart(

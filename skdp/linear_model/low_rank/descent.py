@@ -23,7 +23,15 @@ from skdp.linalg.matrices import (
     truncate,
 )
 from skdp.linalg.spectrum import random_basis
-from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
+from skdp.linear_model._descent import (
+    Calibration,
+    DescentStep,
+    calibration_of,
+    calibration_products,
+    followed_level,
+    n_within,
+    release_vote,
+)
 from skdp.linear_model.low_rank.records import (
     Records,
     Vectors,
@@ -271,13 +279,15 @@ _NOT_CONVERGED = (
 class Estimate:
     """Released coefficients, of a matrix and an intercept, and warnings about them.
 
-    `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
-    shape (2, n_entries), if given. `start_ratios` belong to a start from data.
+    `n_cut` singular values were set to 0, as noise hides them; `noise_std` is that of each tangent
+    coordinate and of the offset. Features are clipped to `bounds`, of shape (2, n_entries), if
+    given. `start_ratios` belong to a start from data.
     """
 
     point: FixedRank
     offset: float
     n_cut: int = 0
+    noise_std: float = 0.0
     warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None
     start_ratios: np.ndarray | None = None
@@ -325,6 +335,7 @@ def descend(
     least_curvature: float,
     least_ratio: float = 1.0,
     least_part: float = 0.2,
+    unexplained: float = 0.0,
 ) -> Estimate:
     """Run all steps; their number does not depend on the data.
 
@@ -384,7 +395,10 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.unclipped, quantile, limits)
-    estimate = _cut(point, offset, math.sqrt(variance), least_ratio)
+    # Responses that follow no matrix have such coordinates by chance.
+    left = max(unexplained**2 - float(point.values @ point.values), 0.0)
+    by_chance = math.sqrt(left / clipping.records.design.n_records)
+    estimate = _cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
     if votes and clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings)
     last = math.sqrt(np.mean(np.square(moves[-_LAST_MOVES:]))) if moves and clips else 0.0
@@ -464,13 +478,57 @@ def _curvature_between(
     return float((change - common * dimension - 2 * error) / (squares * flattening))
 
 
-def _cut(point: FixedRank, offset: float, noise_std: float, least_ratio: float) -> Estimate:
-    """Set singular values that may be noise to 0, and shrink those just above the noise."""
+def _cut(
+    point: FixedRank,
+    offset: float,
+    noise_std: float,
+    by_chance: float,
+    least_ratio: float,
+) -> Estimate:
+    """Set singular values that may be noise to 0, and shrink those just above the noise.
+
+    In each coordinate, chance has the std `by_chance`.
+    """
     if noise_std == 0:
         return Estimate(point, offset)
-    edge = noise_std * sum(np.sqrt(point.shape))
+    edge = math.hypot(noise_std, by_chance) * sum(np.sqrt(point.shape))
     is_noise = point.values <= least_ratio * edge
     # Squares of signal and noise add up, so that a value just above the edge is mostly noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
-    return Estimate(point.with_values(values), offset, int(is_noise.sum()))
+    return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std)
+
+
+# ------------------------------
+# The calibration of a weak fit.
+
+
+def calibrate(
+    release: Release,
+    estimate: Estimate,
+    records: Records,
+    spread: float,
+    off_center: float,
+    budget: PrivacyBudget,
+) -> Calibration:
+    """Release mean products of predictions and responses, without the offset, and mean errors.
+
+    All are in units of the spread of the responses.
+    """
+    design, offset = records.design, records.intercept * estimate.offset
+    noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
+    norm = float(np.linalg.norm(estimate.point.values))
+    size = max(norm, min(noise, spread)) / spread
+
+    def _products(rows: slice, matrices: Matrices) -> np.ndarray:
+        predicted = matrices.tangent(estimate.point, 0.0)[1] / spread
+        true = (records.responses[rows] - offset) / spread
+        is_usable = np.isfinite(true) & np.isfinite(predicted)
+        predicted, true = (np.where(is_usable, one, 0.0) for one in (predicted, true))
+        products = calibration_products(predicted, true, size)
+        products[~is_usable] = 0.0
+        return np.asarray(matrices.added(products).sum(axis=0))
+
+    sums, noise_std = budget.release(release, design.map_sum(_products, 3))
+    sums, noise_std = sums / design.n_records, noise_std / design.n_records
+    return calibration_of(sums, noise_std, size, noise / spread, off_center)

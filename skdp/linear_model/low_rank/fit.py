@@ -15,7 +15,12 @@ from skdp.data.reduce import on_block
 from skdp.data.sources import Source
 from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
-from skdp.linear_model._descent import bounded, clipped_fraction, median_of_responses
+from skdp.linear_model._descent import (
+    bounded,
+    clipped_fraction,
+    median_of_responses,
+    warning_of_doubt,
+)
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covariance_bound
@@ -322,6 +327,8 @@ _LEAST_RATIO = 3.0
 # equal, as long steps are then worse than none, and otherwise. Not studied beyond independent
 # entries, digits and sensors.
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
+# Usual distance of the mean of responses from their median, in units of their spread.
+_USUAL_MEAN = 0.3  # not studied
 # If noise of counts exceeds this part of the units, the center from these counts is arbitrary.
 _ROUGH = 0.1  # not studied
 # The norm of the coefficients is assumed to be at most the spread of the responses times this
@@ -365,7 +372,7 @@ def solve_trace(
         responses = _without(scaled, margins.matrix, margins.offset, responses)
     design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
     records = Records(design, responses, view.intercept, transform.covariance)
-    estimate = _descend(spec, rest, records, spread, transform, budget, generator)
+    estimate = _descend(spec, rest, records, spread, transform, budget, generator, center == 0)
     point, offset = transform.undo(estimate)
     # The means of residuals may be noise.
     is_alone = margins is None or margins.are_hidden
@@ -488,6 +495,7 @@ def _descend(
     transform: Transform,
     budget: PrivacyBudget,
     generator: np.random.Generator,
+    is_around_0: bool,
 ) -> trace_descent.Estimate:
     if plan.start is None:
         start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
@@ -500,6 +508,8 @@ def _descend(
     if isinstance(quantile, str):
         quantile = _default_quantile(spec, records, spread, transform)
     largest, least = _bounds(spec, spread, transform)
+    off_center = spread.fraction_off_center
+    size = spread.size * math.sqrt(off_center)
     estimate = trace_descent.descend(
         plan.steps,
         clipping,
@@ -510,15 +520,32 @@ def _descend(
         largest_coefficients=largest,
         least_curvature=least,
         least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
-        least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
+        least_part=_LEAST_PARTS[off_center >= _USUAL],
+        unexplained=size * spec.is_weak,
     )
-    if are_hidden(spec, spread.fraction_off_center):
-        # The mean of the responses is at most the mean size of those off the center, times their
-        # fraction. A larger offset is noise, whose sign means nothing, and becomes small.
-        most = max(spread.size * spread.fraction_off_center, LEAST_SPREAD)
+    # The mean of the responses is at most the mean size of those off the center, times their
+    # fraction.
+    most = max(spread.size * off_center, LEAST_SPREAD)
+    if are_hidden(spec, off_center):
+        # A larger offset is noise, whose sign means nothing, and becomes small.
         none = estimate.point.with_values(0 * estimate.point.values)
         offset = estimate.offset / (1 + (estimate.offset / most) ** 2)
         estimate = replace(estimate, point=none, offset=offset)
+    elif plan.calibration is not None:
+        usual = most * (1.0 if is_around_0 else _USUAL_MEAN)
+        offset = estimate.offset / (1 + (estimate.noise_std / usual) ** 2)
+        if estimate.n_cut == spec.rank:
+            offset = min(max(offset, -most), most)
+        estimate = replace(estimate, offset=offset)
+    if plan.calibration is not None:
+        facts = records, size, off_center, budget
+        found = trace_descent.calibrate(plan.calibration, estimate, *facts)
+        point = estimate.point.with_values(found.factor * estimate.point.values)
+        offset = estimate.offset + spec.fit_intercept * size * found.mean
+        warnings = estimate.warnings
+        if found.is_doubtful and estimate.n_cut < spec.rank:
+            warnings += (warning_of_doubt(spec.unit.counted, _fewer(spec)),)
+        estimate = replace(estimate, point=point, offset=offset, warnings=warnings)
     return replace(estimate, start_ratios=start.ratios)
 
 

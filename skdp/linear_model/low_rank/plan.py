@@ -8,6 +8,7 @@ import numpy as np
 
 from skdp.linalg.norms import n_halvings
 from skdp.linear_model import _descent as descent
+from skdp.linear_model._descent import plan_calibration
 from skdp.linear_model.low_rank.records import N_POWERS, diagonal_limit
 from skdp.linear_model.low_rank.spec import TraceSpec
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
@@ -46,6 +47,8 @@ _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 _START_SHARE = 0.25  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
+# Part of the share of the steps that goes to a calibration.
+_CALIBRATION_SHARE = 0.15  # benchmarks/least_squares/least_squares.md
 # Ratio of the share of a step to that of the step before: benchmarks/house/constants.md.
 _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
@@ -82,6 +85,8 @@ class FittedReleases(NamedTuple):
     # None for a random start.
     start: Release | None
     steps: tuple[descent.DescentStep, ...]
+    # None unless the signal is weak.
+    calibration: Release | None
     # The spread of the residuals of cells after the steps, and their sums by row and column.
     last_spread: Release | None
     last_margins: Release | None
@@ -152,8 +157,12 @@ def _plan_fit(
         of_start = min(_START_SHARE, left) if n_steps else share
         start = plan_sum(spec, "start", of_start, (spec.n_entries,), _SPREAD, sensitivity.row_sum)
         share -= of_start
+    calibration = None
+    if spec.is_weak:
+        calibration = plan_calibration(spec, _CALIBRATION_SHARE * share)
+        share -= calibration.share
     steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
-    return FittedReleases(*scales, start, steps, *last)
+    return FittedReleases(*scales, start, steps, calibration, *last)
 
 
 def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION) -> float:

@@ -214,10 +214,9 @@ def release_spread(
     sizes[0] = 0.0
     hidden = float(np.clip(1 - fractions.sum(), 0.0, 1.0))
     size = math.sqrt(fractions @ sizes**2 + hidden * (_HIDDEN_SIZE * sizes[largest]) ** 2)
-    at_center = float(fractions[0])
-    if at_center <= 0.5:
-        return Spread(max(size, LEAST_SPREAD))
-    fraction = max(1 - at_center, _LEAST_FRACTION)
+    at_center, fraction = float(fractions[0]), 1.0
+    if at_center > 0.5:
+        fraction = max(1 - at_center, _LEAST_FRACTION)
     if size > 0:
         return Spread(size / math.sqrt(fraction), fraction)
     if math.isfinite(farthest):
@@ -226,13 +225,13 @@ def release_spread(
 
 
 def _visible_bins(fractions: np.ndarray, edge: float) -> np.ndarray:
-    """Set bins that may be noise to 0; if only the center is left, merge neighbors.
+    """Set bins that may be noise to 0; if none is left off the center, merge neighbors.
 
-    Rare responses of many sizes fill no single bin.
+    Few or rare responses of many sizes fill no single bin.
     """
     visible = np.where(fractions > edge, fractions, 0.0)
     width = 2
-    while visible[0] > 0.5 and not visible[1:].any() and width <= _MOST_BINS:
+    while not visible[1:].any() and width <= _MOST_BINS:
         sums = np.convolve(fractions[1:], np.ones(width), "valid")
         first = 1 + int(sums.argmax())
         if sums.max() > edge * math.sqrt(width):

@@ -31,6 +31,8 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
 }
+# Below this strength fits are calibrated: benchmarks/least_squares/least_squares.md.
+_WEAK = 12.0
 # Covariances of rows and of columns, or a single one of all entries in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
 
@@ -73,6 +75,12 @@ class TraceSpec:
         # A start alone has noise in all entries, once.
         n_noisy = self.n_free * self.n_iter if self.n_iter else self.n_entries
         return self.n_units * self.cost.mu / math.sqrt(self.n_free * n_noisy)
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the signal is so weak that the fit calibrates its predictions."""
+        is_usual = self.unit.is_whole and self.n_iter > 0 and not self.has_margins
+        return self.cost.is_private and is_usual and self.signal_strength < _WEAK
 
     @property
     def n_entries(self) -> int:
