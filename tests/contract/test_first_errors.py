@@ -221,7 +221,7 @@ SHOWN = {
     ),
     "a parameter of scikit-learn": (
         lambda: DPLogisticRegression(C=1.0),
-        r"keyword argument 'C'\. Leave it out: coefficients are shrunk .* It takes classes",
+        r"keyword argument 'C'\. Leave it out: the noise decides .* It takes classes",
     ),
     "folds of a private search": (
         lambda: DPGridSearch(MODEL, {}, cv=5),

@@ -47,8 +47,8 @@ _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 _START_SHARE = 0.25  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
-# Part of the share of the steps that goes to a calibration.
-_CALIBRATION_SHARE = 0.15  # benchmarks/least_squares/least_squares.md
+# Wanted noise of the calibration sums, as a fraction of the records, and limits of their share.
+_CALIBRATION_PRECISION, _CALIBRATION_LIMITS = 0.01, (2e-3, 0.08)  # not studied beyond weak signals
 # Ratio of the share of a step to that of the step before: benchmarks/house/constants.md.
 _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
@@ -159,8 +159,10 @@ def _plan_fit(
         share -= of_start
     calibration = None
     if spec.is_weak:
-        calibration = plan_calibration(spec, _CALIBRATION_SHARE * share)
-        share -= calibration.share
+        precision, limits = _CALIBRATION_PRECISION, _CALIBRATION_LIMITS
+        part = share_for_counts(1, n_units, mu, precision=precision, limits=limits)
+        calibration = plan_calibration(spec, part)
+        share -= part
     steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
     return FittedReleases(*scales, start, steps, calibration, *last)
 
