@@ -417,7 +417,7 @@ def privacy_checks() -> dict[str, str]:
     --------
     >>> from skdp.testing import privacy_checks
     >>> privacy_checks()["a_null_unit_contributes_nothing"]
-    'Once a unit is null, its values make no difference.'
+    'Once a unit is null, its values have no effect.'
     """
     return {check.__name__: str(check.__doc__).partition("\n")[0] for check in CHECKS}
 
