@@ -272,10 +272,6 @@ SHOWN = {
         lambda: CLASSIFIER.fit(csr_array(np.where(X.max() > X, 1.0, np.nan)), Y),
         f"Fill missing values .* Column {X.max(axis=0).argmax()} holds NaN",
     ),
-    "sparse rows of one axis": (
-        lambda: CLASSIFIER.fit(coo_array(X[:, 0]), Y),
-        "shape \\(40,\\). Pass a matrix, with a row of each record",
-    ),
     "sparse responses": (
         lambda: DPLinearRegression().fit(X, csr_array(X[:, :1])),
         r"Sparse data .* Pass y.toarray\(\).ravel\(\)",
@@ -328,6 +324,14 @@ def test_it_says_what_and_the_cure(case):
     call, text = SHOWN[case]
     with pytest.raises((TypeError, ValueError), match=text):
         call()
+
+
+@pytest.mark.skipif(coo_array([1.0]).ndim == 2, reason="older scipy has no sparse vectors")
+def test_sparse_rows_of_one_axis_are_refused():
+    with pytest.raises(
+        ValueError, match="shape \\(40,\\). Pass a matrix, with a row of each record"
+    ):
+        CLASSIFIER.fit(coo_array(X[:, 0]), Y)
 
 
 @pytest.mark.parametrize("kind", [np.array, lambda pairs: pairs.tolist()])
