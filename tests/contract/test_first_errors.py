@@ -329,7 +329,7 @@ def test_it_says_what_and_the_cure(case):
 @pytest.mark.skipif(coo_array([1.0]).ndim == 2, reason="older scipy has no sparse vectors")
 def test_sparse_rows_of_one_axis_are_refused():
     with pytest.raises(
-        ValueError, match="shape \\(40,\\). Pass a matrix, with a row of each record"
+        ValueError, match=r"shape \(40,\). Pass a matrix, with a row of each record"
     ):
         CLASSIFIER.fit(coo_array(X[:, 0]), Y)
 
