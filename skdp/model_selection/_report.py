@@ -632,7 +632,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     - a ``TransformedTargetRegressor`` that tries its functions on y, unless
       ``check_inverse=False``;
     - a ``FunctionTransformer`` that calls more than plain functions, such as a method of a fitted
-    estimator: what that has learned is unknown;
+      estimator: what that has learned is unknown;
     - a ``OneHotEncoder`` with `drop`, which warns of unknown categories, outside of a
       :class:`skdp.DPPipeline`;
     - a pipeline with memory, which stores rows on disk, or with callbacks that ask for rows.
