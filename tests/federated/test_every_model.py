@@ -168,6 +168,15 @@ def test_a_mean_of_the_own_rows_is_the_part_of_an_owner_who_is_a_unit():
     assert federation_of("linear", 4.0, n_rows=None, unit="owner").plan.unit == "owner"
 
 
+def test_every_party_divides_the_mean_error_by_the_number_of_all_records():
+    """Also the coordinator, which has no rows."""
+    rows = X[:, :1] - X[:, :1].mean(axis=0)
+    # Steps clip most errors of every eighth response, so that the mean error stands out.
+    y = rows[:, 0] + 5.0 * (np.arange(N) % 8 == 0)
+    model = federation_like(DPLinearRegression(), rows, 200.0).fit(parts_of(rows), parts_of(y))
+    assert abs(model.intercept_ - y.mean()) < 3
+
+
 # ---- names, layouts and labels
 
 

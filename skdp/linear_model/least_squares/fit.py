@@ -143,12 +143,12 @@ def solve_least_squares(
     whitened_records = whitened(records, white, spec.loosening)
     descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
     joint, is_doubtful = white.root @ descent.weights, False
-    of_features, facts = joint[: spec.n_features], (whitened_records, records.responses)
+    of_features = joint[: spec.n_features]
+    facts = whitened_records, records.responses, spec.n_units
     if plan.calibration is not None:
-        known = *facts, spec.n_units, budget, scale.off_center
+        known = *facts, budget, scale.off_center
         calibration = calibrate(plan.calibration, descent, *known, has_one=spec.fit_intercept)
         of_features *= calibration.factor
-        # Clipped gradients draw predictions toward the median of the responses.
         joint[spec.n_features :] += calibration.mean
         is_doubtful = calibration.is_doubtful
     elif spec.cost.is_private:
@@ -185,7 +185,7 @@ def _release_whitening(
 ) -> Whitening:
     if plan.moment is None:
         return without_moment(scaling, found)
-    # Responses beside rows are weighted so that none exceeds half of the row norm.
+    # Responses are a further column, with a weight that limits them to half of the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
         largest = spec.largest_response

@@ -21,12 +21,7 @@ from skdp.linear_model._descent import (
 )
 from skdp.linear_model._weighted_rows import noise_in_mean, whitened_norms
 from skdp.linear_model.least_squares.moment import Whitening
-from skdp.linear_model.least_squares.plan import (
-    SIZE_BINS,
-    LeastSquaresSpec,
-    Step,
-    steps_of,
-)
+from skdp.linear_model.least_squares.plan import SIZE_BINS, LeastSquaresSpec, Step, steps_of
 from skdp.linear_model.least_squares.records import Records
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
@@ -286,6 +281,7 @@ def mean_error(
     slopes: np.ndarray,
     records: WhitenedRecords,
     responses: Targets,
+    n_units: int,
     bound: float,
     budget: PrivacyBudget,
 ) -> float:
@@ -299,7 +295,7 @@ def mean_error(
         return np.asarray(block.added(errors[:, np.newaxis]).sum(axis=0))
 
     total, noise_std = budget.release(release, records.view.map_sum(_errors, 1))
-    return beyond_noise(float(total[0]), noise_std) / records.view.n_rows
+    return beyond_noise(float(total[0]), noise_std) / n_units
 
 
 # ------------------------------
