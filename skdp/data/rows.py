@@ -79,7 +79,7 @@ class _BaseBlock(Massed, ABC):
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight the rows by their norms, or by given norms; rows with norm NaN are null."""
+        """Weight each row by a function of its own or given norm; rows of norm NaN are null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
@@ -487,7 +487,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return total, self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
-        """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
+        """Sum the outer products, a (n_features, n_features) array; bound its rounding error."""
         return self.map_sum(on_block(methodcaller("gram")), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
@@ -523,7 +523,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return float(total), depth * UNIT_ROUNDOFF * self.n_rows * self.n_features
 
     def squared_norm(self) -> tuple[float, float]:
-        """Sum the squared norms of the rows; return the sum and its rounding."""
+        """Sum the squared norms of the rows; bound the rounding error of the sum."""
         total = self.map_sum(on_block(methodcaller("squared_norm")), 1)
         return float(total), self._rounding(2)
 
@@ -696,7 +696,7 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
-    # The other rows of a person may move a row to any place, where its bin must stay the same.
+    # Other rows of a person may move this row within its block; its bin must not change.
     matmul = block.matmul if block.mass is None else block.matmul_anywhere
     norms = row_norms(matmul(basis))
     norms[block.is_null] = np.nan

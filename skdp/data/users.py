@@ -190,8 +190,8 @@ def _blocks(
     starts = np.cumsum(counts) - counts
     if max_rows_per_user is not None:
         counts = np.minimum(counts, max_rows_per_user)
-    # Padded to one of few lengths, each by itself. Lengths are even, so that the rows of every user
-    # begin at a multiple of 16 bytes: elsewhere some processors add up in another order.
+    # The rows of each user are padded to one of few lengths, all even. They then begin at multiples
+    # of 16 bytes: elsewhere some processors add up in another order.
     exponents = np.frexp(counts.astype(np.float64))[1]
     step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
     lengths = (step * np.ceil(counts / step)).astype(np.int64)

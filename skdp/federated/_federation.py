@@ -119,7 +119,7 @@ class Coordinator:
 
 
 class _Asking:
-    """The questions of one run."""
+    """Asks all owners the questions of one fit, and checks the answers."""
 
     def __init__(self, agreement: Agreement, send: Send) -> None:
         self._agreement, self._send = agreement, send

@@ -207,7 +207,7 @@ _KEY_SIZE = 32  # not tuned
 
 def checked_key(key: Any) -> bytes:
     """Return the key of a checkpoint; refuse other objects, without showing them."""
-    # isinstance is not used: an instance of a subclass may be shorter than its length.
+    # isinstance would accept a subclass, whose `len` may differ from the number of bytes.
     if type(key) is not bytes or len(key) != _KEY_SIZE:
         size = f" of length {len(key)}" if isinstance(key, bytes) else ""
         raise ValueError(

@@ -43,7 +43,7 @@ def clipped_fraction(
 # ------------------------------
 # The steps of a descent: their releases, and the clip level, which a released count adapts.
 
-#: Prefix of the names of votes.
+#: Prefix of the names of votes: releases of the number of unclipped gradients.
 VOTE = "clip vote"
 # How fast votes change the level; 0 keeps it. benchmarks/trace_regression/errors.md, "The singular
 # value", compares both; other rates are not studied.

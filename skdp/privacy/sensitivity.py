@@ -109,14 +109,14 @@ def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -
 
 @in_double_precision
 def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity of :math:`\sum_i \psi_b(z_i) \circ z_i / \beta`, :math:`z_i = V^T x_i`.
+    r"""Sensitivity of :math:`\sum_i \psi_b(z_i) \circ z_i / \beta`; :math:`\psi_b` clips to norm b.
 
-    The entries are stacked over m levels :math:`b = \beta c`, :math:`0 < \beta \le 1`, and
-    :math:`\psi_b` clips to norm b. :math:`\sqrt m c^2` for zero_out: the entries of a row are not
-    negative, those of one level sum to :math:`\|\psi_b(z)\| \|z\| / \beta \le c^2`, and a sum of
-    such entries is at least their norm. A row of norm c in the span attains it. :math:`\sqrt 2`
-    times as much for replace, as two such contributions have an inner product that is not
-    negative; attained by two orthogonal rows.
+    The :math:`z_i = V^T x_i` are projections. The entries are stacked over m levels
+    :math:`b = \beta c`, :math:`0 < \beta \le 1`. :math:`\sqrt m c^2` for zero_out: the entries of a
+    row are not negative, those of one level sum to :math:`\|\psi_b(z)\| \|z\| / \beta \le c^2`, and
+    a sum of such entries is at least their norm. A row of norm c in the span attains it.
+    :math:`\sqrt 2` times as much for replace, as two such contributions have an inner product that
+    is not negative; attained by two orthogonal rows.
     """
     return math.sqrt(n_levels) * second_moment(row_norm, adjacency, rounding)
 
@@ -258,7 +258,7 @@ def response_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> f
 def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i (p_i t_i, \sqrt 2 p_i^2 T / P, e_i P / \sqrt 2)`.
 
-    The `bounds` are those of `|p| <= P`, and of `|t|` and `|e| <= T`. :math:`\sqrt 6 P T` for
+    Predictions `|p| <= P`, responses `|t| <= T`, errors `|e| <= T`. :math:`\sqrt 6 P T` for
     replace, :math:`\sqrt{3.5} P T` for zero_out. Proof for P = T = 1:
 
     - zero_out: :math:`p^2 t^2 + 2 p^4 + e^2 / 2 \le 3.5`, attained by p = t = e = 1.

@@ -171,9 +171,9 @@ def _turned(
 
 
 # ------------------------------
-# Decomposition of a noisy second moment that the released mean direction guides.
+# Decomposition of a noisy second moment, guided by the released direction of the mean.
 
-# Least second moment of the mean direction, relative to the noise and to an average direction.
+# The mean is a guide if the moment along it is this many times the noise and the average moment.
 _LEAST_VALUE = 3.0  # not studied
 # The axis is shifted by this many norms of the matrix, so that its eigenvalue is the least.
 _FAR = 10.0  # not tuned

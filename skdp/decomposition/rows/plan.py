@@ -30,11 +30,11 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
 # Without noise only memory counts: largest size of the matrix, or of a basis of all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# ARPACK finds at most this many components, as a part of the shorter side of sparse rows.
+# Most components that ARPACK is asked for, as a part of the shorter side of sparse rows.
 _LARGEST_RANK = 0.125  # not tuned
-# If the mean guides the fit, "auto" iterates from this many features on if n mu / d is below the
-# second number (benchmarks/diagonal_prior/solvers.md) or, for one component, the third one
-# (benchmarks/guided/guided.md).
+# Guided by the mean, "auto" iterates if there are at least this many features d, and n mu / d is
+# below the second number (benchmarks/diagonal_prior/solvers.md). For one component the third
+# number takes the place of the second (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
 # Largest ratio of the norm of the center to that of sparse rows. Above it, the square of the center
 # leaves no digits for the squares of the rows.

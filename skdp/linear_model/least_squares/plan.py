@@ -9,7 +9,6 @@ import numpy as np
 
 from skdp._prior import AGREEMENT
 from skdp.linear_model import _descent
-from skdp.linear_model._descent import plan_calibration
 from skdp.linear_model._weighted_rows import WHITENED_GRADIENT, plan_steps
 from skdp.linear_model.low_rank.records import N_POWERS
 from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
@@ -186,7 +185,7 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         facts = _MOMENT_SHARE * left, (spec.n_free + 1,) * 2, bound, sensitivity.response_moment
         moment = plan_sum(spec, _MOMENT, *facts, "symmetric_gaussian")
     if spec.cost.is_private and spec.is_weak:
-        calibration = plan_calibration(spec, _CALIBRATION_SHARE * left)
+        calibration = _descent.plan_calibration(spec, _CALIBRATION_SHARE * left)
     elif spec.cost.is_private and spec.fit_intercept:
         bound, share = spec.largest_response, _ERRORS_SHARE * left
         errors = plan_sum(spec, "errors", share, (1,), bound, sensitivity.row_sum)

@@ -244,9 +244,9 @@ def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
     The other classes share the rest equally. At a `factor` of 1 such a gradient is clipped if the
     true class is less likely than that. With two classes, a factor of 2 or more clips none.
     """
-    # With two classes the residual is one number.
-    of_wrong = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
-    return min(1.0, _CLIP * factor) * of_wrong * math.hypot(clip_norm, 1.0)
+    # Residuals of the other classes lengthen the gradient; two classes have a single residual.
+    longer = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
+    return min(1.0, _CLIP * factor) * longer * math.hypot(clip_norm, 1.0)
 
 
 def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray) -> float:

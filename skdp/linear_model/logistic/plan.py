@@ -168,7 +168,7 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
 
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:
-    """Return whether noise hides the norms of rows, which are then assumed to be standardized."""
+    """Return whether noise hides the norms of rows: the fit then assumes standardized rows."""
     if spec.row_norm is not None or not spec.cost.is_private:
         return False
     return spec.n_units * spec.cost.mu < _LEAST_COUNT

@@ -333,9 +333,9 @@ def descend(
     quantile: float,
     largest_coefficients: float,
     least_curvature: float,
-    least_ratio: float = 1.0,
-    least_part: float = 0.2,
-    unexplained: float = 0.0,
+    least_ratio: float,
+    least_part: float,
+    unexplained: float,
 ) -> Estimate:
     """Run all steps; their number does not depend on the data.
 
@@ -479,11 +479,7 @@ def _curvature_between(
 
 
 def _cut(
-    point: FixedRank,
-    offset: float,
-    noise_std: float,
-    by_chance: float,
-    least_ratio: float,
+    point: FixedRank, offset: float, noise_std: float, by_chance: float, least_ratio: float
 ) -> Estimate:
     """Set singular values that may be noise to 0, and shrink those just above the noise.
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from skdp.linalg.norms import n_halvings
 from skdp.linear_model import _descent as descent
-from skdp.linear_model._descent import plan_calibration
 from skdp.linear_model.low_rank.records import N_POWERS, diagonal_limit
 from skdp.linear_model.low_rank.spec import TraceSpec
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
@@ -161,7 +160,7 @@ def _plan_fit(
     if spec.is_weak:
         precision, limits = _CALIBRATION_PRECISION, _CALIBRATION_LIMITS
         part = share_for_counts(1, n_units, mu, precision=precision, limits=limits)
-        calibration = plan_calibration(spec, part)
+        calibration = descent.plan_calibration(spec, part)
         share -= part
     steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
     return FittedReleases(*scales, start, steps, calibration, *last)
