@@ -130,7 +130,7 @@ FITS = {
     },
     "bounds": (mean_of, 800, 0.7),
     # The moment has .4 of the budget here, so that no more than .63 can be proven.
-    "covariance": (product_of, 800, 0.33),
+    "covariance": (product_of, 3200, 0.33),
     "no bounds": (partial(mean_of, bounds=None), 400, 0.3),
     # Many slopes are 0, which tells less: by the frequencies of 6000 other fits, 4000 prove at
     # least .317 in each of 10,000 draws, and 800 no more than .253 in the worst.
