@@ -44,7 +44,7 @@ from skdp.preprocessing.scales import (
     release_scales,
     warnings_for_hidden,
 )
-from skdp.privacy import Plan, PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
@@ -509,7 +509,6 @@ def _descend(
         quantile = _default_quantile(spec, records, spread, transform)
     largest, least = _bounds(spec, spread, transform)
     off_center = spread.fraction_off_center
-    size = spread.size * math.sqrt(off_center)
     estimate = trace_descent.descend(
         plan.steps,
         clipping,
@@ -521,7 +520,7 @@ def _descend(
         least_curvature=least,
         least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
         least_part=_LEAST_PARTS[off_center >= _USUAL],
-        unexplained=size * spec.is_weak,
+        unexplained=spread.size * math.sqrt(off_center) * spec.is_weak,
     )
     # The mean of the responses is at most the mean size of those off the center, times their
     # fraction.
@@ -538,15 +537,33 @@ def _descend(
             offset = min(max(offset, -most), most)
         estimate = replace(estimate, offset=offset)
     if plan.calibration is not None:
-        facts = records, size, off_center, budget
-        found = trace_descent.calibrate(plan.calibration, estimate, *facts)
-        point = estimate.point.with_values(found.factor * estimate.point.values)
-        offset = estimate.offset + spec.fit_intercept * size * found.mean
-        warnings = estimate.warnings
-        if found.is_doubtful and estimate.n_cut < spec.rank:
-            warnings += (warning_of_doubt(spec.unit.counted, _fewer(spec)),)
-        estimate = replace(estimate, point=point, offset=offset, warnings=warnings)
+        estimate = _calibrated(spec, plan.calibration, records, spread, estimate, budget)
     return replace(estimate, start_ratios=start.ratios)
+
+
+def _calibrated(
+    spec: TraceSpec,
+    release: Release,
+    records: Records,
+    spread: Spread,
+    estimate: trace_descent.Estimate,
+    budget: PrivacyBudget,
+) -> trace_descent.Estimate:
+    """Multiply the coefficients by a released factor, and add the mean error to the offset."""
+    off_center = spread.fraction_off_center
+    size = spread.size * math.sqrt(off_center)
+    found = trace_descent.calibrate(release, estimate, records, size, off_center, budget)
+    warnings = estimate.warnings
+    # Other warnings tell of too few records, and of coefficients that are all 0.
+    is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
+    if found.is_doubtful and is_news:
+        warnings += (warning_of_doubt(spec.unit.counted, _fewer(spec)),)
+    return replace(
+        estimate,
+        point=estimate.point.with_values(found.factor * estimate.point.values),
+        offset=estimate.offset + spec.fit_intercept * size * found.mean,
+        warnings=warnings,
+    )
 
 
 def _default_quantile(
