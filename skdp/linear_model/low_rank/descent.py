@@ -514,7 +514,7 @@ def calibrate(
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
     norm = float(np.linalg.norm(estimate.point.values))
-    size = max(norm, min(noise, spread)) / spread
+    size = max(norm, min(noise, spread)) / spread or 1.0
 
     def _products(rows: slice, matrices: Matrices) -> np.ndarray:
         predicted = matrices.tangent(estimate.point, 0.0)[1] / spread
