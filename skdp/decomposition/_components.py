@@ -236,8 +236,8 @@ class DPPCA(MatrixEstimator):
         """
         check_is_fitted(self)
         along, outside = self._model_variances()
-        # The orthogonal complement has an explicit basis here. The identity minus the components
-        # has a rounding error, which dividing by a small outside variance would magnify.
+        # An explicit basis of the orthogonal complement: the identity minus the projection on
+        # components has rounding errors, which division by a small noise variance would magnify.
         rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
@@ -261,7 +261,7 @@ class DPPCA(MatrixEstimator):
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
         rows = self._unit.normalize(X)
         centered = rows - self.mean_.astype(np.float64)
-        # The precision is not used: its entries cancel if the model is degenerate.
+        # The precision matrix is not used, as its entries cancel in degenerate models.
         scores = centered @ self.components_.T
         rest = centered - scores @ self.components_
         along, outside = self._model_variances()
@@ -295,16 +295,16 @@ class DPPCA(MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # Reaching a fraction of the variance may need axes of noise, which are dropped.
+            # Components needed for a fraction of the variance are dropped if they may be noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         leading = variances[:n_components]
-        # Noise may make the total less than the sum of its parts.
+        # With noise, the total may be less than the sum of the leading variances.
         total = max(total, leading.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)
         n_left_out = min(spec.shape) - n_components
         noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
-        # A variance of 0, possible under noise, would make the precision infinite.
+        # A variance of 0, which noise may cause, would make the precision infinite.
         self.noise_variance_ = float(
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
@@ -341,7 +341,7 @@ class DPPCA(MatrixEstimator):
     def _whitening_stds(self) -> np.ndarray:
         """Return standard deviations for whitening, at least that of the noise variance."""
         smallest = max(self.noise_variance_, float(np.finfo(self.explained_variance_.dtype).eps))
-        # A variance may overflow a dtype that could hold its root.
+        # A variance may overflow a dtype that can hold the standard deviation.
         stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))
         return stds.astype(self.explained_variance_.dtype)
 

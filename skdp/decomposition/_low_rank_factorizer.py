@@ -33,7 +33,7 @@ from skdp.units import (
 )
 
 _SUPPORT = {  # not studied
-    # `resolve_rows` chooses the solver for rows.
+    # For rows, `resolve_rows` chooses the solver.
     ResolvedRow: _spec.SUPPORT[ResolvedRow],
     ResolvedEntry: _spec.Support(
         {"alternating": 5, "input": 0, "two_sketch": 0}, pure=("alternating",), count=math.prod
@@ -42,9 +42,9 @@ _SUPPORT = {  # not studied
         {"alternating": 6, "input": 0, "two_sketch": 0}, pure=("alternating",)
     ),
 }
-# Noise on every entry takes memory for the matrix, its noise, and their decomposition.
+# Noise on every entry takes memory for so many copies of the matrix.
 _N_DENSE_COPIES = 4  # not tuned
-# Columns beyond the components for a promised change: with two, components are hardly ever missed.
+# Extra columns of the sketch for a promised change; with two, components are hardly ever missed.
 _OVERSAMPLES = 2  # not studied
 
 
@@ -255,12 +255,12 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return isinstance(self.privacy_unit, FrobeniusChange)
 
     def _chosen_solver(self, shape: tuple[int, int]) -> str:
-        """Choose the solver by public facts, or leave it to the rule of `DPTruncatedSVD`."""
+        """Choose the solver by public facts, or return "auto", which `DPTruncatedSVD` resolves."""
         given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):
                 raise ValueError(f"{given}; choose 'auto' or 'projection'.")
-            # "projection" accepts the components of any solver for rows.
+            # "projection" works with any solver of `DPTruncatedSVD`.
             return "auto"
         if self.solver == "projection":
             raise ValueError(f"{given}; choose 'auto', 'input', 'alternating' or 'two_sketch'.")
@@ -272,8 +272,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        # A sketch rarely lengthens a change much. This saves noise only if nobody knows the
-        # sketches before the fit, and a seed may be known.
+        # A random sketch rarely lengthens a change much. That saves noise only if nobody can know
+        # the sketch before the fit, as somebody may who knows the seed.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 

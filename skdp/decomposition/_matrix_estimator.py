@@ -40,7 +40,7 @@ from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
 
 class Projection(NamedTuple):
-    """The map from rows to coordinates and back, for arrays and CSR matrices.
+    """The map from rows to coordinates along components and back, for arrays and CSR matrices.
 
     The map holds nothing else of a fit.
     """
@@ -52,7 +52,7 @@ class Projection(NamedTuple):
     middle: float = 0.0  # added to all entries by `undo`
 
     def apply(self, X: Any) -> np.ndarray:
-        """Project rows; overflowing coordinates of finite rows become finite."""
+        """Project rows on the components; overflowing coordinates of finite rows become finite."""
         with np.errstate(all="ignore"):
             rows = X if self.normalize is None else self.normalize(X)
             scores = np.asarray(rows @ self.components.T)
@@ -61,7 +61,7 @@ class Projection(NamedTuple):
             return finite(scores if self.stds is None else scores / self.stds)
 
     def undo(self, scores: np.ndarray) -> np.ndarray:
-        """Map coordinates back."""
+        """Map coordinates back to rows."""
         with np.errstate(all="ignore"):
             scores = scores if self.stds is None else scores * self.stds
             rows = np.asarray(scores @ self.components) + self.middle
@@ -77,11 +77,11 @@ class ReconstructionMixin:
 
     @property
     def _middle(self) -> float:
-        """The constant that fits to centered entries add to the product of the factors."""
+        """The constant that a fit to centered entries adds to the product of the factors."""
         return getattr(self, "middle_", 0.0)
 
     def _shifted(self, X: Any) -> Any:
-        """Return the rows of X that the factors approximate, for a score."""
+        """Return the rows of X minus that constant, as the score compares them to the factors."""
         return shift_entries(X, self._middle) if self._middle else X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
@@ -132,14 +132,14 @@ class ReconstructionMixin:
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
         sources = as_source(checked, self._shifted), as_source(scores)
         (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
-        # Rows in blocks have been read by now, and rows that are not finite became NaN.
+        # In rows read by blocks, those that are not finite have become NaN.
         if np.isnan(inside):
             raise ValueError(NOT_FINITE)
         return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])
 
 
 def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
-    """Index rows of a factor; errors hide the index, which may come from private data."""
+    """Return rows of a factor; errors hide the index, which may come from private data."""
     if which is None:
         return factor
     which = checked_container(which)
@@ -219,16 +219,16 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 # ------------------------------
 # The base of estimators.
 
-# Largest fraction that counts as "few" columns; least one that is "nearly all" of the variance.
+# At most this fraction of columns is "few"; at least this fraction of the variance is "nearly all".
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
 # Columns are uneven if the largest variance is this many times the median one.
 _LARGEST_RATIO = 1e4  # not studied
-# A smaller variance, in standard deviations of noise, may be noise alone.
+# A variance below this many standard deviations of its noise may be noise alone.
 _VISIBLE = 4.0  # not studied
 
 
 def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
-    """Warn if few columns have nearly all of the released variance, and recommend the scaler.
+    """Warn if few columns have nearly all of the released variance, and recommend DPStandardScaler.
 
     Called if noise hides wanted components, of which very different units may be the cause.
     Variances that noise hides count as 0, as their components are left out.
@@ -252,17 +252,17 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     ]
 
 
-# Only some units or solvers set these attributes; a refit drops those of the last fit.
+# Attributes that only some units or solvers set; a refit deletes those of the last fit.
 _OF_SOME = (
     *("coherence_left_", "coherence_right_", "failed_", "left_components_", "row_norm_"),
     *("components_noise_angle_", "explained_variance_std_error_", "prior_weight_"),
 )
-# Warn if signal is less than this fraction of the squared coordinates of rows.
+# The fit warns if signal is less than this fraction of the squared coordinates of rows.
 _LEAST_SIGNAL = 0.5  # not studied
 
 
 class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
-    """A private estimator of a matrix with components in feature space."""
+    """Base of private estimators that find components of a matrix in feature space."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
@@ -286,7 +286,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     #: What the estimator supports for each unit.
     _support: ClassVar[dict[type[ResolvedUnit], _spec.Support]] = _spec.SUPPORT
     _is_pca: ClassVar[bool] = False
-    # Estimators without parameters of these names have these values.
+    # Values for estimators that have no parameters of these names.
     center: Any = False
     mean_norm: float | None = None
     coherence_bound: float | None = None
@@ -371,12 +371,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 f"{spec.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
                 "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
             )
-        # The checked X lacks the names of its features.
+        # The checked X has no column names, so X itself gives these.
         checks.check_features(X, self, reset=True)
         return spec, self._view(checked, spec, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
-        # `_view` computes norms, which are NaN for rows that are not finite.
+        # `_view` computes row norms, which are NaN for rows that are not finite.
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
@@ -386,7 +386,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _spec_of(
         self, shape: tuple[int, int], *, like: Any, names: Any = None, **changes: Any
     ) -> _spec.MatrixSpec:
-        """Refuse parameters that contradict each other or the public facts; resolve "auto".
+        """Return the spec; refuse parameters that contradict each other or public facts.
 
         `changes` replace fields of the spec, whatever the parameters say.
         """
@@ -395,7 +395,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
-        # The check of symmetry needs the whole matrix; bases have a vector for each row.
+        # Checking symmetry needs the whole matrix, and bases have a vector per row: neither fits in
+        # blocks.
         refused = RowBlocks if unit.is_symmetric else RowParts if support.has_bases else ()
         if isinstance(like, refused):
             raise ValueError(
@@ -427,7 +428,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _checked_prior(
         self, n_features: int, names: Any, given_unit: str, *, has_bases: bool
     ) -> np.ndarray | None:
-        """Return the covariances of the prior; refuse a prior if no whole moment is released."""
+        """Return the covariances of the prior; refuse a prior of fits without a whole moment."""
         if (prior := getattr(self, "prior", None)) is None:
             return None
         if has_bases or self.solver not in ("auto", "covariance"):
@@ -447,7 +448,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return supported_unit(given, self.adjacency, self._cost().epsilon, self._support, name)
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
-        """Refuse unused bounds: of norms if the solver has bases, otherwise the coherence bound."""
+        """Refuse a bound that the fit would not use: of row norms, or of coherence."""
         names, purpose, hint = ["coherence_bound"], "iterations whose noise follows bases", ""
         if has_bases:
             names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
@@ -482,12 +483,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     @abstractmethod
     def _set_factors(self, factors: _spec.Factors, spec: _spec.MatrixSpec) -> int:
-        """Set attributes from the factors; return the number of requested components."""
+        """Set attributes from the factors; return the number of components asked for."""
 
     def _set_components(
         self, factors: _spec.Factors, variances: np.ndarray, total: float, dtype: np.dtype
     ) -> None:
-        """Set the leading factors, their variances, and their parts of the total."""
+        """Set the leading components, their variances, and these as fractions of the total."""
         self.explained_variance_ = in_dtype(variances, dtype)
         self.explained_variance_ratio_ = in_dtype(_spec.ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)
@@ -499,7 +500,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _view(
         self, X: Any, spec: _spec.MatrixSpec, view_of: Callable[[Source, int | None], Rows] = Rows
     ) -> Data:
-        """Return a view of the rows, and their digest; read rows with bounded norms only once."""
+        """Return a view of the rows, and their digest; read rows with bounded norms once."""
         if spec.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         if not isinstance(spec, _spec.RowsSpec):
@@ -531,7 +532,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
 
 def _checked_center(center: Any, n_features: int) -> np.ndarray:
-    """Refuse a public center that does not fit the rows."""
+    """Refuse a public center that does not fit X."""
     checked = checks.check_numbers(center, "center", ensure_2d=False)
     if np.abs(checked).max(initial=0.0) > NO_CLIPPING:
         raise ValueError(f"center must not exceed {NO_CLIPPING} in size.")
@@ -541,12 +542,12 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
 
 
 # Warn of clipping if the part of the sum of squares that it removes, times the part that components
-# do not explain, is this large.
+# leave unexplained, is at least this.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
 def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixSpec) -> list[str]:
-    """Warn if the iteration failed, or if released factors look like noise."""
+    """Warn if the iteration failed, or if released components look like noise."""
     if isinstance(spec, _spec.EntriesSpec) and result.failed:
         return [
             "The components are noise, and the budget is spent: a basis exceeded "
@@ -555,7 +556,7 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
         ]
     warnings = list[str]()
     if isinstance(spec, _spec.RowsSpec):
-        # A few long rows, which are clipped, may have components that short rows lack.
+        # Long rows, which are clipped, may have components that short rows lack.
         explained = _spec.ratios_of(result.eigenvalues[:wanted], result.total).sum()
         cut = (1 - result.unclipped) * (1 - min(explained, 1.0))
         if not cut < _LEAST_CUT:
@@ -590,18 +591,18 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
     return warnings
 
 
-# Warn of hidden components if they surely hold the first part of the sum of squares, or may hold
-# the second part.
+# Warn of hidden components if they certainly have the first part of the sum of squares, or may have
+# the second.
 _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
-    """Bound the part that components hidden by noise can hold; return 0 if the part is small.
+    """Bound the part of the trace that hidden components may have; return 0 if it is small.
 
     The bound is the rest of the trace or, if less, the largest push times their number: noise hides
     smaller eigenvalues (`eigenvalue_pushes`). If none stands out, a center's error counts.
     """
-    # The standard deviation of the trace due to noise.
+    # Standard deviation of the noise in the trace.
     noise = result.eigenvalue_noise * math.sqrt(n_features)
     left = max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0.0)
     most = result.total

@@ -16,12 +16,12 @@ from skdp.privacy.plan import PrivacyCost
 
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
-    """Divide `parts` by `whole`, which is at least their sum; ratios to a `whole` of 0 are 0."""
+    """Divide `parts` by `whole`; ratios to a `whole` of 0 are 0."""
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 
 def rank_or_none(n_components: int | float | str | None) -> int | None:
-    """Return the number of components, or None if the released spectrum decides on it."""
+    """Return the number of components, or None if the released spectrum decides."""
     return int(n_components) if isinstance(n_components, Integral) else None
 
 
@@ -31,13 +31,13 @@ def rank_or_none(n_components: int | float | str | None) -> int | None:
 
 @dataclass(frozen=True)
 class Factors:
-    """Released second moment of the rows, decomposed."""
+    """A released second moment of the rows, decomposed into components."""
 
     components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
     eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
     total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
-    # Noise std of an eigenvalue; if noise was added to a matrix rather than to its second moment,
-    # noise variance of a singular value.
+    # Noise std of an eigenvalue; if the matrix itself was released, noise variance of a singular
+    # value.
     eigenvalue_noise: float
     n_above_noise: int  # components that noise alone does not explain
     # If a whole second moment was released: standard deviations of the eigenvalues, and angles by
@@ -48,7 +48,7 @@ class Factors:
     # diagonal.
     noisy: np.ndarray | None = None
     off_diagonal_std: float = 0.0
-    # (n_rows, n_eigenvalues), singular vectors, if they may be published
+    # Left singular vectors, of shape (n_rows, n_eigenvalues), if they may be published.
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
     mean: np.ndarray = field(
@@ -58,13 +58,13 @@ class Factors:
     row_norm: float | None = None  # bound that the rows were clipped to, if any
     unclipped: float = 1.0  # part of the sum of squares left by clipping, from released counts
     left_signal: float = 1.0  # largest signal in a left vector's squared length
-    # Decomposes the same released moment again, for another number of components or for None.
+    # Decomposes the same released moment again, for another number of components or None.
     decompose: Callable[..., "Factors"] | None = None
     prior_weight: float = 0.0  # weight of the prior in the moment
     scales: np.ndarray | None = None  # divisors of columns, from their release
 
     def of_correlations(self, n_components: int | float | str | None) -> "Factors":
-        """Return the factors of a whole released moment, with columns scaled by its diagonal."""
+        """Return the factors of the released moment with its columns scaled to variance 1."""
         if self.decompose is None or self.eigenvalue_noise == 0:
             return self
         scaled = replace(self, decompose=partial(self.decompose, is_scaled=True))
@@ -75,7 +75,7 @@ class Factors:
         return replace(found, decompose=scaled.decompose, mean=mean, mean_noise_variance=noise)
 
     def for_rank(self, n_components: int | float | str | None) -> "Factors":
-        """Return the factors of the same releases for another number of components."""
+        """Return the factors of the same releases, for another number of components."""
         if self.decompose is None:
             return self
         return replace(
@@ -87,7 +87,7 @@ class Factors:
         )
 
     def leading(self, n_components: int) -> "Factors":
-        """Return the first components; flip them and their left vectors to deterministic signs."""
+        """Return the first components, with deterministic signs."""
         components = self.components[:n_components]
         signs = deterministic_signs(components)
         return replace(
@@ -101,7 +101,7 @@ class Factors:
 def choose_rank(
     n_components: int | float | str | None, factors: Factors, n_rows: int, dtype: np.dtype
 ) -> int:
-    """Choose the number of components from the ratios of a released spectrum, in `dtype`."""
+    """Choose the number of components by the ratios of released variances, in `dtype`."""
     if n_components is None:
         return min(n_rows, len(factors.eigenvalues))
     if n_components == "mle":
@@ -124,21 +124,21 @@ MOMENT = "second moment"
 
 @dataclass(frozen=True)
 class Support:
-    """Solvers and settings that a unit allows."""
+    """The solvers and settings that a unit of privacy allows."""
 
-    # Default number of steps of each solver. For entries "auto" takes the first usable solver; for
-    # rows see `resolve_rows`.
+    # Default number of steps of each solver. With "auto", entries take the first usable solver;
+    # rows follow `resolve_rows`.
     steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    # Whether noise depends on released bases; otherwise the norms of the rows are bounded.
+    # Whether noise depends on released bases; if not, row norms are bounded.
     has_bases: bool = True
     takes_coherence_bound: bool = False
     # Counts the units of a matrix from its shape.
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-# For rows, and users with several: benchmarks/high_dimension/captured.md, "power, 4 steps".
+# For rows and for users with several rows: benchmarks/high_dimension/captured.md, "power, 4 steps".
 _OF_ROWS = Support(
     {"covariance": 0, "adaptive": 0, "power": 3},
     centered=("covariance", "adaptive", "power"),
@@ -161,11 +161,11 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
         centered=("alternating",),
         pure=("power", "alternating"),
         takes_coherence_bound=True,
-        # Units are pairs of nodes, and a node with itself.
+        # The unit is a pair of nodes, or a node with itself.
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
     units.ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
-    # A second moment: one step multiplies by the rows twice.
+    # On a second moment, one step multiplies by the rows twice.
     units.ResolvedInteraction: Support({"power": 6, "covariance": 0}, count=math.prod),
     units.ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
 }
@@ -186,7 +186,7 @@ class MatrixSpec:
     rounding: float  # bound for a sum of rows, in units of the largest contribution
     center: np.ndarray | str | None  # "private", (n_features,) or None
     releases_mean: bool  # whether the column means are needed and not public
-    # Parameters may be "auto" or None until the spec is resolved.
+    # "auto" and None are replaced when the spec is resolved.
     n_components: int | float | str | None
     solver: str
     n_iter: int | str
@@ -196,7 +196,7 @@ class MatrixSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSpec(MatrixSpec):
-    """Spec of a fit that protects rows, whose norms are bounded."""
+    """Spec of a fit that protects rows, with bounded norms."""
 
     row_norm: float | None
     mean_norm: float | None
@@ -204,13 +204,13 @@ class RowsSpec(MatrixSpec):
     is_in_memory: bool
     prior: np.ndarray | None = None  # covariances that the moment is shrunk toward
     is_exact: bool = False  # whether the iteration starts at the leading directions
-    # Solvers that the mean may guide if most rows are found to be positive; () if it must not.
+    # Solvers that a released mean may guide if most rows are positive; () for none.
     guided_solvers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesSpec(MatrixSpec):
-    """Spec of a fit that protects less than a row, or a promised change."""
+    """Spec of a fit that protects units smaller than a row, or a promised change."""
 
     unit: units.MatrixUnit
     coherence_bound: float | None
@@ -219,7 +219,7 @@ class EntriesSpec(MatrixSpec):
 
 
 def rank_of(spec: MatrixSpec) -> int:
-    """Return the number of components, which is resolved to an integer."""
+    """Return the number of components of a resolved spec."""
     assert isinstance(spec.n_components, Integral)
     return int(spec.n_components)
 

@@ -22,7 +22,7 @@ OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of the
 
 
 # ------------------------------
-# The fraction of vectors to clip: one rule for all levels, from public facts.
+# The fraction of vectors to clip: one rule for all clip levels, from public facts.
 
 
 def clipped_fraction(
@@ -41,23 +41,23 @@ def clipped_fraction(
 
 
 # ------------------------------
-# The steps of a descent: their releases, and the clip level, which a released count adapts.
+# The releases of a gradient descent, and its clip level, which follows a released count.
 
 #: Prefix of the names of votes: releases of the number of unclipped gradients.
 VOTE = "clip vote"
-# How fast votes change the level; 0 keeps it. benchmarks/trace_regression/errors.md, "The singular
-# value", compares both; other rates are not studied.
+# How fast the counts change the clip level; 0 keeps it. benchmarks/trace_regression/errors.md, "The
+# singular value", compares both; other rates are not studied.
 _LEVEL_RATE = 2.0
-# Largest ratio of the shares of the last and the first step: not studied.
+# The last step may get this many times the share of the first: not studied.
 _LARGEST_GROWTH = 10.0
 
 
 class DescentStep(NamedTuple):
-    """The sum of gradients clipped to a level, and the vote: the number of unclipped gradients."""
+    """The releases of one step: a sum of clipped gradients, and a vote."""
 
     gradient: Release
     vote: Release
-    # None where the length of steps follows from public facts.
+    # None if the step length follows from public facts.
     curvature: Release | None = None
 
 
@@ -70,7 +70,7 @@ def plan_descent(
     follows: str,
     shape: tuple[int, ...],
 ) -> tuple[DescentStep, ...]:
-    """Plan all steps; the release named `follows` gives the first level, votes give the others."""
+    """Plan all steps; release `follows` gives the first clip level, votes give the next ones."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
@@ -86,7 +86,7 @@ def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) -> Any:
-    """Count sizes up to a level, for a kernel; the NaN of a null unit is not counted."""
+    """Count the sizes up to a level; NaN, the size of a null unit, is not counted."""
     is_within = sizes <= level
     counted = np.count_nonzero(is_within) if mass is None else mass[is_within].sum()
     return np.asarray(counted, dtype=np.float64)
@@ -95,7 +95,7 @@ def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) ->
 def release_vote(
     vote: Release, n_unclipped: np.ndarray, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Release the fraction of unclipped gradients; return also the std of its noise."""
+    """Release the fraction of unclipped gradients; return it with its noise std."""
     noisy, noise_std = budget.release(vote, n_unclipped)
     return min(max(float(noisy) / n_units, 0.0), 1.0), noise_std / n_units
 
@@ -103,12 +103,12 @@ def release_vote(
 def followed_level(
     level: float, unclipped: float, quantile: float, limits: tuple[float, float]
 ) -> float:
-    """Raise the level if fewer gradients than `quantile` were unclipped, else lower it."""
+    """Raise the clip level if fewer gradients than `quantile` were unclipped, else lower it."""
     return min(max(level * math.exp(_LEVEL_RATE * (quantile - unclipped)), limits[0]), limits[1])
 
 
 # ------------------------------
-# A median of responses in any units: a search, then finer searches around its result.
+# The median of responses in unknown units: a rough search, then searches near its result.
 
 #: Name of the release of the responses' center.
 RESPONSE_CENTER = "response center"
@@ -124,20 +124,20 @@ _SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)  # not studied
 UP_TO_ONE = np.unique(  # not studied
     np.concatenate([-_SIDE_UP_TO_ONE, np.linspace(-1.0, 1.0, 1025), _SIDE_UP_TO_ONE])
 )
-# Largest distance of neighbors in these grids, relative to their size.
+# Largest distance between neighboring points of these grids, relative to their size.
 _STEP = 0.015  # not tuned
-# Grid around a point, in units of the distance to the next one; 0 leaves the point as it is.
+# Grid for a finer search around the last result, in units of the distance to the next point.
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
-# This many refinements separate centers that differ by one part in a hundred million.
+# After this many finer searches, the error is one part in a hundred million.
 _MOST_REFINEMENTS = 3  # not studied
 
 
 def plan_median(
     cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
 ) -> tuple[Search, ...]:
-    """Plan a search and its refinements; each count gets the same share."""
+    """Plan a rough search and finer ones; each of their counts gets the same share."""
     # Other grids end at public bounds or near the last result: no warning there.
     remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
     share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _STEPS_AROUND
@@ -200,7 +200,7 @@ def median_of_responses(
 
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
-        # One pass counts for all points of a grid; separate counts would take a pass per point.
+        # One pass counts for all grid points; a count of its own would take a pass per point.
         counts = map_sum(responses, _counts, len(edges), n_jobs)
         up_to = GridCounts.of(search.grid, counts, n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)
@@ -209,26 +209,26 @@ def median_of_responses(
 
 
 # ------------------------------
-# The calibration of a weak fit: a factor of its predictions, and their mean error.
+# The calibration of a weak fit: a factor that multiplies its predictions, and its mean error.
 
-# Predictions and responses are clipped to these many scales:
+# Predictions and responses are clipped to this many standard deviations:
 # benchmarks/least_squares/least_squares.md.
 CALIBRATED = (1.0, 1.5)
-# Least mean square of predictions, relative to the expected one; and least noise of weights,
-# relative to the weights.
+# Least mean square of predictions, relative to its expected value; and least noise of coefficients,
+# relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# Standard deviations of noise that are subtracted from the factor, and from the explained variance:
-# benchmarks/least_squares/least_squares.md.
+# This many noise standard deviations are subtracted from the factor, and from the explained
+# variance: benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
 # Predictions that explain a smaller part of the responses than this may be worse than the noisy
 # mean: benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
-# Variances of the noise in a mean error that make it none.
+# A mean error whose square is below this many noise variances becomes 0.
 _MADE_OF_NOISE = 2.0  # not studied
 
 
 class Calibration(NamedTuple):
-    """The factor of the predictions, from 0 to 1, and the mean error that they then have.
+    """A factor from 0 to 1 for the predictions, and the mean error of the multiplied predictions.
 
     `explained` is a noisy lower bound on the explained part of the mean square.
     """
@@ -244,7 +244,7 @@ class Calibration(NamedTuple):
 
 
 def plan_calibration(spec: Any, share: float) -> Release:
-    """Plan the sums of `calibration_products`."""
+    """Plan the release of the sums that `calibration_products` computes."""
     change = partial(sensitivity.calibration, CALIBRATED, spec.unit.adjacency)
     known = {"rounding": spec.rounding}
     return spec.cost.release("calibration sums", "gaussian", share, change, known, shape=(3,))
@@ -286,13 +286,13 @@ def calibration_of(
 
 
 def beyond_noise(mean: float, noise_std: float) -> float:
-    """Shrink a mean error by what noise may be of it: an intercept has little noise of its own."""
+    """Shrink a mean error by the part that may be noise."""
     square = mean**2
     return mean * (1 - min(1.0, _MADE_OF_NOISE * noise_std**2 / square)) if square else 0.0
 
 
 def warning_of_doubt(counted: str, fewer: str) -> str:
-    """Say that predictions may be no better than the mean; the texts name units and remedies."""
+    """Warn that predictions may be no better than the mean of the responses."""
     return (
         "Predictions may be no better than the mean of the responses: what they explain does not "
         f"stand out from the noise. Pass more {counted}, a larger epsilon, or {fewer}."

@@ -225,7 +225,8 @@ class DPLinearRegression(PrivateRegressor):
             expected = "a linear model or a tuple (coef, intercept)"
             coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
-        # The longest chain of additions: rows as passed and rows as fitted differ in it.
+        # Sums of sparse and of fitted dense rows have different chains of additions; take the
+        # longer.
         is_sparse, width = holds_sparse(rows), size[1] + 1
         if self.privacy_unit == "user":
             depth = max(
@@ -270,12 +271,12 @@ class DPLinearRegression(PrivateRegressor):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # Rows in memory are copied, and measured before and after the fit whitens them.
+        # The fit copies rows in memory and measures them again once whitened: one more pass.
         return None if most is None else most + 1
 
     def _set_attributes(self, result: Estimate, spec: LeastSquaresSpec) -> tuple[str, ...]:
         prior, dtype = result.prior, spec.dtype
-        # The prior may predict from unclipped rows; the other coefficients take clipped rows.
+        # A prior may predict from unclipped rows; `coef_` multiplies clipped rows.
         self._whole = in_dtype(prior.whole, dtype)
         self.prior_weight_, self._ends = prior.weight, prior.ends
         self.coef_ = in_dtype(result.coef + prior.coef, dtype)
@@ -286,7 +287,7 @@ class DPLinearRegression(PrivateRegressor):
 
     @property
     def coef_noise_std_(self) -> np.ndarray:
-        """Standard deviations of the coefficients by the noise of the steps, where known."""
+        """Standard deviation of the noise that the steps add to each coefficient, where known."""
         stds: np.ndarray | None = getattr(self, "_noise_stds", None)
         if stds is None:
             raise AttributeError("coef_noise_std_ is unknown: not fitted, or with a small epsilon.")

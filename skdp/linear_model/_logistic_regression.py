@@ -40,16 +40,16 @@ from skdp.linear_model.logistic.fit import Estimate, opened, solve_logistic, war
 from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec, of_classes, plan_logistic
 from skdp.privacy.precision import as_python
 
-# Least weight of a class; the largest is one over it.
+# Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
 
 
 class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
-    """A linear classifier of private records, the classes of which are public."""
+    """Base of classifiers of private records, whose classes are public."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SupervisedEstimator._parameter_constraints,
-        # Checked together with the labels of y.
+        # Checked later, together with the labels in y.
         "classes": "no_validation",
         "privacy_unit": [StrOptions({"record", "user"})],
         "row_norm": [*ANY_BOUND, None],
@@ -170,7 +170,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return float(right / total)
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
-        """Map the scores of rows by a function; blocks are mapped when read."""
+        """Apply a function to the scores of rows; blocks are mapped when read."""
         rows = self._rows_of(X)
         slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
 
@@ -191,7 +191,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return spec, (view, keyed_by_people(lambda: (of_rows, *digests(codes), labels), people))
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
-        """Refuse bad labels; return the classes, and the number of the class of each label."""
+        """Refuse bad labels; return the classes, and for each label the index of its class."""
         targets = y if isinstance(y, Targets) else Targets.of(checked_labels(y))
         labels = labels_in(targets, self.n_jobs)
         classes = self._known_classes(labels)
@@ -245,13 +245,13 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         tags, matrices = super().__sklearn_tags__(), self._takes_matrices
         tags.input_tags.sparse, tags.input_tags.three_d_array = not matrices, matrices
         tags.classifier_tags.multi_class = not matrices
-        # Few records do not suffice for a good score.
+        # scikit-learn's checks fit few records, too few for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
 
 
 def _log_weights(given: dict[Any, Any], classes: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the weights of all classes, 0 where none is given; refuse others."""
+    """Return the logarithm of each class weight, 0 where none is given; refuse bad weights."""
     labels = classes.tolist()
     for label, weight in given.items():
         if as_python(label) not in labels:
@@ -405,7 +405,7 @@ class DPLogisticRegression(PrivateClassifier):
     def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:
         spec: LogisticSpec = super()._spec_of(*given, **more)
         if self.class_weight is not None:
-            # The call refuses bad weights.
+            # Called to refuse bad weights; the result is not needed here.
             _log_weights(self.class_weight, spec.classes)
         if self.prior is None:
             return spec

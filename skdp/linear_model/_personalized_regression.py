@@ -153,12 +153,12 @@ class PersonalHead:  # numpydoc ignore=PR02
 class PersonalData:
     """Checked rows and responses, and the user of each row."""
 
-    # The rows, without the column of ids.
+    # The rows, without the column of user ids.
     rows: np.ndarray
     responses: np.ndarray
-    # Number of the user of each row.
+    # Index of the user of each row.
     codes: np.ndarray
-    # Ascending ids of the users; None if there are no ids.
+    # Ascending ids of the users; None if the rows have no ids.
     ids: np.ndarray | None
 
     @property
@@ -169,13 +169,13 @@ class PersonalData:
     def users(
         self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
     ) -> Users:
-        """Copy the rows marked by `is_used` into batches of users."""
+        """Copy the rows that `is_used` marks into batches of users."""
         rows, responses, codes = self.rows[is_used], self.responses[is_used], self.codes[is_used]
         return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
 
 def either_of(groups: Any, users: Any) -> Any:
-    """Return the ids of users, passed as `groups` or as `users`."""
+    """Return the user ids, which are passed as `groups` or as `users`."""
     if groups is not None and users is not None:
         raise ValueError(
             "groups and users are two names of the ids of users, and both were given: pass only "
@@ -185,7 +185,7 @@ def either_of(groups: Any, users: Any) -> Any:
 
 
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
-    """Refuse bad data, with errors that show no value."""
+    """Check rows, responses and ids; errors show no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
     checks.check_given(y, estimator_name)
     responses = checked_responses(y)
@@ -199,14 +199,14 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
 def check_rows_and_ids(
     X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Split the ids off X and check the rows; return the rows, and the ids or None."""
+    """Check the rows, and return them without the column of ids, and the ids or None."""
     checks.refuse_blocks(X, estimator_name)
     ids = None
     if issparse(X) and user_column is None:
-        # Users are padded to equal numbers of rows, and centered: that takes dense rows.
+        # Users are padded to equal numbers of rows and centered, so rows have to be dense.
         rows = checks.check_rows(X, estimator_name).toarray()
     else:
-        # `check_rows` refuses sparse rows later.
+        # Sparse rows are refused below, by `check_rows`.
         X, ids = (X, None) if user_column is None or issparse(X) else _split(X, user_column)
         settings = {"dtype": checks.INPUT["dtype"], "estimator": estimator_name}
         rows = checks.check_numbers(X, "X", **settings)
@@ -216,7 +216,7 @@ def check_rows_and_ids(
         if ids is not None:
             one, other = check_users(ids)[1], check_users(given)[1]
             n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
-            # Both columns group the rows in the same way if there are no more pairs than ids.
+            # Both columns identify the same users if there are as many pairs as ids.
             if not len(np.unique(one * n_other + other)) == n_one == n_other:
                 raise ValueError(
                     f"groups and user_column={user_column!r} assign rows to users in different "
@@ -227,10 +227,10 @@ def check_rows_and_ids(
 
 
 def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
-    """Take the column of ids out of X; X may be a frame with strings in it."""
+    """Take the column of ids out of X, which may be a frame that holds strings."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
-        # With another dtype, a missing id among strings would become a string.
+        # As strings, a missing id would become the id "nan".
         X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
@@ -495,7 +495,7 @@ class DPPersonalizedRegressor(
         """
         return self._fit(X, y, users=either_of(groups, users))
 
-    # `n_samples` is the number of users here: the shape of X does not show that number.
+    # For this estimator `n_samples` counts users, not rows.
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
         """List what a fit would release and spend, from public facts: nothing is read or spent.
 
@@ -523,7 +523,7 @@ class DPPersonalizedRegressor(
         """
         return super().plan(n_samples, n_features, like=like)
 
-    # The methods below spend no budget, and store none of the rows passed in.
+    # The methods below spend no budget and store no rows.
 
     def head(self, X: Any, y: Any) -> PersonalHead:
         """Fit the model of one user, who may be new; this costs nobody privacy.
@@ -648,7 +648,7 @@ class DPPersonalizedRegressor(
                 "The ids of X and of the support are of different types: pass integers for both, "
                 "or strings."
             )
-        # numpy would compare integers of different types as floats, and equate different ids.
+        # numpy would compare different integer types as floats, which may make different ids equal.
         known = {one: place for place, one in enumerate(data.ids.tolist())}
         owners = np.array([known.get(one, -1) for one in names.tolist()], dtype=np.intp)[codes]
         has_head = owners >= 0
@@ -697,14 +697,14 @@ class DPPersonalizedRegressor(
                 "a DPPipeline. A search without metadata routing cannot: its scoring='r2' is of "
                 "the mean model."
             )
-        # The first half of the rows of each user, rounded down.
+        # Half of each user's rows, rounded down.
         halves = np.bincount(data.codes, minlength=data.n_users) // 2
         is_support = places_within(data.codes, data.n_users) < halves[data.codes]
         predictions = self._mean_predictions(data.rows)
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
             personal = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
-            # Users without rows get a head of NaN.
+            # Users without rows have NaN coefficients; the mean model predicts their rows.
             predictions = np.where(np.isfinite(personal), personal, predictions)
         elif len(self.components_) and self.privacy_spent_.unit == "user":
             warnings.warn(_SCORE_OF_THE_MEAN, stacklevel=2)
@@ -795,7 +795,7 @@ class DPPersonalizedRegressor(
         return PersonalHead(coef, float(intercept), as_python(self.user_column), names)
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Check rows as scikit-learn does; its errors may name values, which the caller knows."""
+        """Check rows and ids; errors may show values, as the caller has passed them."""
         if self.user_column is None:
             X = checks.check_rows_of(X, self)
         else:
@@ -807,16 +807,16 @@ class DPPersonalizedRegressor(
         checks.check_features(X, self)
 
     def _checked(self, X: Any, y: Any, groups: Any = None) -> PersonalData:
-        """Check labeled rows."""
+        """Check rows with their responses and ids."""
         self._check_features(X)
         return check_input(X, y, groups, as_python(self.user_column), type(self).__name__)
 
     def _models(
         self, data: PersonalData, is_used: Any = slice(None)
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit heads of all users to their rows, or to those marked as used."""
+        """Fit a head for each user, to all rows or to those marked as used."""
         users = data.users(as_python(self.max_rows_per_user), self.n_jobs, is_used)
-        # Values that overflow count as 0, as in the fit, without a warning.
+        # Values that overflow count as 0, as in the fit, and give no warning.
         with np.errstate(all="ignore"):
             return personal_models(users, self._shared_model())
 
@@ -824,7 +824,7 @@ class DPPersonalizedRegressor(
         return row_products(rows, self.coef_[np.newaxis]) + self.intercept_
 
     def _shared_model(self) -> SharedModel:
-        """Return the released model in the coordinates of whitened rows, as in the fit."""
+        """Return the released model, for whitened rows as in the fit."""
         released = self.components_.T, self.coef_, self.prior_variances_, self.mean_
         basis, mean, variances, center = (each.astype(np.float64) for each in released)
         whitening = None
@@ -839,7 +839,7 @@ class DPPersonalizedRegressor(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Few rows do not suffice for a good score.
+        # scikit-learn's checks fit few records, too few for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         tags.input_tags.sparse = self.user_column is None
         return tags

@@ -36,7 +36,7 @@ UNITS: dict[str, type[ResolvedUnit]] = {
 
 
 class SupervisedEstimator(PrivateEstimator):
-    """An estimator of private records, each of which has a target."""
+    """Base of estimators whose records are private, each with a response or a label."""
 
     privacy_unit: str
     adjacency: str
@@ -79,7 +79,7 @@ class SupervisedEstimator(PrivateEstimator):
         return self._fit(X, y, users=users)
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
-        """Return X with matrices as rows, and the shape of matrices, or None if X has features."""
+        """Return X with each matrix as a row, and the matrix shape, or None if X has features."""
         if isinstance(X, RowBlocks):
             return X, None
         if isinstance(X, RankOneMatrices):
@@ -97,7 +97,7 @@ class SupervisedEstimator(PrivateEstimator):
         return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
 
     def _rows_of(self, X: Any) -> Any:
-        """Check X for a fitted estimator, and return its rows; blocks are checked when read."""
+        """Return the checked rows of X for a fitted model; blocks are checked when read."""
         check_is_fitted(self)
         rows, shape = self._read(X)
         if shape not in (None, self._shape):
@@ -124,7 +124,7 @@ class SupervisedEstimator(PrivateEstimator):
         targets = self._targets(checked, y)
         checks.redact_errors(check_consistent_length)(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
-        # The checked X lacks the names of its features.
+        # The checked X has no column names, so X itself gives these.
         size = checked.shape[0] if people is None else people.n_people, checked.shape[1]
         spec_of = partial(self._spec_of, checked, size, shape, names=checks.feature_names(X))
         opened = self._opened(checked, spec_of, targets, people)
@@ -132,7 +132,7 @@ class SupervisedEstimator(PrivateEstimator):
         return opened
 
     def _targets(self, X: Any, y: Any) -> Targets:
-        """Return the checked targets: those of rows in parts, or else y."""
+        """Return the checked responses or labels, from y or, for rows in parts, from X."""
         given = checks.targets_of(X, y, type(self).__name__)
         if not isinstance(X, RowParts):
             return Targets.of(self._checked(given))
@@ -147,11 +147,11 @@ class SupervisedEstimator(PrivateEstimator):
     def _opened(
         self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
-        """Read and check rows in parts and targets; return the spec and the data."""
+        """Read and check rows in parts, and responses; return the spec and the data."""
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the spec of a fit, from the sizes of rows of features or of matrices."""
+        """Return the spec of a fit to that many rows and features, or matrices of that shape."""
 
 
 # ------------------------------
@@ -159,13 +159,13 @@ class SupervisedEstimator(PrivateEstimator):
 
 
 def as_numbers(responses: np.ndarray) -> np.ndarray:
-    """Convert responses of a part to float64."""
+    """Convert the responses of one part to float64."""
     refuse_times(responses)
     return with_text(NO_RESPONSES, partial(np.asarray, responses, np.float64))
 
 
 def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:
-    """Convert responses that are read again; values that are no numbers any more become NaN."""
+    """Convert responses read in a later pass; values that are no longer numbers become NaN."""
     if responses.dtype.kind in "fiub":
         return as_numbers(responses)
     return np.array([_number(response) for response in responses.tolist()], dtype=np.float64)
@@ -180,7 +180,7 @@ def _number(response: Any) -> float:
 
 @checks.redact_errors
 def checked_responses(y: Any) -> np.ndarray:
-    """Return responses in float64; refuse all but finite numbers, in errors without values."""
+    """Return responses as float64; refuse all but finite numbers, without showing values."""
     refuse_times(y)
     raveled = column_or_1d(y, warn=True)
     if raveled.dtype.kind in "OSU":
@@ -189,7 +189,7 @@ def checked_responses(y: Any) -> np.ndarray:
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """Return the weights of a score in float64, or None."""
+    """Return the sample weights of a score as float64, or None if there are none."""
     if sample_weight is None:
         return None
     weights = checks.check_numbers(sample_weight, "sample_weight", ensure_2d=False)
@@ -202,7 +202,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
-    """Compute the coefficient of determination; sum over the parts of `PartResults`."""
+    """Compute the coefficient of determination; predictions may come in parts."""
     responses = y if isinstance(y, Targets) else Targets.of(checked_responses(y))
     check_consistent_length(predictions, responses)
     weights = checked_weights(sample_weight, len(responses))
@@ -226,14 +226,14 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
 
 
 def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
-    """Return the weights of some rows; without weights each is 1."""
+    """Return the sample weights of these rows; without weights each is 1."""
     return np.ones(rows.stop - rows.start) if weights is None else weights[rows]
 
 
 # ------------------------------
-# Labels of records, and the places of labels among the sorted classes.
+# Labels of records, and their indices among the sorted classes.
 
-# Kinds of values by the names of their types, for errors. All labels are of one kind.
+# Kind of label by its type name, for error texts. All labels must be of one kind.
 _KINDS = {
     **dict.fromkeys(("bool", "bool_"), "booleans"),
     **dict.fromkeys(("int", "integer"), "integers"),
@@ -243,16 +243,16 @@ _KINDS = {
     **dict.fromkeys(("date", "datetime64", "timedelta64", "timedelta", "Period"), "dates"),
     **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
 }
-# Types of labels of dtype object, and of numbers without a common type, by kind.
+# Dtype of each kind, for labels that arrive as objects or as mixed numeric types.
 _TYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
-# Floats represent all smaller whole numbers exactly.
+# A float represents all whole numbers below this exactly.
 _EXACT = 2.0**53  # not tuned
 # Without `classes`, more labels than this are refused: they may be responses or names of people.
 _MOST_LABELS = 100  # not studied
 
 
 class PublishedLabels(list[Any]):
-    """Labels of y that the caller promises to be public; the text of a parameter hides them."""
+    """Labels of y as classes, which the caller declares public; `repr` does not show them."""
 
     def __repr__(self) -> str:
         return "<labels of y>"
@@ -260,7 +260,7 @@ class PublishedLabels(list[Any]):
 
 @checks.redact_errors
 def checked_labels(y: Any) -> np.ndarray:
-    """Return labels as a 1-D array of one kind; refuse others, in errors without labels.
+    """Return labels as a 1-D array of one kind; refuse all others, without showing labels.
 
     The result depends on the labels alone, not on which of several equal objects comes first.
     """
@@ -275,7 +275,7 @@ def checked_labels(y: Any) -> np.ndarray:
         if len(kinds) > 1:
             _refuse_labels("missing" if kinds == {"floats", "strings"} else "mixed")
         if are_objects:
-            # str.__str__ makes plain strings: a subclass could run code of its own.
+            # `str.__str__` makes plain strings; methods of a subclass of str are never run.
             texts = list(map(str.__str__, labels.tolist()))
             labels = np.array(texts, dtype=None if is_list else object)
         return np.asarray(check_array(labels, ensure_2d=False, dtype=None, input_name="y"))
@@ -304,8 +304,8 @@ def _refuse_labels(found: str) -> NoReturn:
 
 
 def check_kind(labels: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse strings if classes are numbers, and numbers if classes are strings."""
-    # All labels are of one kind, and the kind is public.
+    """Refuse strings for numeric classes, and numbers for classes that are strings."""
+    # The kind of labels is public, so the first label shows it.
     kinds = ["strings" if isinstance(each[0], str) else "numbers" for each in (labels, classes)]
     if kinds[0] != kinds[1]:
         raise ValueError(
@@ -315,7 +315,7 @@ def check_kind(labels: np.ndarray, classes: np.ndarray) -> None:
 
 
 def given_classes(classes: Any) -> np.ndarray:
-    """Return the public classes, sorted; refuse None, bad labels, and fewer than two."""
+    """Return the given classes, sorted; refuse None, bad labels, and fewer than two."""
     if classes is None:
         raise ValueError(
             "classes=None takes the labels of y, which are not known before a fit: pass classes, "
@@ -330,18 +330,18 @@ def given_classes(classes: Any) -> np.ndarray:
             return found
     except (TypeError, ValueError) as error:
         flaw = str(error)
-    # The error shows no labels: a user may have passed private labels of y.
+    # The error shows no label: the list may hold private labels of y.
     raise ValueError(f"classes must be a list of two or more different labels. {flaw}")
 
 
 def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
-    """Return the classes, or their codes if classes are strings and labels are numbers.
+    """Return the classes, or their indices if a scikit-learn wrapper has encoded the labels.
 
     Classifiers of scikit-learn that wrap another encode labels by their places among the sorted
     classes. The common type of all labels is public.
     """
     known = given_classes(classes)
-    # The call stack tells, not the labels: which of the classes occur is private.
+    # The call stack decides, not the labels: which classes occur is private.
     if len(known) > 2 and is_called_by("sklearn.multiclass"):
         raise ValueError(
             f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "
@@ -359,14 +359,14 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
 
 
 def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the codes of classes if these are strings and labels are numbers, else the classes."""
-    # Booleans and floats are not codes.
+    """Return class indices if classes are strings and labels integers, else the classes."""
+    # Booleans and floats are not taken for class indices.
     are_codes = set(map(type, labels.tolist())) == {int}
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
 
 
 def classes_in(labels: np.ndarray) -> np.ndarray:
-    """Return the labels that occur, sorted; refuse a single label, and more than `_MOST_LABELS`."""
+    """Return the sorted labels that occur; refuse a single one, and more than `_MOST_LABELS`."""
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(
@@ -382,7 +382,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
 
 
 def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
-    """Find all labels that occur, in one pass; refuse bad labels, in errors without labels."""
+    """Find all labels that occur in y, in one pass; refuse bad labels, without showing them."""
     if not isinstance(y, Targets):
         return np.unique(checked_labels(y))
     flaws, found, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
@@ -394,7 +394,7 @@ def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
 
 
 def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return the labels of a part, their kind, and their flaw, if any."""
+    """Return the different labels of a part, their kind, and what is wrong with them, if so."""
     flaw, found = "", column[:0, 0]
     try:
         found = labels_in(column[:, 0])
@@ -405,7 +405,7 @@ def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRo
 
 
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the place of each label among the sorted classes; -1 for any other label.
+    """Return the index of each label among the sorted classes; -1 for any other label.
 
     Each label is looked up by itself, as rows are private; labels that are read again may have
     changed. NumPy turns a list of numbers with one string into strings: if classes are numbers, the
@@ -413,7 +413,7 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """
     if isinstance(classes[0], str):
         places = {label: place for place, label in enumerate(classes.tolist())}
-        # isinstance may run code of the label.
+        # isinstance could run code of the label, so compare types.
         texts = [
             str.__str__(one) if issubclass(type(one), str) else None for one in labels.tolist()
         ]
@@ -424,7 +424,7 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse labels that are not among the classes, in errors without labels."""
+    """Refuse labels that are not among the classes, without showing labels."""
     are_alike = isinstance(labels[0], str) == isinstance(classes[0], str)
     if not are_alike or known_codes(labels, classes).min() < 0:
         codes = (
@@ -432,7 +432,7 @@ def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
             "K - 1 (an OutputCodeClassifier -1 and 1): encode y so, and pass "
             f"classes=list(range({len(classes)})), or classes=[-1, 1]."
         )
-        # All labels are of one kind, and the kind is public.
+        # The kind of labels is public, so the first label shows it.
         kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
         differ = (
             f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}. Pass classes of the "

@@ -44,13 +44,13 @@ from skdp.privacy.precision import as_python
 # The spec, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
-# Clip level of gradients, as a fraction of the norm of a long gradient.
+# Gradients are clipped to this fraction of the largest usual norm.
 _CLIP = 0.35  # not studied
 
 
 @dataclass(frozen=True)
 class TraceClassSpec(LogisticSpec):
-    """Spec of a logistic regression of matrices, whose coefficients have a rank."""
+    """Spec of a logistic regression of matrices, with coefficients of low rank."""
 
     matrix_shape: tuple[int, int]
     rank: int
@@ -59,7 +59,7 @@ class TraceClassSpec(LogisticSpec):
 
     @property
     def fewer(self) -> str:  # type: ignore[override]
-        """Return the parameters that reduce the noise."""
+        """Name the parameters that reduce the noise, for warnings."""
         return smaller(self.rank)
 
 
@@ -81,7 +81,7 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, entries, bound, change)
     around = plan_norm(spec, "clip norm around the mean")
     bound = bound if around is None else around.name
-    # A label, 0 or 1, differs from 1/2 by 1/2.
+    # Labels minus 1/2 are -1/2 or 1/2, so a term has at most half of the matrix norm.
     halved = bound / 2 if isinstance(bound, float) else bound
     start = plan_sum(spec, "class difference", _START_SHARE, entries, halved, change)
     count, share = n_steps(spec), left_of(norm, mean, around, start)
@@ -91,7 +91,7 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
 
 
 def tangent_level(spec: TraceClassSpec) -> float:
-    """Return the norm that gradients are clipped to.
+    """Return the norm to which gradients are clipped.
 
     If matrices have norm sqrt(d1 d2) and no preferred direction, the norm of a gradient is at most
     sqrt(n_free + 1), except by chance.
@@ -99,16 +99,16 @@ def tangent_level(spec: TraceClassSpec) -> float:
     return _CLIP * level_factor(spec) * math.sqrt(spec.n_free + 1)
 
 
-# With less strength, probabilities may be worse than the class frequencies; not studied.
+# With less signal than this, probabilities may be worse than class frequencies; not studied.
 _LEAST_STRENGTH = 12.0
 
 
 # ------------------------------
 # The fit: the mean of the matrices, a start, and steps along matrices of low rank.
 
-# Length of a step: at p = 1/2, where the loss is steepest, its curvature is 1/4. Not studied.
+# Step length: the inverse of 1/4, the largest curvature of the loss, at p = 1/2. Not studied.
 _STEP = 4.0
-# If the noise of the mean exceeds this fraction of the norms around it, these are mostly noise.
+# The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.
 _MOST_NOISE = 0.6  # not studied
 _HIDDEN = (
     "Noise hides how the matrices spread around their mean, and classes may be guessed. "
@@ -134,25 +134,25 @@ def solve_trace_classes(
     total, _ = clipped(view, bound).total()
     released = budget.release(plan.mean, total, bound, rounding=rounding)
     mean = released.value / spec.n_units
-    # Matrices are clipped again, as subtracting the mean changes their norms.
+    # Matrices are clipped again, as subtracting the mean has changed their norms.
     view = view.centered(mean).measured()
     norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
     codes = view.codes
 
     def _class_difference(rows: slice, block: Block) -> np.ndarray:
-        # Matrices, each times its label, 0 or 1, minus 1/2.
+        # Sum the matrices, each times its label minus 1/2; labels are 0 or 1.
         return block.rmatmul(codes[rows][:, np.newaxis] - 0.5)
 
     total = clipped(view, bound).map_sum(_class_difference, spec.n_features)[:, 0]
     difference = budget.release(plan.start, total, bound / 2, rounding=rounding).value
-    # In this unit the entries of a matrix of norm `norm` have mean square 1.
+    # Divided by this, the entries of a matrix of norm `norm` have mean square 1.
     unit = norm / math.sqrt(spec.n_features)
-    # The difference is minus the gradient at coefficients of 0: the start is one step.
+    # The difference of the classes is minus the gradient at 0, so the start is one step from 0.
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
     point, offset = _descend(spec, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
-    # The offset is for centered matrices, the intercept for matrices as passed.
+    # The descent has centered matrices; the intercept is for matrices as passed.
     weights = np.append(slopes, offset - mean @ slopes)
     mean_noise = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
     warnings = (_HIDDEN,) if mean_noise > _MOST_NOISE * norm else ()
@@ -162,7 +162,7 @@ def solve_trace_classes(
 def _release_bound(
     spec: TraceClassSpec, release: Release | None, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Return the released, given or guessed norm of matrices, and the norm to clip them to.
+    """Return the norm of matrices, released, given or guessed, and the norm to which to clip.
 
     The latter exceeds a released median; a given or guessed norm is the bound itself.
     """
@@ -194,7 +194,7 @@ def _descend(
         shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
         coordinates, inner = replace(matrices, values=shrunk).tangent(point, 1.0)
         places = codes[rows]
-        # A record with an unknown label is null.
+        # A record whose label is no class is null.
         coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
         weights = clip_weights(coordinates.norms(), level, coordinates.size)
         return coordinates.weighted_sum(matrices.added(weights))
@@ -328,7 +328,7 @@ class DPTraceClassifier(PrivateClassifier):
         **PrivateClassifier._parameter_constraints,
         "rank": TRACE_CONSTRAINTS["rank"],
         "matrix_shape": TRACE_CONSTRAINTS["matrix_shape"],
-        # The bound is the unit of the steps.
+        # inf is refused, as step lengths are in units of this bound.
         "row_norm": [FINITE_BOUND, None],
     }
 
@@ -337,7 +337,7 @@ class DPTraceClassifier(PrivateClassifier):
 
     @staticmethod
     def _warnings(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-        """Warn of losses that public facts show."""
+        """Warn of what public facts show: too few records, or a bound in wrong units."""
         yield from warnings_for_size(spec, plan)
         if spec.cost.is_private and spec.strength < _LEAST_STRENGTH:
             yield (

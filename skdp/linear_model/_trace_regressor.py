@@ -46,7 +46,7 @@ from skdp.privacy.precision import as_python
 
 
 class PrivateRegressor(RegressorMixin, SupervisedEstimator):
-    """A linear regression of private records, by a descent with clipped gradients."""
+    """Base of linear regressions of private records."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SupervisedEstimator._parameter_constraints,
@@ -105,7 +105,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return r2_of(responses, predictions, sample_weight, self.n_jobs)
 
     def _public_bound(self) -> float:
-        """Return the public bound of the size of a response; inf for none."""
+        """Return the public bound on the size of a response; inf if there is none."""
         check_finite_bound("response_bound", self.response_bound, self._cost())
         return math.inf if self.response_bound is None else float(self.response_bound)
 
@@ -126,7 +126,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
     def _view(
         self, spec: Any, rows: Any, responses: Targets, people: People | None
     ) -> tuple[Any, Any]:
-        """Return the source of rows, and the view of records that a fit reads."""
+        """Return the rows as a source, and the view of records that the fit reads."""
 
     @abstractmethod
     def _predicted(self, rows: Any) -> np.ndarray:
@@ -136,12 +136,13 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = self._takes_matrices
-        # Few records do not suffice for a good score.
+        # scikit-learn's checks fit few records, too few for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags
 
 
-# Steps without and with noise; benchmarks/trace_regression/errors.md studies the second number.
+# Number of steps without noise, and with noise, which benchmarks/trace_regression/errors.md
+# studies.
 _STEPS_OF_MATRICES = (40, 10)
 
 
@@ -285,7 +286,7 @@ class DPTraceRegressor(PrivateRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
         **TRACE_CONSTRAINTS,
-        # With 0 steps the result is the start from data.
+        # With 0 steps, the coefficients are those of the start from data.
         "n_iter": [Interval(Integral, 0, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
@@ -326,7 +327,7 @@ class DPTraceRegressor(PrivateRegressor):
 
     @property
     def coef_(self) -> np.ndarray:  # type: ignore[override]
-        """Coefficient array in the layout of X."""
+        """Coefficient array in the layout of a row of X."""
         return self.coef_matrix_.reshape(self._coef_shape)
 
     @property
@@ -352,7 +353,7 @@ class DPTraceRegressor(PrivateRegressor):
                 "of them together decide how much weight each has. Pass an array, or "
                 "privacy_unit='record'."
             )
-        # Rows in parts have factors only if sparse and too long to be made dense.
+        # Rows read in parts have factors only if they are sparse and too long to be made dense.
         if isinstance(rows, RowParts) and facts["factors"] is not None:
             raise ValueError(
                 "X is in sparse parts of more than 64 features, which "
@@ -369,7 +370,7 @@ class DPTraceRegressor(PrivateRegressor):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # Each vote shares the pass of its gradient. Standardizing rows may take one more pass.
+        # A step reads gradient and vote in one pass. Standardizing rows may take one more.
         votes = {line.name for line in plan.releases if line.name.startswith(VOTE)}
         return None if most is None else most - len(votes) + 1
 

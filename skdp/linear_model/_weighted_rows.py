@@ -1,4 +1,4 @@
-"""Helpers for fits to rows: standardized features, joint moments, whitened steps, noise, norms."""
+"""Helpers for fits to rows: standardized features, second moments with responses, noise, norms."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from skdp.privacy.plan import plan_sum
 
 #: Name of the releases of steps.
 WHITENED_GRADIENT = "whitened gradient"
-# Whitened rows are computed in parts of 16 MB; no block has more rows than the second number.
+# Whitened rows are computed in parts of 16 MB, of at most this many rows.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
-# Least deviation, in steps of the data's dtype at the center: with smaller ones, the rounding of
-# predictions loses the coefficients.
+# Least standard deviation, in rounding steps of the data's dtype at the center: below it, rounding
+# of predictions would hide the coefficients.
 _FINEST = 64  # not tuned
 
 
 def standardization(
     found: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the centers of features, if any, and multipliers that standardize features.
+    """Return the centers of features, and the factors that standardize features.
 
     Released scales decide on both. The multiplier of a feature that is left out is 0.
     """
@@ -39,7 +39,7 @@ def standardization(
 
 
 def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.ndarray | None:
-    """Return the ends, in units of the data, to which each feature is clipped."""
+    """Return the bounds to which each feature is clipped, in units of the data."""
     if largest is None or not np.isfinite(largest).any():
         return None
     center = 0.0 if center is None else center
@@ -55,7 +55,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
     others = block.half_added(others)
-    # `block.gram` comes last, as it overwrites the rows.
+    # `block.gram` overwrites the rows, so it comes last.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 
 
@@ -67,7 +67,7 @@ def plan_steps(
     shape: tuple[int, ...],
     bound: float | str,
 ) -> tuple[Release, ...]:
-    """Plan the sum of clipped gradients of each step; all get the same share."""
+    """Plan the sum of clipped gradients of each step; all steps get the same share."""
     share, change = share / n_steps, sensitivity.row_sum
     return tuple(
         plan_sum(spec, f"{name} {step}", share, shape, bound, change)
@@ -100,7 +100,7 @@ def whitened_norms(
         products = block.matmul_by_column(part).T if is_alone else block.matmul_anywhere(part)
         if mean is not None:
             products -= mean @ part
-        # Sums by column do not depend on the address of arrays; those of `numpy.einsum` do.
+        # Sums by column do not depend on memory addresses; those of `numpy.einsum` do.
         squares += (
             np.square(products, out=products).sum(axis=1) if is_alone else row_squares(products)
         )
@@ -111,13 +111,13 @@ def whitened_norms(
 
 
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
-    """Compute the variance in the mean of the last half of iterates, for noise 1 in each step."""
-    # Each iterate depends on the last two, through which it gets the noise of earlier steps.
+    """Compute the noise variance of the mean of the last iterates, for steps with variance 1."""
+    # An iterate depends on the two before it, and so on the noise of all earlier steps.
     places = [np.zeros_like(decay), np.ones_like(decay)]
     for _ in range(n_steps - 1):
         places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
     left = np.cumsum(places[1:], axis=0)
     n_averaged = n_steps - n_steps // 2
-    # Noise of the first half of the steps has spread before the mean begins.
+    # Noise of the first half has already spread before the averaged steps begin.
     left[n_averaged:] -= left[: n_steps - n_averaged].copy()
     return np.asarray(np.sum(left**2, axis=0) / n_averaged**2)

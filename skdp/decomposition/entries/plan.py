@@ -1,4 +1,4 @@
-"""Checks, releases and shares of a fit by products with released bases."""
+"""Checks, releases and shares of fits that protect entries."""
 
 import math
 from dataclasses import replace
@@ -14,28 +14,28 @@ from skdp.privacy import Release
 from skdp.units import MatrixUnit, ResolvedEntry
 
 # Shares of the means and of the sum of squares; the solver gets the rest. With delta=0 they are
-# shares of epsilon, not of the square of mu, and buy less.
+# shares of epsilon instead of squared mu, and buy less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of the solver's share for the core, its last release. It is larger for shares of epsilon,
-# and if the core has as much noise as a whole product.
+# Fraction of the solver's share for the core, its last release: the larger one for shares of
+# epsilon, or if the core has as much noise as a whole product.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # Ratio of the share of a step to the share of the next step.
 _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of a component's share for its singular value.
 _VALUE_SHARE = 0.05  # not studied
-# Clipping mixes in other directions; another column keeps these apart from the components. Laplace
-# noise grows with the number of columns, so that it has no other column.
+# Clipping turns components toward other directions, which extra columns catch. Laplace noise grows
+# with the number of columns, so it gets no extra column.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# A larger budget pays for more columns and, for second moments, more steps: one per first number of
-# the public strength, up to the second number. Second moments of interactions have the third number
-# as their part of the strength. benchmarks/papers/decentralized_power_method.md
+# A larger budget pays for extra columns and, for second moments, steps: one per first number of the
+# public strength, up to the second number. For interactions, the strength counts by the third
+# number. benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
-# If the shorter side is at least this long, an iteration beats noise on every entry:
+# With a shorter side of at least this length, an iteration beats noise on every entry:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
-# The second moment of interactions is released whole if there are at most so many items, and its
-# largest possible mean eigenvalue is this many times the noise in an entry and the root of the
+# The second moment of interactions is released as a whole if there are at most so many items, and
+# if its largest possible mean eigenvalue is so many times the noise of an entry and the root of the
 # number of components.
 _LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
@@ -51,8 +51,9 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     strong = int(min(_strength(spec) / _STRENGTH_PER_MORE, _MOST_MORE))
     if spec.n_oversamples == "auto":
         extra = max(extra, strong)
-    # Second moments have many directions of similar length, which steps separate slowly. Averages
-    # with earlier products are slower; with little noise, the last product is best.
+    # Second moments have many directions of similar strength, which more steps have to separate.
+    # Averages with earlier products would slow that down; with little noise, the last product is
+    # best.
     is_moment = spec.unit.is_second_moment
     n_iter = spec.support.steps[solver] + strong * is_moment
     if spec.coherence_bound is not None:
@@ -62,7 +63,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
         spec,
         n_components=size,
         solver=solver,
-        # A huge int becomes a float here, before anything is spent.
+        # A huge int becomes inf here, before anything is spent.
         coherence_bound=spec.coherence_bound and float(spec.coherence_bound),
         # Deflation finds one component at a time, with bases of a single column.
         basis_size=size if solver == "deflation" else min(size + extra, limit),
@@ -72,7 +73,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Divide the largest singular value within the bounds by the noise of a flat product."""
+    """Return the largest possible singular value, in units of the noise of a product."""
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
     if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
         return 0.0
@@ -106,7 +107,7 @@ def _check_parameters(spec: EntriesSpec) -> None:
     if is_centered and not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
     if is_centered and solver in support.steps and solver not in support.centered:
-        # Subtracting a center would make the matrix asymmetric.
+        # Subtracting column means would make a symmetric matrix asymmetric.
         raise ValueError(
             f"solver={solver!r} with {given} needs a symmetric matrix, and a centered one is none: "
             f"pass center=False or solver={support.centered[0]!r}."
@@ -126,13 +127,13 @@ def _check_parameters(spec: EntriesSpec) -> None:
 
 
 def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
-    """Choose the first possible solver, or "input" if noise on every entry does better."""
+    """Choose the first usable solver, or "input" if noise on every entry is better."""
     support = spec.support
     if spec.n_components is None:
         return "input"
     if spec.solver != "auto":
         return spec.solver
-    # An iteration spreads its noise over rows and columns, and needs enough of both.
+    # An iteration spreads its noise over rows and columns, and needs many of both.
     side = (min(spec.shape) ** 2 * max(spec.shape)) ** (1 / 3)
     is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
     if "input" in support.steps and not spec.cost.is_pure and is_small:
@@ -144,7 +145,7 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
 
 
 def _is_strong(spec: EntriesSpec) -> bool:
-    """Return whether the whole second moment probably exceeds the noise on all its entries."""
+    """Return whether the second moment probably exceeds noise on all of its entries."""
     n_rows, n_columns = spec.shape
     noise = spec.unit.whole(spec.shape) * math.sqrt(rank_of(spec))
     is_small = n_columns <= _LARGEST_MOMENT
@@ -152,7 +153,7 @@ def _is_strong(spec: EntriesSpec) -> bool:
 
 
 def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
-    """Refuse a coherence bound if no iteration uses it."""
+    """Refuse a coherence bound that no iteration would use."""
     if spec.support.takes_coherence_bound and solver != "input":
         return
     taken = f"solver={spec.solver!r}"
@@ -166,22 +167,22 @@ def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
 
 
 class IterationReleases(NamedTuple):
-    """Products with released bases, and the core: a small matrix that rotates the bases."""
+    """Products with released bases, and the core, a small matrix that rotates the bases."""
 
-    # Each step has one release if the matrix is symmetric, otherwise one from each side.
+    # A step has one product if the matrix is symmetric, otherwise one from each side.
     products: tuple[Any, ...]
     core: Release
 
 
 class DeflationReleases(NamedTuple):
-    """For each component an iteration, whose core is its value; then a core of all vectors."""
+    """An iteration for each component, whose core is one value; then a core of all components."""
 
     components: tuple[IterationReleases, ...]
     core: Release
 
 
 class EntryReleases(NamedTuple):
-    """Releases of a fit by products, in this order."""
+    """Releases of a fit to entries, in order."""
 
     mean: Release | None
     total: Release | None  # sum of squares
@@ -232,7 +233,7 @@ def _plan_total(spec: EntriesSpec, share: float) -> Release:
     known: dict[str, Any] | None = None
     if not isinstance(spec.center, str):
         point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
-        # For other units `_squares_change` allows for far more than the rounding of the sum.
+        # For other units `_squares_change` allows for far more than this rounding.
         rounding = spec.rounding if spec.unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
     mechanism, follows = _mechanism(spec, pure="laplace"), MEAN
@@ -243,16 +244,16 @@ def _plan_total(spec: EntriesSpec, share: float) -> Release:
 def _mean_change(
     unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, by_rows: bool
 ) -> float:
-    """Return the sensitivity of the means of the columns, with the rounding of their sums."""
+    """Return the sensitivity of the column means, with the rounding of their sums."""
     n_rows, n_features = shape
-    # An entry may change the order of the sums of all columns, and thereby their rounding.
+    # An entry may change the order of additions in all columns, and so their rounding.
     n_sums = n_features if by_rows else math.sqrt(n_features)
     slack = 2 * rounding * unit.largest * n_sums / n_rows
     return unit.mean(n_rows, by_rows=by_rows) + slack
 
 
 def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
-    """Return the sensitivity of the sum of squares about a public point, with its rounding."""
+    """Return the sensitivity of the sum of squares around a public point, with its rounding."""
     slack = 2 * rounding
     if not unit.is_second_moment:
         slack = slack * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
@@ -260,7 +261,7 @@ def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> flo
 
 
 def _plan_whole(spec: EntriesSpec, share: float) -> Release:
-    """Plan the matrix itself, or the second moment of its rows."""
+    """Plan the release of the noisy matrix, or of the noisy second moment of its rows."""
     change = partial(_with_rounding, spec.unit.whole(spec.shape))
     if spec.solver == "input":
         known = {"rounding": 0.0}
@@ -270,12 +271,12 @@ def _plan_whole(spec: EntriesSpec, share: float) -> Release:
 
 
 def _with_rounding(change: float, rounding: float) -> float:
-    """Add the rounding of the sums to the unit's sensitivity of a product."""
+    """Add the rounding of sums to the sensitivity of a product."""
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
 def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
-    """Plan the products of an iteration, each of which may end it as failed."""
+    """Plan the products of an iteration, which ends early if a basis breaks the coherence bound."""
     unit, (n_rows, n_columns) = spec.unit, spec.shape
     mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
 
@@ -295,9 +296,9 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
     if spec.solver == "power" or (spec.solver == "deflation" and unit.is_symmetric):
         shares = enumerate((share * weights).tolist(), start=1)
         return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
-    # The noise of a product grows with its number of rows, so that this split is best for equally
-    # coherent sides. If noise does not fall with the length of the other side, a split by the roots
-    # of the lengths is best.
+    # The noise of a product grows with its number of rows, so this split is best for sides of equal
+    # coherence. If noise does not fall with the length of the other side, roots of the lengths are
+    # best.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
     pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)

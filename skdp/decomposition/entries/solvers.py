@@ -28,14 +28,13 @@ from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 
 # ------------------------------
-# Components that stand out from noise, judged by released values and public scales.
+# Tests of components against noise, by released values and public scales.
 
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# At that risk, the quantile of the Tracy-Widom law of real matrices is 3.27; small matrices exceed
-# it twice as often. In simulations from order 2 up, they exceed this value no more often than the
-# risk.
+# This quantile of the Tracy-Widom law is 3.27; small matrices exceed that twice as often as the law
+# says. In simulations from order 2 up, this value is exceeded no more often than `_RISK`.
 _TRACY_WIDOM = 3.84  # not studied
-# A singular value must exceed this many standard deviations of its own noise in the second test.
+# In the second test, a singular value must exceed this many standard deviations of its own noise.
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
@@ -45,7 +44,7 @@ def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
     The law is Tracy-Widom (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`), with the
     centering and scaling of Z. Ma (2012, :doi:`10.3150/10-BEJ334`).
     """
-    # With this centering and scaling small matrices are closer to the limit law.
+    # This centering and scaling fits small matrices better.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
@@ -55,7 +54,7 @@ def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
 
 
 def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute a bound that the Frobenius norm of spherical noise exceeds once in 1000 times."""
+    """Compute a bound that the norm of spherical noise exceeds once in 1000 times."""
     size = math.prod(shape)
     return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 
@@ -87,15 +86,15 @@ def count_above(
 
 
 # ------------------------------
-# The private matrix, of which solvers see noisy products only.
+# The private matrix, from which only noisy products are released.
 
-# Candidate cuts of a basis grow by the first factor; averaging divides squared noise by the second;
-# the third is the price of what is cut off, relative to noise. Not studied.
+# Row norms to which a basis may be cut grow by the first factor; averaging divides noise variance
+# by the second; the third is the price of what is cut off, relative to noise. Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
-# Largest squared row norm of a basis, relative to their mean. The second is for ``delta=0``, where
-# products are not shrunk and bases have no spare columns: benchmarks/entries/choices.md.
+# Largest squared row norm of a basis, relative to the mean. The second number is for ``delta=0``,
+# where products are not shrunk and bases have no extra columns: benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
-# Least row norm to which noise is scaled, relative to the root mean square of all rows.
+# Noise is scaled to at least this norm, relative to the root mean square of all rows of a basis.
 _LEAST_NORM = 1e-6  # not tuned
 
 
@@ -117,18 +116,18 @@ class NoisyMatrix:
     exact and adds no noise, unlike subtracting released means.
     """
 
-    # Eigenvalues of the second moment of rows are singular values of the matrix to this power.
+    # Eigenvalues of the rows' second moment are singular values to this power.
     _power = 2
 
     def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
         self._rows, self._budget, self._unit = rows, budget, spec.unit
         self._coherence_bound = spec.coherence_bound
-        # Cutting reduces noise; without noise it would only add an error.
+        # Cutting reduces noise; without noise it only adds an error.
         is_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
         self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if is_cut else None
         self.n_averaged = N_AVERAGED if spec.averages else 1
         self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
-        # The public part is the first factor times the transpose of the second.
+        # The public matrix, as a factor and the transpose of another factor.
         center = np.zeros((self.shape[1], 0))
         if isinstance(spec.center, np.ndarray):
             center = spec.center[:, None]
@@ -150,7 +149,7 @@ class NoisyMatrix:
         return self._budget.cost.is_pure
 
     def skip(self, *products: Release) -> None:
-        """Spend the budget of products without releasing them."""
+        """Spend the budget of products that are not released."""
         self._budget.skip(*products)
 
     def factors(
@@ -188,7 +187,7 @@ class NoisyMatrix:
         """Whether the basis exceeds the coherence bound."""
         if self._coherence_bound is None:
             return False
-        # Rounding may lengthen a row of an orthonormal basis beyond 1; the noise allows for it.
+        # The noise allows for rows of an orthonormal basis that rounding makes longer than 1.
         largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
@@ -203,7 +202,7 @@ class NoisyMatrix:
     def matmul(
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
     ) -> NoisyProduct:
-        """Release the matrix times `basis`, of shape (n_columns, size), which may be cut."""
+        """Release the matrix times `basis`, whose long rows may be cut."""
         basis = self._cut_rows(basis, release, self._unit.product, signal)
         norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
@@ -215,12 +214,12 @@ class NoisyMatrix:
     def rmatmul(
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
     ) -> NoisyProduct:
-        """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
-        # Cutting comes first: cutting a centered basis would move its column means away from 0.
+        """Release the transposed matrix times `basis`, whose long rows may be cut."""
+        # Cut first: cutting a centered basis would move its column means away from 0.
         basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
         norms = self._noise_norms(basis)
-        # One unit may change the rounding of every row of the product: the positions of zeros in a
-        # sparse matrix may decide on the order of the sums.
+        # One unit may change the rounding of all rows of the product: in sparse matrices, places of
+        # zeros may decide on the order of additions.
         n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
         change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
@@ -240,7 +239,7 @@ class NoisyMatrix:
         noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
         public_left, public_right = self._public
         core = noisy - (left.T @ public_left) @ (public_right.T @ right)
-        # Averaging with the transpose does not increase noise.
+        # The average with the transpose has no more noise.
         return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
 
     def with_noise(self, release: Release) -> Released:
@@ -253,7 +252,7 @@ class NoisyMatrix:
         return np.asarray(values - values.mean(axis=0)) if self._is_centered else values
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
-        """Multiply by a basis; bound the rounding error of the rows that one unit may change."""
+        """Multiply the matrix by a basis; bound the rounding that one unit may change."""
         rounding = self._rounding(self.shape[1], norms)
         return self._rows.matmul(basis), self._unit.row_errors(self.shape[0]) * rounding
 
@@ -267,7 +266,7 @@ class NoisyMatrix:
         change_of: Callable[[np.ndarray], float],
         signal: np.ndarray | None,
     ) -> np.ndarray:
-        """Cut long rows of a basis, to the usual norm or to a larger one from released values.
+        """Cut long rows of a basis, to the usual norm or to a larger one chosen by released values.
 
         The larger norm balances the noise of a product with the loss by cutting.
         """
@@ -286,20 +285,20 @@ class NoisyMatrix:
             loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
             if best is None or loss < least:
                 least, best = loss, found
-            # Except for rounding, no row of an orthonormal basis is longer than 1.
+            # No row of an orthonormal basis is longer than 1, except for rounding.
             if self._norm_at(cut, basis) == 1 or lost == 0:
                 return best
             cut *= _CUT_GROWTH
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return the row norms to which the noise of a product is scaled."""
+        """Return the row norms on which the noise of a product depends."""
         norms = self._norms(basis)
         if self._coherence_bound is None:
             return norms
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return positive row norms: even a basis of 0, as of one centered row, needs noise."""
+        """Return row norms, all positive: even a basis of zeros needs noise."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
@@ -308,12 +307,12 @@ class NoisyMatrix:
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
-        """Bound the rounding error of `depth` additions of entries times rows of a basis."""
+        """Bound the rounding errors of `depth` additions of entries times rows of a basis."""
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
 
 
 class NoisyMoment(NoisyMatrix):
-    """The second moment of private rows, a symmetric matrix, with noisy products."""
+    """The second moment of private rows, from which noisy products are released."""
 
     _power = 1
 
@@ -323,7 +322,7 @@ class NoisyMoment(NoisyMatrix):
         return self._rows.n_features, self._rows.n_features
 
     def with_noise(self, release: Release) -> Released:
-        """Release the moment itself, as Analyze Gauss does for rows."""
+        """Release the second moment itself, as Analyze Gauss does for rows."""
         return self._budget.release(release, *self._rows.gram())
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
@@ -331,7 +330,7 @@ class NoisyMoment(NoisyMatrix):
         return product, self._rows.bound**2 * rounding
 
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
-        # Both the product and the sum over its rows round.
+        # Rounding of the product, and of its sum over the rows.
         depth = self._rows.n_rows + self._rows.n_features
         return (
             2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)
@@ -339,14 +338,14 @@ class NoisyMoment(NoisyMatrix):
 
 
 def _is_by_rows(product: Release) -> bool:
-    """Whether the noise of a product is drawn row by row."""
+    """Whether the product has independent noise in each row."""
     return product.mechanism == "laplace"
 
 
 # ------------------------------
-# Helpers of the iterations: bases, and the next basis from products.
+# Bases, and the next basis from noisy products.
 
-# Number of products in an average. Further ones need memory, and add little.
+# Number of products that are averaged; more of them take memory and add little.
 N_AVERAGED = 6  # benchmarks/entries/choices.md, "last product alone"
 
 
@@ -363,19 +362,19 @@ class Bases:
 
 
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
-    """Compute a basis of the range of a matrix from noisy products, the last of them with `basis`.
+    """Compute the next basis from noisy products, the last of which is with `basis`.
 
     `shrink` also shrinks the rows of their average toward their likely signal.
     """
     estimate, covariance = products.estimate(basis)
-    # The shrinkage would mistake the large values of Laplace and spherical noise for signal.
+    # Shrinkage would take large values of Laplace and spherical noise for signal.
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)
 
 
 # ------------------------------
-# Singular vectors or eigenvectors from released bases and a small released core.
+# Singular vectors from released bases and the small released core.
 
 
 def rotated(
@@ -397,7 +396,7 @@ def rotated(
             eigenvalues = np.maximum(eigenvalues, 0.0)
         order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
         eigenvalues, right_turn = eigenvalues[order], turn[:, order]
-        # Singular values have no sign: the left vector takes the sign of the eigenvalue.
+        # Singular values are positive: a negative sign goes to the left vector.
         left_turn = right_turn * np.where(eigenvalues < 0, -1.0, 1.0)
         singular_values = np.abs(eigenvalues)
     else:
@@ -422,7 +421,7 @@ def rotated(
 
 
 # ------------------------------
-# Block iteration: noise that depends on the released basis.
+# Block iteration, with noise scaled to the released basis.
 
 
 def solve_iteration(
@@ -463,7 +462,7 @@ def solve_iteration(
 def find_basis(
     matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis of a symmetric matrix; stop if coherence exceeds its bound."""
+    """Iterate from a random basis of a symmetric matrix; stop early beyond the coherence bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
@@ -488,13 +487,13 @@ def find_bases(
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
     left = random_basis(n_rows, size, generator)
     right = random_basis(n_columns, size, generator)
-    # Averages of A times right bases, and of A' times left bases.
+    # The averages are of A times right bases, and of A' times left bases.
     n_averaged, is_gaussian = min(matrix.n_averaged, len(steps)), not matrix.is_pure
     right_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     left_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     n_released, signal = 0, None
-    # Shrinkage leaves a few rows of the basis much longer than others, which increases the noise of
-    # the next product unless long rows are cut.
+    # Shrinkage makes a few rows of a basis much longer than others, which adds noise to the next
+    # product unless these rows are cut.
     shrink = matrix.is_cut
     for right_release, left_release in steps:
         if matrix.exceeds_bound(right):
@@ -512,7 +511,7 @@ def find_bases(
     failed = bool(skipped)
     if left_products.is_empty:
         return Bases(left, right, 0, failed, np.zeros((size, size)))
-    # Both bases are computed again, from all products of the other side.
+    # Each basis is computed anew, from all products with bases of the other side.
     left = next_basis(right_products, right, shrink=True)
     right = next_basis(left_products, left, shrink=True)
     product, covariance = left_products.estimate(left)
@@ -546,7 +545,7 @@ def solve_deflation(
     deflated, pairs = matrix, []
     for component in plan.components:
         pair = find(deflated, component.products, generator)
-        # Symmetric matrices keep the sign of their eigenvalue here.
+        # For symmetric matrices the value is an eigenvalue, with its sign.
         value, _ = deflated.core(component.core, pair.left, pair.right, is_symmetric=is_symmetric)
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)
@@ -555,7 +554,7 @@ def solve_deflation(
         orthonormal_basis(np.hstack([pair.right for pair in pairs])),
         n_above_noise=sum(pair.n_above_noise for pair in pairs),
         failed=any(pair.failed for pair in pairs),
-        # Noise is independent between pairs, and orthogonalizing them hardly changes it.
+        # Noise of different pairs is independent; orthogonalization hardly changes that.
         noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
     )
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
@@ -592,7 +591,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
     factors = decompose(*matrix.with_noise(moment), n_components=n_components)
     assert factors.noisy is not None
     n, noise_std = matrix.shape[1], factors.off_diagonal_std
-    # The largest eigenvalue of symmetric noise varies more than the norm of other noise does.
+    # The largest eigenvalue of symmetric noise varies more than the norm of other noise.
     floor = noise_edge(noise_std, n) + _TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
     stands_out &= are_mostly_signal(factors.eigenvalues[:n_components], noise_std, matrix.shape)
@@ -625,7 +624,7 @@ def solve_entries(
         point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
         exact, rounding = rows.squared_norm() if is_moment else rows.squared_deviations(point)
         noisy, _ = budget.release(plan.total, exact, point, rounding)
-        # Squared norms around the point, minus those of its noise.
+        # The sum of squares around the noisy point includes the squares of its noise.
         shift = rows.n_rows * (float(point @ point) - rows.n_features * variance)
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)
@@ -645,14 +644,14 @@ def solve_entries(
 
 
 def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
-    """Release the singular factors, and shrink singular values for the noise in the vectors."""
+    """Release singular vectors and values; shrink values by the noise in the vectors."""
     factors = solve_entries(spec, *opened)
     noise_std = float(np.sqrt(factors.eigenvalue_noise))
     values = np.sqrt(factors.eigenvalues)
     if spec.solver == "input":
         values = shrunk(values, noise_std, spec.shape)
     else:
-        # The core is the matrix along the noisy vectors themselves, so that it needs no shrinkage.
+        # The core contains the noisy vectors themselves, so it needs no shrinkage.
         noise_norm = spherical_norm if spec.cost.is_pure else gaussian_norm
         floor = noise_norm((spec.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)

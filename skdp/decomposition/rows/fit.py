@@ -24,11 +24,11 @@ from skdp.privacy.releases import SCALE_GRID, Search
 
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once for the first releases; return rows with cached sums, and a digest."""
+    """Read all rows once for the first releases; return them with their sums, and their digest."""
     rows, bound = raw, rows_plan.bound_of_mean(spec)
     if isinstance(spec.center, np.ndarray):
         rows = raw.centered(spec.center)
-    # If the bound of the mean is public, this reading also sums the clipped rows.
+    # With a public bound of the mean, this pass also sums the clipped rows.
     first = None
     if spec.releases_mean and not isinstance(bound, str):
         first = bound, weighting_to(bound, raw.n_features)
@@ -73,7 +73,7 @@ def solve_rows(
             rows = raw.centered(mean)
             search = branch.row_norm
             rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
-        # The mean is the center: its noise is an error of the moment, and of nothing else.
+        # Rows are centered by the noisy mean, whose noise adds an error to the second moment.
         decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
     if spec.prior is not None:
         decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
@@ -98,28 +98,28 @@ def clip_to_norm(
     spec: RowsSpec,
     budget: PrivacyBudget,
 ) -> Rows:
-    """Clip the rows to norm `bound`, or to a quantile of their norms that is released first."""
+    """Clip rows to the norm `bound`, or to a quantile of norms that is released first."""
     if search is not None:
         rows = rows.measured()
         norms, q = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
-        # Rows of zeros need no clipping; for low quantiles they must not hide other rows.
+        # Rows of zeros need no clipping; at low quantiles, they must not hide the other rows.
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
     assert bound is not None
     return clipped(rows, bound)
 
 
-# The part left by clipping is estimated from points between the bound and this multiple of it.
+# What clipping leaves is estimated from counts between the bound and this multiple of it.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
-# The estimate uses a fraction of the rows only if it differs from the quantile, and from 1, by this
-# many standard deviations of the noise, and by this much.
+# The estimate counts only if it differs from 1 and from the quantile by this many standard
+# deviations of noise, and by this much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 
 
 def unclipped_fraction(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> float:
-    """Estimate from released counts the part of the sum of squares that clipping leaves.
+    """Estimate the part of the sum of squares that clipping leaves, from released counts.
 
     At quantiles up to the median, rows are clipped on purpose: noise loses more than clipping.
     """
@@ -138,10 +138,10 @@ def unclipped_fraction(
 
 
 # ------------------------------
-# Factors of both sides of a matrix whose rows are protected.
+# Factors of rows, beside the components, for matrices whose rows are protected.
 
-# Components with a smaller factor become 0: they hold hardly any signal, and much noise where the
-# released moment is noise itself.
+# Components whose coordinates would be shrunk below this factor become 0: they have hardly any
+# signal.
 _LEAST_SIGNAL = 0.1  # not studied
 
 
@@ -152,7 +152,7 @@ def solve_projection(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    r"""Release the components, and the rows on them: O(n_rows n_components) more memory.
+    r"""Release the components, and the rows projected on them: O(n_rows n_components) more memory.
 
     A solver for rows finds the components V. Then the clipped rows times V are released with noise:
     exchanging a row of norm c moves them by at most 2 c. This noise hides whole rows, and leaves

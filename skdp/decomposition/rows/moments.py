@@ -1,4 +1,4 @@
-"""Factors of released second moments: priors, scales, errors, and the mean as a guide."""
+"""Components of released second moments: their priors, scales, errors, and guidance by a mean."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,16 +11,16 @@ from skdp.linalg.denoising import positive_means
 from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, noise_errors
 
 # ------------------------------
-# A noisy second moment.
+# Components of a noisy second moment.
 
-# Strength of a prior of the entries, relative to the push at the edge of the noise; least signal of
-# a feature, relative to noise; number of pushes in an average component at which the prior fades.
+# Strength of the penalty, relative to the edge of the noise; least signal of a feature, relative to
+# noise; strength of an average component, in pushes of noise, at which the penalty fades.
 # benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
 
 def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
-    r"""Compute a penalty of the diagonal, so that features with little signal have less weight.
+    r"""Compute a penalty for the diagonal that gives features with little signal less weight.
 
     An entry i of a component v with second moment :math:`\lambda` has a prior variance :math:`p_i`.
     Of :math:`y = \lambda v + \tau z`, with standard normal noise z, the posterior mean of
@@ -43,18 +43,18 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     signals = np.maximum(positive_means(diagonal, noise_std), least)
     average = max(float(np.sum(diagonal / n_components)), push)
     weight = _STRENGTH * min(_FADE * (push / average), 1.0) ** 2
-    # This order avoids overflow: no feature holds less than a part of the push.
+    # Computed in this order, nothing overflows: no feature has less than a part of the push.
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
-# The eigenvalues that give scales of columns are at least this part of the edge of the noise.
+# For column scales, eigenvalues are raised to this part of the edge of the noise.
 _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
 def decompose_scaled(
     noisy: np.ndarray, noise_std: float, n_components: int | None = None, center_error: float = 0.0
 ) -> Factors:
-    """Decompose a released second moment after dividing columns by their released scales.
+    """Decompose a released second moment whose columns are divided by their released scales.
 
     The diagonal of the moment has these scales, unless noise hides it, as it does in wide tables.
     So hidden eigenvalues are first raised to a part of the edge of the noise. Visible directions
@@ -69,13 +69,13 @@ def decompose_scaled(
     found = noisy / units, noise_std * less, 1.0, n_components, center_error * less
     factors = decompose(*found, smoothed=raised / units)
     assert factors.angles is not None
-    # Noise that comes mostly from few columns varies more.
+    # Noise varies more if most of it comes from few columns.
     uneven = float(np.mean(scales**-4.0)) / less**2
     angles = np.minimum(factors.angles * uneven**0.25, np.pi / 2)
     return replace(factors, scales=scales, angles=angles)
 
 
-# The error of a center rarely exceeds its mean length by this many standard deviations.
+# The error of a mean exceeds its expected length by this many standard deviations only rarely.
 _RARELY = 3.5  # not tuned
 
 
@@ -89,7 +89,7 @@ def decompose(
     is_scaled: bool = False,
     smoothed: np.ndarray | None = None,
 ) -> Factors:
-    r"""Decompose a released second moment; it and its noise are in units of `squared_bound`.
+    r"""Decompose a released second moment, given with its noise in units of `squared_bound`.
 
     If `n_components` is given, the components span the leading eigenvectors of the moment minus its
     `feature_penalty`, or of `smoothed`, if given. `center_error`, in other units, is :math:`n
@@ -99,7 +99,7 @@ def decompose(
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)
     error = center_error / squared_bound
-    # Symmetric noise moves eigenvalues by its variance off the diagonal, which is half as large.
+    # Off the diagonal, symmetric noise has half of the variance, which moves eigenvalues.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     matrix = noisy - np.diag(penalty) if smoothed is None else smoothed
@@ -109,14 +109,14 @@ def decompose(
     if smoothed is not None:
         second_moments = np.einsum("ij,ij->j", vectors, noisy @ vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
-    # Only the moments of the requested components are in descending order.
+    # Only the second moments of the components asked for are in descending order.
     in_order = np.sort(second_moments)[::-1]
     cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
     edge = noise_edge(off_diagonal_std, len(noisy))
-    # A badly centered mean adds a direction: its second moment is a multiple of a chi-squared
-    # number, which noise increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
+    # A noisy center adds a direction: its second moment is a multiple of a chi-squared number,
+    # which noise increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
     added = error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
-    # This order avoids overflow.
+    # Computed in this order, nothing overflows.
     edge = added + edge / (4 * added) * edge if 2 * added > edge else edge
     errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
@@ -150,7 +150,7 @@ def decompose_toward(
     along = max(float(np.sum(noisy / unit * direction)), 0.0)
     away = along * direction - noisy / unit
     distance = max(float(np.square(away).sum()), np.finfo(np.float64).tiny)
-    # Off the diagonal, noise has half the variance.
+    # Off the diagonal, noise has half of the variance.
     explained = np.square(noise_std / unit) * len(noisy) * (len(noisy) + 1) / 2
     taken = min(1.0, float(explained) / distance)
     factors = decomposition(noisy + taken * unit * away, (1 - taken) * noise_std, **asked)
@@ -171,18 +171,18 @@ def _turned(
 
 
 # ------------------------------
-# Decomposition of a noisy second moment, guided by the released direction of the mean.
+# Components of a noisy second moment, guided by the direction of a released mean.
 
-# The mean is a guide if the moment along it is this many times the noise and the average moment.
+# The mean guides if the moment along it is this many times the noise and the average eigenvalue.
 _LEAST_VALUE = 3.0  # not studied
-# The axis is shifted by this many norms of the matrix, so that its eigenvalue is the least.
+# The axis is shifted by this many norms of the matrix, and so gets the least eigenvalue.
 _FAR = 10.0  # not tuned
 
 
 def decompose_guided(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, is_scaled: bool = False, **asked: Any
 ) -> Factors:
-    """Decompose a released moment, guided by `axis` unless the axis holds little of the moment.
+    """Decompose a released moment, guided by `axis` if the moment along the axis is large.
 
     Other arguments go to `decompose` or `decompose_with_axis`.
     """
@@ -199,14 +199,14 @@ def decompose_with_axis(
     squared_bound: float = 1.0,
     n_components: int | None = None,
 ) -> Factors:
-    """Decompose a moment whose leading eigenvector is nearly `axis`, the mean direction.
+    """Decompose a moment whose leading eigenvector is nearly the axis, the direction of the mean.
 
     The noise along the axis is that of a single number. The deviation of the eigenvector from the
     axis is read from the noisy matrix, and shrunk to the part that exceeds noise. This vector is
     deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to the axis. Noisy
     vectors get the variance that they capture instead of their eigenvalues.
     """
-    # Squared entries must not overflow.
+    # Divided by this, squares of entries cannot overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
     noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
@@ -216,15 +216,15 @@ def decompose_with_axis(
     length = max(float(np.linalg.norm(cross)), np.finfo(np.float64).tiny)
     cross *= max(1.0 - (len(cross) - 1) * np.square(off_diagonal_std / length), 0.0)
     deflation = cross / np.sqrt(value)
-    # The diagonal of the rest, without the axis and the deflated vector.
+    # Diagonal of the moment without the axis and without the deflated vector.
     rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
     penalty = feature_penalty(rest, noise_std, n_components)
     eigenvalues, vectors = _decompose_rest(noisy - np.diag(penalty), axis, deflation)
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
-    # Noise raises an eigenvalue by one push. It also rotates the vector, which then captures one
-    # push less than the true eigenvalue, and two pushes less than the noisy one.
+    # Noise raises an eigenvalue by one push. It also rotates the eigenvector, along which the true
+    # moment is then two pushes less than the noisy eigenvalue.
     pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
     captured = second_moments - 2 * pushes
     values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
@@ -240,14 +240,14 @@ def decompose_with_axis(
 def _decompose_rest(
     noisy: np.ndarray, axis: np.ndarray, deflation: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Decompose the deflated rest, orthogonally to the axis; return eigenvalues and columns."""
+    """Decompose the deflated moment orthogonally to the axis; return eigenvalues, vectors."""
     along = noisy @ axis
     orthogonal = along - (axis @ along) * axis
-    # The axis is projected out on both sides, and becomes an eigenvector far below the others.
+    # The axis is projected out on both sides, and shifted far below the other eigenvalues.
     far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
     rest = noisy - np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
     eigenvalues, vectors = np.linalg.eigh(rest)
-    # The axis is last in descending order, and is left out.
+    # In descending order the axis is last, and is left out.
     return eigenvalues[:0:-1], vectors[:, :0:-1]
 
 
@@ -263,7 +263,7 @@ def _joined(
     rest = vectors[:, n_signals:]
     normal = rest.T @ lead
     if normal.any():
-        # A reflection makes the first column of the rest parallel to `lead` in it.
+        # A reflection turns the first column of the basis toward `lead`.
         normal[0] += np.copysign(np.linalg.norm(normal), normal[0])
         rest = rest - np.outer(rest @ normal, normal * (2 / (normal @ normal)))
     basis = np.column_stack([axis, vectors[:, :n_signals], rest[:, :1]])
@@ -271,7 +271,7 @@ def _joined(
     diagonal[1 : n_signals + 1] = captured[:n_signals]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
-    # An added direction outside the signal vectors has the least eigenvalue, 0, and goes last.
+    # A direction added beyond the signal has eigenvalue 0, and goes last.
     *leading, least = (basis @ turn[:, ::-1]).T
     components = np.vstack([*leading, rest[:, 1:].T, least])
     eigenvalues = np.zeros(len(axis))

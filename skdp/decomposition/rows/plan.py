@@ -1,4 +1,4 @@
-"""Checks, "auto" and the releases of a fit that protects rows, all from public facts."""
+"""Checks, "auto" and the releases of fits that protect rows, from public facts."""
 
 import math
 from collections.abc import Iterator
@@ -20,26 +20,26 @@ from skdp.privacy.releases import SCALE_GRID, Search
 _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 
 # ------------------------------
-# Checks of the parameters, and the values that "auto" stands for.
+# Checks of parameters, and what "auto" stands for.
 
-# Between these numbers of features, rows may spread over far more dimensions than matter, and
-# eigenvectors are still cheap.
+# Between these numbers of features, "auto" refines: rows may spread over far more dimensions than
+# matter, and eigenvectors are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
-# With more features, noise costs clipped projections less than the d x d matrix. Exchanging a row
-# moves a step twice as far, so that steps then pay only with more features.
+# With more features, clipped projections have less noise than the d x d matrix; with "replace",
+# whose steps have twice the noise, only from the second number on.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Without noise only memory counts: largest size of the matrix, or of a basis of all rows.
+# Without noise only memory counts: most entries of the matrix, or of a basis of all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# Most components that ARPACK is asked for, as a part of the shorter side of sparse rows.
+# ARPACK finds at most this many components, as a part of the shorter side of sparse rows.
 _LARGEST_RANK = 0.125  # not tuned
-# Guided by the mean, "auto" iterates if there are at least this many features d, and n mu / d is
-# below the second number (benchmarks/diagonal_prior/solvers.md). For one component the third
-# number takes the place of the second (benchmarks/guided/guided.md).
+# A guided "auto" iterates from this many features d on, if n mu / d is below the second number
+# (benchmarks/diagonal_prior/solvers.md) or, for one component, below the third
+# (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
-# Largest ratio of the norm of the center to that of sparse rows. Above it, the square of the center
-# leaves no digits for the squares of the rows.
+# Largest norm of the center, relative to sparse rows; beyond it, rounding of squares would lose the
+# rows.
 _LARGEST_RATIO = 1e8  # not tuned
-# Least number of features for a guided fit.
+# A guided fit needs at least this many features.
 _FEWEST_GUIDED_FEATURES = 3  # not studied
 
 
@@ -48,7 +48,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     check_solver(spec)
     _check_bounds(spec)
     if not spec.cost.is_private:
-        # Without noise no bound is estimated, and a bound of None clips nothing.
+        # Without noise no bound is estimated, and None clips nothing.
         if spec.row_norm is None:
             spec = replace(spec, row_norm=math.inf)
         if spec.mean_norm is None and isinstance(spec.center, str):
@@ -72,7 +72,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     elif solver == "power" != spec.solver and not spec.cost.is_private:
         is_small = n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT
         if is_small and spec.unit.name != "user":
-            # A basis of this size holds all rows, and the iteration is exact.
+            # A basis of this size spans all rows, so the iteration is exact.
             extra = n_rows
         elif n_features**2 <= _LARGEST_EXACT:
             solver = "covariance"
@@ -88,7 +88,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
 
 
 def _is_exact(spec: RowsSpec) -> bool:
-    """Return whether ARPACK finds the components of sparse rows, without a dense matrix or basis.
+    """Return whether ARPACK computes the components, for sparse rows without noise.
 
     Only rows in memory allow many products with vectors, one after the other.
     """
@@ -100,7 +100,7 @@ def _is_exact(spec: RowsSpec) -> bool:
 
 
 def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
-    """Choose the solvers that the mean may guide, from public facts; of two, the mean chooses."""
+    """Choose the solvers that a mean may guide; if there are two, the released mean chooses one."""
     n_rows, n_features = spec.shape
     has_default_steps = spec.n_iter == spec.n_oversamples == "auto"
     may_guide = spec.cost.is_private and spec.releases_mean and spec.center is None
@@ -109,14 +109,14 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
     if solver == "power":
         return ("power",) * has_default_steps
     may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    # The matrix has d^2 noisy numbers, the iteration a few times d.
+    # The matrix has d^2 noisy numbers, the iteration a small multiple of d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
     return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
 
 
 def _check_bounds(spec: RowsSpec) -> None:
-    """Refuse bounds without effect, infinite ones under noise, and short ones beside the center."""
+    """Refuse bounds without effect, infinite ones under noise, and too short ones."""
     check_finite_bound("row_norm", spec.row_norm, spec.cost)
     check_finite_bound("mean_norm", spec.mean_norm, spec.cost)
     if spec.mean_norm is not None and not spec.releases_mean:
@@ -126,8 +126,8 @@ def _check_bounds(spec: RowsSpec) -> None:
         )
     if not spec.is_sparse or spec.center is None:
         return
-    # Sparse rows are centered in their products, whose terms are as long as the center. If the
-    # center is much longer than the rows, rounding may leave nothing of the rows.
+    # Products of sparse rows are centered afterwards. If the center is much longer than the rows,
+    # rounding may leave nothing of these.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
@@ -142,7 +142,7 @@ def _check_bounds(spec: RowsSpec) -> None:
 
 
 def _check_components(spec: RowsSpec) -> None:
-    """Refuse too many components, and a choice of their number if not all are released."""
+    """Refuse too many components, or a fraction of variances that are not all released."""
     n_components, (n_rows, n_features) = spec.n_components, spec.shape
     if isinstance(n_components, Integral):
         of_rows = "n_users" if spec.unit.name == "user" else "n_samples"
@@ -168,30 +168,30 @@ def _check_components(spec: RowsSpec) -> None:
 # ------------------------------
 # Releases and their shares.
 
-# Share of the count that decides whether the mean may guide the fit.
+# Share of the count of positive rows, which decides whether the mean guides the fit.
 _POSITIVITY_SHARE = 0.005  # not studied
-# Share of the mean that guides a fit: a factor over the root of the signal, within limits. The same
-# rule with other numbers gives the two means of an iteration their share together.
+# Share of the guiding mean: a factor over the root of the signal, within limits. The two means of
+# an iteration share a part by the same rule with other numbers.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
-# The guided power method: number of steps, columns beyond the components, and growth of the shares
-# from step to step. The second setting is for signals from the last number on.
+# Guided power method: number of steps, extra columns, and growth of the shares from step to step.
+# From the signal in the last number on, the second setting holds.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
-# Share of the budget for the private estimate of a norm.
+# Share of the search for a norm.
 _NORM_SHARE = 0.03  # not studied
-# Share of the mean that centers rows: a factor over the signal, within limits. Its noise adds a
-# direction to the rows, which is larger for a weaker signal.
+# Share of the centering mean: a factor over the signal, within limits. Its noise adds a direction
+# to all rows, which matters more for weak signals.
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
-# Rows are centered again if the error of their mean, as a second moment, probably exceeds the edge
-# of the noise by this factor; share of the second mean.
+# A second mean is released if the first one's error, as a second moment, probably exceeds the edge
+# of the noise this many times; then the share of the second mean.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For this mean rows are clipped to this multiple of their norm: they lie to one side of the first.
 WIDER = 2.0  # not studied
-# Share of the mean that variances need; the solver gets the rest.
+# Share of the mean that variances need.
 _MEAN_SHARE = 0.02  # not studied
-# Fractions of the share of the power method: for all clip levels, and for the spectrum.
+# Parts of the share of the power method: for all clip levels, and for the final spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
-# Ratio of the share of a step to the share of the step before.
+# Each step has this times the share of the step before.
 _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: Number of clip levels that the power method chooses from.
 N_LEVELS = 24  # not studied
@@ -202,16 +202,16 @@ ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 #: rows, not variance; the last level clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals the quantile of the norms is the median at this signal, and grows by the second
-# number each time the signal is multiplied by e.
+# For strong signals, norms are clipped at the median for this signal, and at a quantile that is
+# larger by the second number for each factor e of the signal.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# From the signal with a quantile of .95 on, the clipped fraction falls with this power.
+# Where that quantile exceeds .95, the clipped fraction falls with this power of the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
-# Signals up to the first number have the lowest quantile, from the second number on that of strong
-# signals, with a rise in between: benchmarks/diagonal_prior/components.md, "Private bounds"
+# Lowest quantile, for signals up to the first number; up to the second number, the quantile rises
+# to that of strong signals: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
-# With few components noise costs less and clipping more: for k components of `DPPCA` the signal is
-# multiplied by up to this number over k - 1, by the square of its ratio to a weak one.
+# With few components, noise costs less and clipping more: for k components of `DPPCA` the signal
+# counts up to this number over k - 1 times, the more the stronger it is.
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
@@ -220,14 +220,14 @@ class AdaptiveReleases(NamedTuple):
 
     second_moment: Release
     clipped_squares: Release
-    # More second moments; or steps that refine the first one, and variances along the final span.
+    # More second moments; or steps that refine the first, and variances along the refined span.
     rest: AnyOf
 
 
 class PowerReleases(NamedTuple):
-    """The steps of an iteration, and the spectrum."""
+    """The steps of an iteration, and the final spectrum."""
 
-    # Counts for the clip level, None without noise; and the product.
+    # Pairs of counts, for the clip level, and a product; without noise, None for the counts.
     steps: tuple[tuple[Release | None, Release], ...]
     projected_moment: Release
 
@@ -237,16 +237,16 @@ SolverReleases = Release | AdaptiveReleases | PowerReleases
 
 
 class Branch(NamedTuple):
-    """Releases that follow the bounds."""
+    """Releases that follow those of the bounds."""
 
-    # One at most, unless guided: the power method releases a guiding mean twice.
+    # One at most, except in a guided power method, which releases the mean twice.
     means: tuple[Release, ...]
     row_norm: Search | None  # of rows that were centered again
     solver: SolverReleases
 
 
 class RowReleases(NamedTuple):
-    """Releases of a fit of rows, in this order."""
+    """Releases of a fit to rows, in order."""
 
     mean_norm: Search | None
     center: Release | None  # the mean that centers rows
@@ -267,7 +267,7 @@ def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
 
 
 def norm_quantile(search: Search, spec: RowsSpec) -> float:
-    """Choose the quantile of the norms that becomes their bound.
+    """Choose the quantile of the norms to which rows are clipped.
 
     Before centering it is .95. For the decomposed rows it rises with the logarithm of the
     signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep their directions, to
@@ -296,7 +296,7 @@ def _quantile_of_strength(spec: RowsSpec) -> float:
 
 
 def _signal_to_noise(spec: RowsSpec) -> float:
-    """Divide the longest possible sum of rows by the length of its noise at the whole budget."""
+    """Divide the longest possible sum of rows by its noise if it got the whole budget."""
     n_rows, n_features = spec.shape
     change = sensitivity.row_sum(1.0, spec.unit.adjacency)
     return n_rows * spec.cost.mu / (change * math.sqrt(n_features))
@@ -322,7 +322,7 @@ def plan_rows(spec: RowsSpec) -> RowReleases:
 
 
 def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Branch, ...]:
-    """Plan the solver of centered rows; or another mean, and the norm of rows around it."""
+    """Plan the solver for centered rows, or a second mean and the norms of rows around it."""
     usual, row_norm = Branch((), None, _plan_solver(spec, share)), spec.row_norm
     if center is None or not spec.cost.is_private:
         return (usual,)
@@ -330,17 +330,17 @@ def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tupl
     mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
     search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
     again = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
-    # Released values decide on the branch, unless public bounds do.
+    # Released values choose the branch, unless public bounds decide.
     if row_norm is None or center.noise_std is None:
         return usual, again
     return (again if is_far(spec, usual, center.noise_std, row_norm) else usual,)
 
 
 def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
-    """Plan a mean, the solver, and the solvers that the mean may guide instead."""
+    """Plan a mean, and the solvers with and without its guidance."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
-    # The weaker the signal, the larger the part of the mean, which noise hides last.
+    # The weaker the signal, the larger the share of the mean, which noise hides last.
     signal = _signal_to_noise(spec)
     first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
     more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first
@@ -350,24 +350,24 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
             branches.append(Branch((guide,), None, _plan_solver(spec, share)))
             continue
         again = _plan_mean(spec, "guiding mean 2", more)
-        # Less noise shows more directions, which need more steps and columns.
+        # With less noise, more directions are visible, and need more steps and columns.
         n_steps, n_more, growth = _MANY_STEPS if signal >= _STRONG_SIGNAL else _FEW_STEPS
         n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
-        # Steps are orthogonal to the mean, which joins the basis at the end.
+        # The steps search orthogonally to the mean, which joins the basis at the end.
         power = _plan_power(spec, share - more, n_steps, n_columns, growth, n_guides=1)
         branches.append(Branch((guide, again), None, power))
     return tuple(branches)
 
 
 def _plan_norm(spec: RowsSpec, name: str = _ROW_NORM) -> Search:
-    """Plan the private estimate of a bound."""
+    """Plan the search for a norm, which becomes a bound."""
     parameter = name.removesuffix(AGAIN).replace(" ", "_")
     remedy = f"Pass {parameter} as a public bound in the units of X."
     return spec.cost.search(name, _NORM_SHARE, SCALE_GRID, remedy=remedy)
 
 
 def _plan_solver(spec: RowsSpec, share: float) -> SolverReleases:
-    """Plan the releases of the solver, except for the guided power method."""
+    """Plan the releases of a solver that no mean guides."""
     if spec.solver == "power":
         return _plan_power(spec, share, int(spec.n_iter), spec.basis_size, _GROWTH)
     # Without noise there is nothing to refine.
@@ -386,7 +386,7 @@ def _plan_mean(
 
 
 def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool:
-    r"""Return whether rows of this norm are centered too badly, from public facts and the bound.
+    r"""Return whether rows of this norm need a second mean, from public facts and the bound.
 
     An error :math:`\delta` of the center adds :math:`\delta \delta'` to the second moment of a row,
     on average :math:`d \tau^2` in one direction. The mean may be far noisier than rows vary, since
@@ -401,7 +401,7 @@ def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool
 
 
 def bound_of_mean(spec: RowsSpec) -> float | str:
-    """Return the bound of rows for their mean, or the name of the search for it."""
+    """Return the norm that bounds rows for their mean, or the name of the search for it."""
     norm, search = spec.mean_norm, _MEAN_NORM
     if norm is None and spec.center is None:
         norm, search = spec.row_norm, _ROW_NORM
@@ -419,10 +419,10 @@ def _plan_moment(
     mechanism: str = "symmetric_gaussian",
     projected_shape: tuple[int, ...] = (),
 ) -> Release:
-    """Plan the second moment, or a projection of it with the given shape."""
+    """Plan the second moment, or its projection of the given shape."""
     bound: float | str = _ROW_NORM if spec.row_norm is None else spec.row_norm
     if spec.is_sparse and spec.center is not None:
-        # Products of sparse rows are centered, so that their rounding depends on the center.
+        # Products of sparse rows are centered afterwards, so their rounding depends on the center.
         bound = MEAN if isinstance(spec.center, str) else "center"
     change = sensitivity.projected_spectrum if projected_shape else sensitivity.second_moment
     shape = projected_shape or (spec.shape[1],) * 2
@@ -432,8 +432,7 @@ def _plan_moment(
 def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
     """Plan a second moment, a probe, and the two branches between which the probe decides."""
     first, probe, *steps, spectrum = (share * fraction for fraction in ADAPTIVE_SHARES)
-    # For each release of the refinement there is another matrix, so that both branches spend the
-    # same.
+    # Each release of the refinement stands beside one more matrix, so both branches spend the same.
     numbered = enumerate((first, *steps, spectrum), start=1)
     moment, *more = (_plan_moment(spec, part, f"{MOMENT} {n}") for n, part in numbered)
     n_levels, size = len(PROBE_LEVELS), spec.basis_size
@@ -452,7 +451,7 @@ def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
 
 
 def _plan_product(spec: RowsSpec, share: float, name: str, follows: str, n_columns: int) -> Release:
-    """Plan the second moment times a basis, with clipped projections."""
+    """Plan the second moment times a basis, with clipped projections of the rows."""
     change = partial(sensitivity.clipped_projection, adjacency=spec.unit.adjacency)
     # Without noise nothing is clipped.
     known = None if spec.cost.is_private else {"row_norm": spec.row_norm, "level": math.inf}
@@ -489,14 +488,14 @@ def _plan_power(
 
 
 # ------------------------------
-# Releases of factors of both sides of a matrix whose rows are protected.
+# Factors of rows, beside the components, for matrices whose rows are protected.
 
-# Share of the budget for the projected rows. Components serve all rows, and need most of it.
+# Share of the projected rows. The components serve all rows, and get the rest.
 _PROJECTION_SHARE = 0.2  # not studied
 
 
 class RowFactorReleases(NamedTuple):
-    """Releases of a fit of rows and of their factors, in this order."""
+    """Releases of components and of projected rows, in order."""
 
     row_norm: Search | None
     components: SolverReleases
@@ -504,13 +503,13 @@ class RowFactorReleases(NamedTuple):
 
 
 def plan_projection(spec: RowsSpec) -> RowFactorReleases:
-    """Plan the releases of the components, and then the rows projected on them."""
-    # Shares of the components are parts of the budget that the projection leaves.
+    """Plan the components, and then the rows projected on them."""
+    # The shares of the components are parts of what the projection leaves.
     before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
     size = rank_of(spec)
     shape = spec.shape[0], size
-    # The rounding of a projection onto `size` directions counts, too.
+    # Rounding of a projection on `size` directions.
     rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
     return RowFactorReleases(

@@ -21,7 +21,7 @@ from skdp.privacy.clipping import clip_rows, clip_weights
 Decomposition = Callable[..., Factors]
 
 # ------------------------------
-# The mean of rows, which guides the search for the first component.
+# A released mean of rows, which guides the search for the first component.
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,20 @@ class PositiveMean:
 
     @property
     def axis(self) -> np.ndarray:
-        """Direction of the denoised mean, of length 1."""
+        """Direction of the denoised mean."""
         denoised = self.denoised
         return np.asarray(denoised / row_norms(denoised[np.newaxis]))
 
     @property
     def excess(self) -> float:
-        """Squared length in excess of noise, over that of noise; by chance above 0 once in 1000."""
+        """Squared length beyond noise, in units of noise; noise alone is above 0 once in 1000."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
-        # Noise alone has a chi-squared law; the limit adds three of its standard deviations.
+        # The length of noise is chi-squared; the limit is three standard deviations above its mean.
         return squared_length - n_features - 3 * float(np.sqrt(2 * n_features))
 
     def averaged(self, other: "PositiveMean") -> "PositiveMean":
-        """Average with another release, weighted by the shares of the budget."""
+        """Average with another release of the mean, weighted by the shares of both."""
         share = self.share + other.share
         mean = (self.share * self.mean + other.share * other.mean) / share
         return PositiveMean(mean, float(self.noise_std * np.sqrt(self.share / share)), share)
@@ -80,27 +80,27 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 
 
 # ------------------------------
-# A noisy second moment, refined along leading directions where this pays.
+# A noisy second moment, refined along leading directions if that pays.
 
 _LEVELS = np.array(rows_plan.PROBE_LEVELS)
 _FIRST_SHARE = rows_plan.ADAPTIVE_SHARES[0]  # not tuned
-# Clipping also changes the estimate, so a step must promise this many times the precision.
+# As clipping changes the estimate, a step must promise this many times the precision.
 _LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
-# An eigenvalue stands out if it exceeds the edge of the noise by this factor, which noise alone
-# hardly ever does.
+# An eigenvalue stands out if it exceeds the edge of the noise by this factor, as noise hardly ever
+# does.
 _MARGIN = 1.05  # not studied
-# Weight of the matrix outside the span in the next step: it finds directions that the span lacks,
+# Weight of the matrix outside the refined span in the next step: new directions come from there,
 # but most of it is noise.
 _WEIGHT_OUTSIDE = 0.5  # not studied
-# If noise costs less than this fraction of the captured variance, clipping may cost more: .010 on
-# standardized images of digits, where noise cost .004.
+# If noise costs less than this part of the captured variance, refinement by clipping may cost more:
+# .010 on standardized images of digits, where noise cost .004.
 _LEAST_LOSS = 5e-3  # not studied
-# Columns are divided by the estimated fraction of signal that clipping leaves. A smaller divisor
-# would magnify the noise.
+# Columns are divided by the estimated fraction of signal that clipping leaves, at least this:
+# smaller divisors would magnify noise.
 _SMALLEST_SIGNAL = 0.05  # not studied
-# The basis is close already, so that few iterations suffice.
+# The basis is nearly right already, so few iterations suffice.
 _N_TURNS = 4  # not studied
-# This many rows suffice to choose between few levels.
+# As many rows as suffice to choose between few clip levels.
 _PROBE_ROWS = 1 << 15  # not studied
 
 
@@ -135,7 +135,7 @@ def solve_adaptive(
     levels, size = rows.bound * _LEVELS, basis.shape[1]
 
     def _weights(norms: np.ndarray) -> np.ndarray:
-        # Squares clipped at a level are sums in units of this level.
+        # Squares clipped at a level, in units of this level.
         return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
 
     exact, of_squares = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
@@ -150,7 +150,7 @@ def solve_adaptive(
     for step in steps:
         columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
         estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
-        # The basis is close to the leading eigenvectors.
+        # Few iterations suffice, as the basis is close to the leading eigenvectors.
         for _ in range(_N_TURNS):
             basis = spectrum.orthonormal_basis(estimate.value @ basis)
         _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
@@ -181,12 +181,12 @@ def _average(first: Released, second: Released) -> Released:
 
 
 def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
-    """Choose the clip level of the most precise step, in units of the bound; None if none pays.
+    """Choose the clip level with the most precise step, in units of the bound, if any pays.
 
     Precision is the squared ratio of signal to noise, relative to that of the whole matrix.
     """
     signals = _LEVELS * squares.sum(axis=1)
-    # The last level clips nothing, so that its signal is the whole.
+    # The last level clips nothing: its signal is the whole signal.
     shrinkage = (
         np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
     )
@@ -198,13 +198,13 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 
 
 def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
-    """Return whether all of these eigenvalues stand out, and still suffer from noise."""
+    """Return whether all of these eigenvalues stand out, and noise still costs enough to refine."""
     n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
     if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
         return False
-    # Captured variance that noise would cost if the matrix got the whole share. To second order a
-    # component loses tau^2 d / eigenvalue. One release has the variance of the whole share divided
-    # by its own share.
+    # Variance that noise would cost if the matrix got the whole share: to second order, tau^2 d /
+    # eigenvalue for each component. A release has that noise variance divided by its part of the
+    # share.
     loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 
@@ -212,19 +212,19 @@ def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
 def _refine(
     estimate: Released, basis: np.ndarray, columns: np.ndarray, noise_std: float
 ) -> Released:
-    """Replace the estimate in the span of `basis` by its average with `columns`."""
+    """Average the estimate with `columns`, in the span of `basis`."""
     before = estimate.value @ basis
-    # Clipping has shrunk every column; the diagonal of the estimate shows by how much.
+    # Clipping has shrunk the columns, by as much as the diagonal of the estimate shows.
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
     shrinkage = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
     relative_variances = np.square(noise_std / shrinkage / (estimate.noise_std * np.sqrt(0.5)))
-    # In the second step, noise of the estimate is still counted as that of the first release: the
-    # step with the larger share gets more weight than its precision alone would give.
+    # In the second step, the estimate still counts with the noise of the first release: the step,
+    # with its larger share, gets more weight than precision alone would give.
     weights = 1 / (1 + relative_variances)
     after = before + weights * (columns / shrinkage - before)
-    # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. The inner
-    # part C and the outer part S are replaced, and a part of R remains.
+    # With the basis V, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. C and S are
+    # averaged with those of `columns`; of R a part remains.
     inner_before, inner_after = basis.T @ before, basis.T @ after
     outer_before, outer_after = before - basis @ inner_before, after - basis @ inner_after
     inner_after = (inner_after + inner_after.T) / 2
@@ -242,7 +242,7 @@ def _release_variances(
     rounding: float,
     basis: np.ndarray,
 ) -> Factors:
-    """Release the second moments along the vectors of the basis, and their sum outside it.
+    """Release the second moments along the basis vectors, and their sum over all other directions.
 
     `exact` is the second moment of the rows, without noise, with that `rounding`.
     """
@@ -250,7 +250,7 @@ def _release_variances(
     values = np.append(along, np.trace(exact) - along.sum())
     # Errors of the matrix add up in the sum over the basis, and in the rest of the trace.
     rounding *= 2 + np.sqrt(basis.shape[1])
-    # Products with the basis round, too.
+    # Rounding of the products with the basis.
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
     noisy, noise_std = budget.release(release, values, rows.bound, rounding=rounding)
     order = np.argsort(-noisy[:-1], kind="stable")
@@ -268,7 +268,7 @@ def _release_variances(
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
-# Number of rows to choose a clip level from: enough for any noise with a usable step.
+# A clip level is chosen from this many rows, enough for any noise that leaves a step useful.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -307,7 +307,7 @@ def solve_power(
     exact, rounding = rows.projected_moment(basis)
     released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
     moment, moment_std = released
-    # Rayleigh-Ritz: the eigenvectors within the basis.
+    # Rayleigh-Ritz: eigenvectors within the basis.
     eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
     eigenvalues = eigenvalues[::-1]
     pushes = spectrum.eigenvalue_pushes(eigenvalues, moment_std * np.sqrt(0.5))
@@ -327,7 +327,7 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release X' P, with projections P of the rows clipped to a level chosen from `sample`."""
+    """Release the product of rows and clipped projections, at a level chosen from `sample`."""
     level_counts, planned_product = step
     level = np.inf
     if level_counts is not None:
@@ -340,7 +340,7 @@ def release_step(
 def release_product(
     release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float
 ) -> tuple[Released, Rows]:
-    """Release X' P, with projections P of the rows clipped to `level`.
+    """Release the product of rows and their projections, clipped to `level`.
 
     The function also returns rows with their norms, which the next step reuses.
     """
@@ -350,17 +350,17 @@ def release_product(
 
 
 def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
-    """Count the singular values that exceed the largest one of noise alone."""
+    """Count singular values that exceed the largest one of noise alone."""
     edge = noise_std * np.sum(np.sqrt(noisy.shape))
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
 
 # ------------------------------
-# Power iteration orthogonal to the released mean, which joins the basis at the end.
+# Power iteration orthogonal to a released mean, which joins the basis at the end.
 
-# Features of the first group; each later group has twice as many as the one before.
+# Number of features in the first group of features; each later group has twice as many.
 _FIRST_GROUP = 16  # not studied
-# Least factor that shrinks a column in a group.
+# Columns are shrunk at most by this factor in a group of features.
 _LEAST_SHRINKAGE = 0.05  # not studied
 
 
@@ -380,7 +380,7 @@ def solve_guided_power(
     the group: rare items may hold only noise where popular ones hold signal.
     """
     axis = positive_mean.axis
-    # By descending entries of the mean, each group twice as large as the one before.
+    # Features by descending entries of the mean, in groups that double in size.
     n_groups = int(np.log2(len(axis) / _FIRST_GROUP + 1))
     ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
     groups = np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
@@ -390,20 +390,20 @@ def solve_guided_power(
         basis = spectrum.orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
-        # The signs of the columns do not matter: their basis has its own signs.
+        # Signs of the columns do not matter, as the basis gets signs of its own.
         columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
         for group in groups:
             energy = np.mean(np.square(columns[group] / noise_std), axis=0)
             columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_SHRINKAGE)
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
-    # Rayleigh-Ritz in the span of the mean and the columns, guided by the mean.
+    # Rayleigh-Ritz: eigenvectors in the span of the mean and the columns.
     basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
     exact, rounding = rows.projected_moment(basis)
     released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
     noisy, noise_std = released
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
-    # The second moment along the mean is at least n times the squared mean, which may be known more
-    # precisely. A value below its noise would make the deflation arbitrary.
+    # The second moment along the mean is at least n times the squared mean, which may be more
+    # precise. A value below its noise would make the deflation arbitrary.
     inner[0, 0] = max(
         inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
     )
@@ -418,10 +418,10 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Run the solver of a plan, guided by the mean if planned.
+# The solver of a plan, with or without guidance by a mean.
 
-# Limits of the mean's squared length, in squared bounds, with which the matrix suits; least part of
-# the features on which the mean weighs like a constant.
+# Limits of the mean's squared length, in squared bounds, between which the whole matrix is
+# released; fewest features, as a part of all, over which the mean spreads.
 _SHARE_OF_MEAN = {
     "zero_out": (0.25, 0.6),
     "replace": (0.25, 0.8),
@@ -466,9 +466,9 @@ def solve_guided(
     """Release the mean of mostly positive rows, and the components that it guides."""
     branch, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
-    # The mean has little of the moment if rows have few entries and short products with a basis; if
-    # it has much, little else is left to find. In both cases clipped projections have less noise.
-    # If few features have most of the moment, the iteration gains by its groups.
+    # The mean is short if rows have few entries, and products with bases are then short; if it is
+    # long, there is little else to find. Both favor clipped projections. If few features have most
+    # of the moment, the groups of the iteration help.
     least, most = _SHARE_OF_MEAN[budget.adjacency]
     holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):

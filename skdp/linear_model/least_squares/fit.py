@@ -44,9 +44,9 @@ from skdp.privacy.clipping import NO_CLIPPING, clipped
 # With less strength than this, fits are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
-# With only the few responses off the center, less strength than this gives a warning; not studied.
+# The same limit if most responses are equal and the rest carry all signal; not studied.
 _LEAST_RARE = 25.0
-# With this strength or more, a prior predicts from clipped rows, otherwise from rows as they are.
+# From this strength on, a prior predicts from clipped rows; below it, from unclipped ones.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # The fit warns if more steps would explain more than this part of the variance; not studied.
 _LEAST_GAIN = 0.03
@@ -76,7 +76,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: LeastSquaresSpec, found: Scales, descent: Descent, *, is_doubtful: bool, off_center: float
 ) -> Iterator[str]:
-    """Warn of losses that released values show."""
+    """Warn of hidden features, weak predictions or too few steps, from released values."""
     yield from warnings_for_hidden(
         found.are_hidden() & spec.cost.is_private,
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
@@ -162,8 +162,7 @@ def solve_least_squares(
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
     noise_stds = None
-    # Unknown: how the noise of steps decays along hidden directions, and the shrinkage of
-    # calibrated weights.
+    # Two effects on the noise are not computed: hidden directions, and the factor of a calibration.
     is_known = not white.is_hidden.any() and plan.calibration is None and not found.is_void.any()
     if is_known or not spec.cost.is_private:
         variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
@@ -185,7 +184,7 @@ def _release_whitening(
 ) -> Whitening:
     if plan.moment is None:
         return without_moment(scaling, found)
-    # Responses are a further column, with a weight that limits them to half of the row norm.
+    # Responses form one more column; its weight limits them to half of the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
         largest = spec.largest_response

@@ -1,4 +1,4 @@
-"""The joint moment of a least-squares fit: it whitens rows, and gives the start of the steps."""
+"""The moment of rows and responses: it whitens the rows and gives the start of the descent."""
 
 import math
 from itertools import pairwise
@@ -10,20 +10,20 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model.least_squares.records import Scaling
 from skdp.preprocessing.scales import Scales
 
-# Least eigenvalue as a fraction of the largest: with noise; and without, where less is rounding.
+# Least eigenvalue, relative to the largest: with noise; and without noise, to exclude rounding.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least total variance of rows along hidden directions, per feature; and their least variance,
-# relative to the least eigenvalue.
+# Least variance along hidden directions: in total, per feature; and of each direction, relative to
+# the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
-# Without a released moment, the largest eigenvalue is assumed to be at least this.
+# For rows too long for a moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
 
 
 class Whitening(NamedTuple):
-    """The map z = R'x of rows; along its directions, z varies by `spread`, at most 1.
+    """The map z = R'x of rows; along its directions z has variances `spread`, at most 1.
 
-    The steps begin at the weights `start` of z. Along directions that are `is_hidden`, noise hides
-    how much rows vary.
+    The descent begins at the weights `start` of z. Along directions marked by `is_hidden`, noise
+    hides the variance of the rows.
     """
 
     root: np.ndarray
@@ -33,12 +33,12 @@ class Whitening(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Root mean square norm of whitened rows."""
+        """Root mean square norm of a whitened row."""
         return math.sqrt(float(self.spread.sum()))
 
 
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
-    """Whiten by a noisy moment; eigenvalues below the noise are raised to its edge.
+    """Whiten by a noisy moment; eigenvalues below the edge of the noise are raised to it.
 
     The start is the least-squares solution of whitened rows. Its dyadic blocks are shrunk by their
     known noise, with a margin of one standard deviation (James-Stein).
@@ -67,7 +67,7 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
 
 
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:
-    """For very long rows: divide them by a large number, so that steps converge, if slowly.
+    """Scale very long rows instead of whitening them, so far down that steps converge, if slowly.
 
     Rows that are not centered vary along their mean by at least the length of the mean.
     """

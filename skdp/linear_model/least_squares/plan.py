@@ -17,46 +17,46 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
-# If units times mu are fewer than this, all of the budget goes to the center of the responses.
+# With fewer units times mu, only the center of the responses is released.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
-# Share of the scales of features: the first number over the strength, squared, within limits; the
-# last is for strengths from `_PLENTY` on: benchmarks/least_squares/least_squares.md.
+# The scales of features get the share (first number / strength)^2, within limits; the lower limit
+# is smaller from the strength `_PLENTY` on: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
 # Parts of the features' share: for their sizes, usually and with a weak signal; and for the zoom on
 # narrow features. benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
-# Share of the center and scale of the responses: the first number over units times mu, squared,
-# within limits: benchmarks/least_squares/least_squares.md.
+# The center and scale of the responses get the share (first number / (units times mu))^2, within
+# limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
 # Part of that share for the center. Wanted noise of a count, as a fraction of the records: for
 # another refinement, the center, the scale. Least share of center or scale. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
-# Parts of the remaining share: for the joint moment, each histogram, and the calibration:
+# Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# And for the mean error, which mends the intercept where there is no calibration. Not studied.
+# The part for the mean error, which corrects the intercept of uncalibrated fits. Not studied.
 _ERRORS_SHARE = 0.02
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
 # steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# Momentum needs half as many steps; with fewer than this it is not used. Not studied.
+# Momentum halves the number of steps; with fewer steps than this it is not used. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# Without noise the start is least squares, and the steps remove its rounding error.
+# Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
-# Rows of at most this length have a joint moment; that of longer rows would fill the memory.
+# Longer rows have no joint moment, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
 # Factor and limits of the norm that rows are clipped to, in units of the norm of a row with mean
 # square 1: benchmarks/least_squares/least_squares.md.
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
-# Entries are clipped to this multiple of their scale: benchmarks/least_squares/least_squares.md.
+# Entries are clipped to this many standard deviations: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
-# Clip level of scaled responses: a factor of the root of the strength, and limits; not studied.
+# Scaled responses are clipped to this times the root of the strength, within limits; not studied.
 _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
-# From this strength on, clip levels of entries and whitened rows grow with its root: columns with
-# long tails then lose no more by clipping than by noise. benchmarks/sweep/sweep.md.
+# From this strength on, clip levels of entries and whitened rows grow with its root: clipping long
+# tails then costs no more than noise. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
-# Number of histograms of gradient sizes, spread over this first part of the steps.
+# Number of histograms of gradient sizes, and the part of the steps over which they are spread.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
 # Wanted noise of the agreement with a prior, as a part of the records times the clip level; limits
 # of its share; and the share if records are too few for coefficients. Units times mu per clip level
@@ -74,7 +74,7 @@ class LeastSquaresSpec(ScaleSpec):
 
     dtype: np.dtype
     depth: int  # the longest chain of additions of a sum over the records
-    # Whether rows stay sparse; they are then not centered.
+    # Whether the fitted rows are sparse; sparse rows are not centered.
     is_sparse: bool
     response_bound: float  # inf for none
     fit_intercept: bool
@@ -91,7 +91,7 @@ class LeastSquaresSpec(ScaleSpec):
     # weak that the fit takes few steps and calibrates them.
     is_hopeless: bool = field(init=False)
     is_weak: bool = field(init=False)
-    # Whether a joint moment whitens the rows, as it does unless they are long.
+    # Whether rows are whitened by a joint moment; only very long rows are not.
     has_moment: bool = field(init=False)
     # Factor that loosens clipping where noise is small; numbers of scales to which entries and
     # responses are clipped; and norm to which scaled rows are clipped.
@@ -99,7 +99,7 @@ class LeastSquaresSpec(ScaleSpec):
     entry: float = field(init=False)
     largest_response: float = field(init=False)
     row_norm: float = field(init=False)
-    # Products of predictions of a prior are clipped to this.
+    # Products of a prior's predictions and responses are clipped to this.
     largest_product: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,14 +137,14 @@ class LeastSquaresSpec(ScaleSpec):
 
 
 class Step(NamedTuple):
-    """The sum of clipped gradients and, in some steps, a histogram of the sizes of gradients."""
+    """Releases of one step: clipped gradients and, in some steps, the counts of their sizes."""
 
     gradient: Release
     sizes: Release | None
 
 
 class LeastSquaresReleases(NamedTuple):
-    """Releases of a fit, in this order; with too few records only the center of the responses."""
+    """Releases of a fit, in order; if records are too few, only the center of the responses."""
 
     center: tuple[Search, ...]
     spread: Release | None
@@ -195,13 +195,13 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
 
 
 def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
-    """Plan the searches for the median of the responses, for up to this share."""
+    """Plan the searches for the median of the responses, with at most this share."""
     refined, limits = (share, _ROUGH), (_LEAST_SHARE, share)
     return _descent.plan_center(spec, refined=refined, precision=_FINE, limits=limits)
 
 
 def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
-    """Plan the histogram of the sizes of centered responses, for up to this share."""
+    """Plan the histogram of the sizes of centered responses, with at most this share."""
     facts = spec.n_units, spec.cost.mu
     share = share_for_counts(2, *facts, precision=_FINE_BIN, limits=(_LEAST_SHARE, share))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
@@ -209,13 +209,13 @@ def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
 
 
 def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
-    """Plan the sums that show how far responses follow the prior."""
+    """Plan the release of how well a prior predicts the responses."""
     change, known = partial(sensitivity.agreement, spec.unit.adjacency), {"rounding": spec.rounding}
     return spec.cost.release(AGREEMENT, "gaussian", share, change, known, shape=(2,))
 
 
 def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
-    """Return the number of steps, and the momentum, with which fewer steps suffice."""
+    """Return the number of steps, and their momentum."""
     if not spec.cost.is_private and spec.has_moment:
         alone = _STEPS_OF_EXACT
     elif spec.is_weak:

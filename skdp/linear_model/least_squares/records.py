@@ -1,4 +1,4 @@
-"""Records of a least-squares fit: rows and responses in units of their released scales."""
+"""Records of a least-squares fit: rows and responses, divided by their released scales."""
 
 import math
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Short rows are mapped in groups of this size, which fit in the cache with their scales.
+# Short rows are mapped this many at a time, which fit in the cache with their scales.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
-# Records: rows in units of their scales, clipped entry by entry, with a 1 for the intercept.
+# Rows divided by their scales, clipped entry by entry, with a 1 appended for the intercept.
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Scaling:
         return len(self.multiplier) + self.has_one
 
     def mapped(self, raw: Any, out: np.ndarray | None = None) -> Any:
-        """Map a block of rows, dense ones into the first rows of `out`."""
+        """Map a block of rows; dense results are written to `out`."""
         if self.is_sparse:
             data = raw.data * self.multiplier[raw.indices]
             largest = self.largest[raw.indices]
@@ -59,7 +59,8 @@ class Scaling:
         joint, size = out[: raw.shape[0]], len(self.multiplier)
         rows = raw.toarray() if issparse(raw) else raw
         center = np.zeros(size) if self.center is None else self.center
-        # Parts fit in the cache; short rows are joined, for longer inner loops.
+        # Short rows are joined into longer ones, for longer inner loops; all parts fit in the
+        # cache.
         length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
         of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
         moves = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
@@ -72,7 +73,7 @@ class Scaling:
             np.minimum(values, largest, out=values)
             np.maximum(values, -largest, out=values)
             joint[first : first + length, :size] = values
-        # Values that overflow would be NaN times 0.
+        # Multiplied by 0, an overflow would become NaN: write the 0 instead.
         joint[:, :size][:, self.multiplier == 0] = 0.0
         joint[:, size:] = 1.0
         return joint
@@ -80,7 +81,7 @@ class Scaling:
 
 @dataclass(eq=False)
 class Records(Rows):
-    """Rows with their responses; a record whose response is NaN is null."""
+    """Rows with their responses; NaN as a response makes the record null."""
 
     responses: Targets = field(kw_only=True)
     scaling: Scaling | None = None
@@ -88,12 +89,12 @@ class Records(Rows):
 
     @property
     def n_features(self) -> int:
-        """Number of entries of a fitted row."""
+        """Number of entries of a mapped row."""
         return super().n_features if self.scaling is None else self.scaling.n_columns
 
     @property
     def keeps_sparse(self) -> bool:
-        """Whether blocks are sparse."""
+        """Whether mapped rows are sparse."""
         is_written_out = self.scaling is not None and not self.scaling.is_sparse
         return super().keeps_sparse and not is_written_out
 
@@ -109,12 +110,12 @@ class Records(Rows):
         return super()._block_of(mapped, scratch)
 
     def scaled(self, scaling: Scaling, responses: Targets) -> "Records":
-        """Return mapped rows, stored once if rows are in memory and the result is small."""
+        """Return records with mapped rows; small results for rows in memory are stored once."""
         view = replace(self, scaling=scaling, responses=responses)
         X = self.source.X
         if not scaling.is_sparse:
             is_in_memory = issparse(X) or (isinstance(X, np.ndarray) and not is_mapped(X))
-            # The copy may take as much memory as `CACHE_BYTES`.
+            # The copy may use at most `CACHE_BYTES` of memory.
             if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.CACHE_BYTES:
                 return view
             rows = np.empty((X.shape[0], scaling.n_columns))
@@ -133,7 +134,7 @@ class Records(Rows):
 
 
 class ResponseScale(NamedTuple):
-    """Released center and scale of responses, and their fraction off the center, if it is small."""
+    """Released center and scale of responses, and the fraction of responses unlike the center."""
 
     center: float
     size: float
@@ -158,17 +159,17 @@ def release_response_scale(
         budget.warnings.append(f"{GUESSED_SPREAD} responses.")
     off_center = spread.fraction_off_center
     size = spread.size * math.sqrt(off_center)
-    # A guessed size shows nothing about the responses off the center.
+    # A guessed scale says nothing about how many responses differ from the center.
     return ResponseScale(center, size, 1.0 if spread.is_guess else off_center)
 
 
 def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
-    """Center and scale responses, and clip huge ones, whose squares could overflow."""
+    """Center and scale responses; huge ones are clipped, as their squares could overflow."""
     return np.clip((responses - scale.center) / scale.size, -NO_CLIPPING, NO_CLIPPING)
 
 
 def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
-    """Return the map of features to mean 0 and variance 1 that also clips their entries."""
+    """Return the map that gives features mean 0 and variance 1, and clips their entries."""
     is_centered = spec.fit_intercept and not spec.is_sparse
     is_bounded = spec.interval is not None
     by = standardization(found, spec, is_centered=is_centered, is_bounded=is_bounded)
@@ -177,23 +178,23 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 
 
 # ------------------------------
-# A prior: its share in the model, and the responses without that share.
+# A prior: how much of it the model uses, and the responses minus that part.
 
-# Slopes of responses on predictions are about 1 for good priors and 0 for bad ones, with these
-# deviations; part of priors that are good; least mean squares of predictions, and of residuals.
-# benchmarks/least_squares/prior.md
+# Assumed slope of responses on a prior's predictions: 1 for good priors and 0 for bad ones, with
+# these standard deviations; fraction of good priors; least mean squares of predictions and
+# residuals. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions are clipped to this many scales of the responses. If they vary by more than the second
-# number of these scales, noise has hidden the responses.
+# number of scales, the scale is taken for noise.
 _LARGEST_PREDICTION, _UNSEEN = 5.0, 1e6  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
 
 
 class PriorPart(NamedTuple):
-    """The part of a prior that a model uses, and the centered, scaled responses without that part.
+    """The used part of a prior, and the centered, scaled responses minus its predictions.
 
-    `coef` are the used coefficients, and `whole` those among them whose products with unclipped
-    rows are clipped between the `ends`.
+    `coef` are the used coefficients; `whole` are those applied to unclipped rows, in predictions
+    clipped to the `ends`.
     """
 
     scale: ResponseScale
@@ -213,7 +214,7 @@ def release_agreement(
     budget: PrivacyBudget,
     stds: Any = 0.0,
 ) -> PriorPart:
-    """Release how well the prior predicts; subtract that share of its predictions from responses.
+    """Release how well a prior predicts, and subtract its weighted predictions from the responses.
 
     With a strong signal, the prior predicts from clipped rows, and the fit to these rows mends its
     errors. With a weak one, noise may hide scales, so it predicts from unclipped rows. `stds` are
@@ -231,7 +232,7 @@ def release_agreement(
         slopes = np.zeros(scaling.n_columns)
         slopes[: len(coef)] = coef / np.where(is_seen, scaling.multiplier, 1.0)
         constant = intercept + float(coef @ center)
-    # If noise has hidden the responses, the prior says in which units they are compared.
+    # If noise has hidden the scale of the responses, the prior's predictions give the scale.
     with np.errstate(all="ignore"):
         ratio = float(np.linalg.norm(coef * stds)) / scale.size
     is_visible = not _UNSEEN < ratio < NO_CLIPPING
@@ -242,7 +243,7 @@ def release_agreement(
     def _predicted(block: Block) -> np.ndarray:
         product = block.matmul if block.mass is None else block.matmul_anywhere
         predicted = product(slopes[:, np.newaxis])[:, 0] + constant
-        # Null records and rows that are too long have no finite predictions.
+        # Predictions for null or overflowing rows are not finite.
         predicted[~np.isfinite(predicted)] = 0.0
         return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
 
@@ -250,7 +251,8 @@ def release_agreement(
         predicted, true = _predicted(block), responses[rows] / ratio
         predicted[np.isnan(true)] = 0.0
         products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
-        # Both are shortened alike, so that long ones do not change the slope.
+        # Both products are shortened alike, so that clipping does not change their ratio, the
+        # slope.
         longest = np.maximum(np.abs(products).max(axis=1, keepdims=True) / largest, 1.0)
         products = np.clip(products / (longest * largest), -1.0, 1.0)
         return np.asarray(block.added(products).sum(axis=0))
@@ -276,9 +278,9 @@ def release_agreement(
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:
-    """Estimate the slope of responses on predictions, in [0, 1], from noisy means of products.
+    """Estimate the slope of responses on predictions, in [0, 1], from noisy mean products.
 
-    The mean of the slope, of good priors and of others, has the least expected error.
+    The estimate is the posterior mean under a mixture of good and bad priors.
     """
     square = max(square, _LEAST_SQUARE, noise_std)
     slope = product / square

@@ -1,4 +1,4 @@
-"""Gradient steps of a least-squares fit on whitened rows, and the calibration of weak fits."""
+"""The descent of a least-squares fit on whitened rows, and the calibration of weak fits."""
 
 import math
 from dataclasses import dataclass
@@ -31,13 +31,12 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 
 # Whitened rows are clipped to this many root mean square norms.
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
-# Weight of the squared bias of clipped gradients, relative to their noise.
+# Weight of the squared bias of clipped gradients, against the variance of their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
-# A count is visible if it exceeds this many standard deviations of its noise. The level changes
-# only if visible counts hold this part of the records. First level, in root mean squares.
+# A count is visible above this many standard deviations of its noise. The clip level changes only
+# if visible counts hold this part of the records. First level, in root mean square norms.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
-# Curvature of the clipped loss, as a fraction of the records with unclipped gradients; and the
-# least such fraction.
+# Curvature of the clipped loss, per fraction of unclipped gradients; least such fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned
@@ -46,7 +45,7 @@ _ENDS = 2.0 ** (SIZE_BINS[[0, -1]] / 2)  # not tuned
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records, and the kernel that sums their gradients.
+    """Records, and the function that sums their gradients.
 
     The kernel gives rows times their weights, the weights, weighted responses and norms of whitened
     rows; 0 for null records. Rows in parts round as those in memory, or a seed gave other noise.
@@ -59,7 +58,7 @@ class WhitenedRecords:
     def gradient(
         self, weights: np.ndarray, level: float, *, counts: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sum the gradients of whitened rows, clipped to the level; count gradients by size.
+        """Sum the clipped gradients of whitened rows; count them by size, if asked.
 
         The weights and the sum are whitened instead of the rows, so that no whitened row is stored
         and sparse rows stay sparse.
@@ -89,7 +88,7 @@ class WhitenedRecords:
     def predicted(
         self, rows: slice, block: Block, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict from rows as long as those of new data; return also which ones are null."""
+        """Predict from rows without clip weights, as from new data; return also which are null."""
         block, weights, *_ = self.of_rows(rows, block)
         is_null = weights == 0
         predicted = _predicted(block, slopes) / np.where(is_null, 1.0, weights)
@@ -97,7 +96,7 @@ class WhitenedRecords:
 
 
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
-    """Compute what gradients need of rows in memory, in the one pass that costs n d^2.
+    """Compute what gradients need from rows in memory, in one pass that costs n d^2.
 
     Rows that are read anew may change from pass to pass, so each pass computes this again. Rows
     that the fit has copied are multiplied by their clip weights in place.
@@ -132,7 +131,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
 
 
 def _multiplied(rows: Any, weights: np.ndarray, *, in_place: bool = False) -> Any:
-    """Multiply rows by their weights; those of weight 0 become 0."""
+    """Multiply rows by their weights; rows of weight 0 become 0, even if they are not finite."""
     if issparse(rows):
         data = rows.data * np.repeat(weights, np.diff(rows.indptr))
         return with_data(rows, np.where(np.isfinite(data), data, 0.0))
@@ -147,7 +146,7 @@ def _predicted(block: Block, slopes: np.ndarray) -> np.ndarray:
 
 
 class Level(NamedTuple):
-    """The length that gradients are clipped to, and the fraction of gradients below it."""
+    """The clip level of gradients, and the fraction of gradients below it."""
 
     value: float
     unclipped: float
@@ -184,7 +183,7 @@ def level_from(
         middles = np.append(middles, math.sqrt(missing / fraction))
     levels = _LEVELS[:, np.newaxis]
     bias = (fractions * np.maximum(middles - levels, 0.0)).sum(axis=1)
-    # Clipping makes the loss flatter, and increases both errors.
+    # Clipping flattens the loss, which increases bias and noise alike.
     flattening = (fractions * np.minimum(1.0, levels / middles)).sum(axis=1)
     errors = ((noise * _LEVELS) ** 2 + _BIAS * bias**2) / np.maximum(flattening, 0.05) ** 2
     best = int(errors.argmin())
@@ -192,14 +191,14 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# Standard deviations of noise that are subtracted from the gain of further steps.
+# This many noise standard deviations are subtracted from the gain of more steps.
 _GAIN_STDS = 3.0  # not studied
 
 
 class Descent(NamedTuple):
-    """The mean of the last half of the iterates, and the variance of the noise in each entry.
+    """Weights, the mean of the last half of the iterates, and the noise variance of each.
 
-    `gain` is the increase of R2 by as many further steps, less what noise may pretend.
+    `gain` is the part of the variance that twice the steps would explain beyond noise.
     """
 
     weights: np.ndarray
@@ -214,7 +213,7 @@ def descend(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Descent:
-    """Take all steps, each as long as a whitened gradient; responses have the part `off_center`."""
+    """Take all steps; `off_center` is the fraction of responses unlike the median."""
     white, n_units, n_steps = records.white, spec.n_units, len(plan)
     is_private = spec.cost.is_private
     rounding = _rounding(spec, white)
@@ -243,8 +242,8 @@ def descend(
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     variance = float(np.mean(np.square(stds[half:])))
     variances = variance * noise_in_mean(decay, momentum, n_steps)
-    # Part of the variance that as many further steps would explain, less noise. A step goes to the
-    # minimum along seen directions, and the last gradient goes on along hidden directions.
+    # Part of the variance that as many more steps would explain. One more step reaches the minimum
+    # along visible directions; along hidden ones, all further steps follow the last gradient.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
     left = variance / (n_steps - half)
     left *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
@@ -253,7 +252,7 @@ def descend(
 
 
 def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
-    r"""Bound the rounding error of a sum of gradients, in units of the level.
+    r"""Bound the rounding error of a sum of gradients, in units of the clip level.
 
     Rows are whitened after their sum, when the sum may be :math:`\|R^{-1}\|` times as long. The map
     multiplies the error by :math:`\|R\|`, and adds an error of its own. The products of a row with
@@ -265,11 +264,11 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 
 
 # ------------------------------
-# What noise and clipping do to the result: the part of noise, and the mean error.
+# Corrections of the result: how much of it is noise, and the mean error that clipping leaves.
 
 
 def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> float:
-    """Return the part of the square of predictions that noise does not explain (James-Stein)."""
+    """Return the part of the squared predictions that is not noise (James-Stein shrinkage)."""
     square = float(white.spread @ descent.weights**2)
     square -= has_one * float(white.root[-1] @ descent.weights) ** 2
     noise = float(white.spread @ descent.variances)
@@ -285,7 +284,7 @@ def mean_error(
     bound: float,
     budget: PrivacyBudget,
 ) -> float:
-    """Release the mean of clipped errors: clipped gradients draw predictions to the median."""
+    """Release the mean clipped error, as clipped gradients draw predictions to the median."""
 
     def _errors(rows: slice, block: Block) -> np.ndarray:
         predicted, is_null = records.predicted(rows, block, slopes)
@@ -313,9 +312,9 @@ def calibrate(
     *,
     has_one: bool,
 ) -> Calibration:
-    """Release mean products of predictions and responses, which have the part `off_center`.
+    """Release mean products of predictions and responses, both minus the intercept.
 
-    An intercept is taken off both; the mean of the errors is to be added to it.
+    The mean of the errors, which is returned, is to be added to the intercept.
     """
     white, weights = records.white, descent.weights
     slopes = white.root @ weights

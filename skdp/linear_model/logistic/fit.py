@@ -1,4 +1,4 @@
-"""A logistic fit: a released moment whitens the rows, then gradient steps follow."""
+"""A logistic fit: a released moment whitens the rows, then a descent follows."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -56,19 +56,19 @@ LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
     "fit, and is not protected. Pass classes, a list of all possible labels."
 )
-# A class is probably lost if its records have less than this strength, and are fewer than this part
-# of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not
+# A class with less strength than this, and fewer records than this part of an equal share, is
+# probably lost: with two classes, the area under the curve is then .5 to .85 instead of .9. Not
 # studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# With less total strength than this, no warning names single classes; not studied.
+# Below this total strength, no warning names single classes; not studied.
 _LEAST_STRENGTH = 12.0
-# Parts of the loss of the class frequencies. A sure gain below the first is negligible; with the
-# second, the model separates rows.
+# Parts of the log loss of the class frequencies: a gain below the first is negligible; above the
+# second, the model separates the classes.
 _LEAST_GAIN, _CLEAR_GAIN = 0.05, 0.25  # not studied
 
 
 def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-    """Warn of losses that public facts show."""
+    """Warn of too few records for a clipping norm, from public facts."""
     if not spec.unit.is_enforced:
         yield LABELS_BECOME_PUBLIC
     if is_norm_guessed(spec):
@@ -83,7 +83,7 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, gain: float
 ) -> Iterator[str]:
-    """Warn of losses that released values show."""
+    """Warn of hidden or unlike columns, rare classes and small gains, from released values."""
     units = spec.unit.counted
     # Noise hides how the rows vary.
     if gain < _CLEAR_GAIN and not whitening.is_clear:
@@ -102,7 +102,7 @@ def warnings_for_fit(
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
-        # Labels are not named, as they may be those of y.
+        # The warning gives indices of classes, as labels may be private labels of y.
         shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
         yield (
             f"{len(rare)} of {spec.n_classes} classes ({shown}) may be lost in the noise: they "
@@ -119,8 +119,8 @@ def warnings_for_fit(
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# If the other classes together have this probability, the gradient of a row at the clipping norm is
-# exactly as long as the clip level.
+# A gradient of a row at the clipping norm is just not clipped if the wrong classes together have
+# this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Curvature of the clipped loss, relative to the logistic loss with all probabilities at the class
 # fractions, where it is largest. The first number is for levels of a weak signal: noisy weights
@@ -129,14 +129,14 @@ _CLIP = 0.5  # benchmarks/classification/constants.md
 # benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
-# Length of a step: below 8 for two classes and 4 for more, where steps on whitened rows no longer
-# converge: benchmarks/classification/constants.md.
+# Step length. Descents on whitened rows diverge from 8 on with two classes, and from 4 on with
+# more: benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records, and kernels for the clip weights of whitened rows and for their gradients.
+    """Records, and functions that give their clip weights and sum their gradients.
 
     Weights and norms are 0 for null records. Rows minus their mean are at most `longest`. Gradients
     are clipped to the `level`. Steps add to the weights `base` of whitened rows.
@@ -150,7 +150,7 @@ class WhitenedRecords:
     base: np.ndarray | float = 0.0
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
-        """Sum the gradients of whitened rows, clipped to the level; the last row is for offsets.
+        """Sum the clipped gradients of whitened rows; the last row is for the intercepts.
 
         The weights and the sum are whitened instead of the rows. So a step multiplies the rows by
         as many columns as there are classes, and no whitened row is stored: sparse rows stay
@@ -186,7 +186,7 @@ class WhitenedRecords:
 def whitened(
     view: LabeledRows, white: Whitening, level: float, base: np.ndarray | float = 0.0
 ) -> WhitenedRecords:
-    """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2.
+    """Whiten rows; for rows in memory, compute their norms once, in a pass that costs n d^2.
 
     Other rows may change from pass to pass, so that each pass computes norms again.
     """
@@ -195,14 +195,14 @@ def whitened(
     def _shrinking(_: slice, block: Block) -> np.ndarray:
         norms = whitened_norms(block, white.root, white.mean, largest=white.largest, bound=longest)
         weights = clip_weights(norms, white.clip_norm, block.raw.shape[1])
-        # The norm of a gradient is the product of these lengths with those of residuals.
+        # The norm of a gradient is the norm of (row, 1) times the norm of the residuals.
         lengths = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
         lengths[np.isnan(norms)] = 0.0
         return np.column_stack([weights, lengths])
 
     if not view.source.is_repeatable:
         return WhitenedRecords(view, white, level, longest, _shrinking, base)
-    # Stored by column, as steps read one column after the other.
+    # Stored by column, as each step reads whole columns.
     found = np.asfortranarray(view.map_rows(_shrinking))
     return WhitenedRecords(view, white, level, longest, lambda rows, _: found[rows], base)
 
@@ -214,14 +214,14 @@ def descend(
     start: np.ndarray,
     budget: PrivacyBudget,
 ) -> Scores:
-    """Take all steps; return the scores by the mean of the last half of the iterates."""
+    """Take all steps; return the scores given by the mean of the last half of the iterates."""
     white, level, n_classes = records.whitening, records.level, spec.n_classes
-    # The course of steps is fixed before the first one, by the moment and public facts.
+    # Step length and momentum follow from the moment and public facts, before the first step.
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
     noise_std = plan[0].sensitivity_for(level) / (spec.cost.mu * math.sqrt(plan[0].share))
     flatness = min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
-        # Below this, the strongest signal hardly stands out from the noise.
+        # Below this strength, even the strongest signal hardly exceeds the noise.
         flatness = _CURVATURE_OF_WEAK
     curvature = flatness * curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
@@ -239,12 +239,12 @@ def descend(
 
 
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
-    """Return the length of a gradient of the longest row, with probability 1/2 of the true class.
+    """Return the gradient norm of a row at the clipping norm whose true class has probability 1/2.
 
     The other classes share the rest equally. At a `factor` of 1 such a gradient is clipped if the
     true class is less likely than that. With two classes, a factor of 2 or more clips none.
     """
-    # Residuals of the other classes lengthen the gradient; two classes have a single residual.
+    # With more than two classes, the residuals of the wrong classes add to the norm.
     longer = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
     return min(1.0, _CLIP * factor) * longer * math.hypot(clip_norm, 1.0)
 
@@ -272,13 +272,13 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
 
 
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the probabilities, minus 1 for the true class, in Fortran order.
+    """Return probabilities, minus 1 for the true class, in Fortran order.
 
     With two classes, return only the column of the second class.
     """
     if scores.shape[1] == 1:
         return np.asarray(expit(scores) - codes[:, np.newaxis])
-    # By class, as numpy takes ten times as long for the few numbers of each row.
+    # Normalized class by class: numpy takes ten times as long by rows of few numbers.
     by_class = np.array(scores.T, order="C")
     by_class -= by_class.max(axis=0)
     np.exp(by_class, out=by_class)
@@ -288,13 +288,13 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# The coefficients without noise and gradient clipping, as in scikit-learn.
+# Coefficients without noise or clipping, equal to those of scikit-learn.
 
 _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-7, "ftol": 1e-16}  # not studied
 
 
 def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Turn weights of whitened rows into weights of rows; the last row has the offsets."""
+    """Convert weights of whitened rows to weights of rows; the last row has the intercepts."""
     slopes = root @ weights[:-1]
     return np.vstack([slopes, weights[-1] - mean @ slopes])
 
@@ -309,13 +309,13 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
     n_rows, size = view.n_rows, view.n_features
     mean = of_all(view.total()[0]) / n_rows
     covariance = of_all(view.gram()[0]) / n_rows - np.outer(mean, mean)
-    # Rounding hides how these columns vary, if at all: they are penalized in their own units.
+    # Rounding hides the variance of these columns, if any, so their scale is taken as 1.
     is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
     covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
     sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))
     penalty = 1 / n_rows
-    # The curvature of the loss is at most a fourth of the covariance. Directions curved only by the
-    # penalty must not be curved more: rounding would grow in them from step to step.
+    # The loss curves at most by a fourth of the covariance. Directions that only the penalty curves
+    # must curve no more than that, or rounding errors grow with each step.
     least = 8 * penalty
     curvature = covariance / sizes / sizes[:, np.newaxis] + least * np.eye(size)
     values, vectors = np.linalg.eigh(curvature)
@@ -326,7 +326,7 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
         pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
 
         def _sums(rows: slice, block: Block) -> np.ndarray:
-            # Products of rows with residuals, the residuals, and losses, in the first column.
+            # Products of features and residuals, then residuals, then losses, in the first column.
             scores, places = block.matmul(weights[:-1]) + weights[-1], view.codes[rows]
             residuals = residuals_of(scores, places)
             residuals[block.is_null] = 0.0
@@ -347,17 +347,18 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
 
 
 # ------------------------------
-# The fit: the norm of the rows, their joint moment with the classes, and the steps.
+# The fit: a clipping norm, the moment of rows and classes, and the descent.
 
-# The released norm may clip this many records, divided by mu, but at most half of all:
-# benchmarks/classification/constants.md.
+# At most this number of records, divided by mu, may be longer than the released norm, and at most
+# half of all records: benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
-# Longer rows count as the last norm: if all were longer, all losses would otherwise be equal.
+# Longer rows count at the last norm; otherwise all norms would be equally bad if all rows were
+# longer.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
 
 
 class Estimate(NamedTuple):
-    """Coefficients of each class, a column, or the log odds of two; intercepts in the last row."""
+    """Coefficients, a column per class or one of log odds; the last row has the intercepts."""
 
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
@@ -368,7 +369,7 @@ class Estimate(NamedTuple):
 def opened(
     spec: LogisticSpec, view: LabeledRows, *, is_seeded: bool
 ) -> tuple[LabeledRows, bytes | None]:
-    """Read rows in parts once before anything is released; refuse NaN and infinity.
+    """Read rows in parts once, before any release; refuse NaN and infinity.
 
     Return the rows with the counts of their norms, if these are released, or else with their total,
     if the fit begins with it; and their digest, if the noise is keyed.
@@ -394,7 +395,7 @@ def solve_logistic(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
+    """Release a clipping norm, the moment and the gradients; without noise, find the optimum."""
     view = view.measured()
     if plan.coefficients is not None:
         bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
@@ -405,13 +406,13 @@ def solve_logistic(
     strength = spec.n_units * spec.cost.mu
     beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
-    # Predictions are for unclipped rows, and so are the losses.
+    # Predictions use unclipped rows, so losses are computed from them, too.
     whole = clipped(view, NO_CLIPPING)
     counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-        # Row, constant and label of a record form one vector.
+        # Each vector joins the row, a constant and the label of a record.
         labels = np.eye(spec.n_classes)[view.codes[rows]] - 1 / spec.n_classes
         constants = np.full(len(labels), beside[0])
         return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
@@ -434,7 +435,7 @@ def solve_logistic(
     records = whitened(view, whitening, level, prior.base)
     scores = replace(descend(spec, plan.gradients, records, start, budget), base=prior.on_rows)
     if plan.norm is not None and row_norm == NORMS[0]:
-        # Rows show only 0.
+        # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
     factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     gain += prior.gain
@@ -445,7 +446,7 @@ def solve_logistic(
 def _counted(
     release: Release, spec: LogisticSpec, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
-    """Release the fractions of the classes; return also the standard deviation of their noise."""
+    """Release the fractions of the classes; return them with their noise std."""
 
     def _counts(rows: slice, block: Block) -> np.ndarray:
         labels = np.eye(spec.n_classes)[view.codes[rows]]
@@ -464,9 +465,9 @@ def release_norm(
     *,
     quantile: float,
 ) -> float:
-    """Return the clipping norm of rows; the exponential mechanism releases it, if planned.
+    """Return the clipping norm of rows, which is given, guessed or released.
 
-    It then chooses a norm near the wanted quantile. Several owners search for it by counts.
+    The exponential mechanism releases it, near the wanted quantile; several owners use counts.
     """
     if release is None:
         return clip_norm(spec)
@@ -474,10 +475,10 @@ def release_norm(
     if isinstance(release, Search):
         return budget.quantile(release, counts._replace(grid=NORMS), q=quantile)
     up_to = counts.up_to_points
-    # A quantile of the public number of records, null records included.
+    # A quantile of all records, null records included, as their number is public.
     wanted, below = quantile * spec.n_units, np.append(0, up_to[:-1])
-    # Distances to both sides: with counts up to a norm alone, all norms between two distant rows
-    # would be as good as the quantile.
+    # Losses on both sides of the quantile: with one side only, all norms in a wide gap between two
+    # rows would be equally good.
     losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)

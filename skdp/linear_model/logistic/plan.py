@@ -1,4 +1,4 @@
-"""The spec of a logistic regression, its records, its releases, and results of the moment."""
+"""Spec, records and releases of a logistic regression, and what follows from its moment."""
 
 import math
 from collections.abc import Iterator
@@ -37,15 +37,14 @@ class LogisticSpec:
     n_features: int
     n_free: int  # free coefficients of a class, to each of which noise is added
     classes: np.ndarray  # sorted
-    # For sums over the records: a bound of their rounding error, in units of the largest
-    # contribution, and the longest chain of additions.
+    # Bound of rounding errors in sums, in units of the largest term; longest chain of additions.
     rounding: float
     depth: int
     dtype: np.dtype
     row_norm: float | None
-    # Weights of rows by a published model, for each column; the last row has its intercepts.
+    # Weights of a published model, a column per column of scores; the last row has intercepts.
     prior: np.ndarray | None = field(default=None, kw_only=True)
-    # Whether several owners have the records: the clip norm then follows from sums of counts.
+    # Whether several owners hold the records; they find the clipping norm by sums of counts.
     has_owners: bool = field(default=False, kw_only=True)
 
     #: What takes less noise, as warnings put it.
@@ -54,36 +53,36 @@ class LogisticSpec:
     begins_with_total: ClassVar[bool] = False
 
     n_classes: int = field(init=False)
-    # Columns of weights: with two classes one, for the log odds of the second class.
+    # Columns of scores: one per class or, with two classes, one for the log odds of the second.
     n_columns: int = field(init=False)
-    # Signal of all records over the noise of all free coefficients.
+    # Signal of all records, relative to the noise of all free coefficients.
     strength: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the fields that follow from public facts."""
+        """Compute the fields that follow from the others."""
         n_classes, strength = len(self.classes), self.n_units * self.cost.mu / self.n_free
         n_columns = 1 if n_classes == 2 else n_classes
         vars(self).update(n_classes=n_classes, n_columns=n_columns, strength=strength)
 
 
 # ------------------------------
-# Rows with the numbers of their classes, and the sum that whitens them and starts a descent.
+# Rows with the class index of each, which is negative for null records.
 
 
 @dataclass(eq=False)
 class LabeledRows(Rows):
-    """Rows, each with the number of its class; a row with a negative number is null."""
+    """Rows, each with the index of its class; a row with a negative index is null."""
 
     codes: Targets = field(kw_only=True)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of centered and weighted rows, without rows of unknown class."""
+        """Yield blocks of centered, weighted rows; rows without a class are null."""
         for rows, block in super().blocks(group):
             yield rows, block.without(self.codes[rows] < 0)
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:
-    """Return the constant appended to rows of that norm, and the weight of appended labels."""
+    """Return the constant to append to rows of that norm, and the weight of appended labels."""
     constant = row_norm / 2
     return constant, math.hypot(row_norm, constant) / 2
 
@@ -91,25 +90,25 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Candidates for the clipping norm of rows: 2 ** (1/4) apart.
+# Candidates for the clipping norm of rows, a factor of 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE, _MOMENT_SHARE = 0.03, 0.2  # benchmarks/classification/constants.md
-# Share of the losses of multiples of the scores; these multiples are `FACTORS`.
+# Share of the losses at several multiples of the scores, listed in `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
 # `_STRONG` records times mu on, the level grows with their root, to `_LARGEST_LEVEL` times.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
-# Share of the losses of a prior: its noise should be this fraction of the records, if the share
-# stays within the limits: benchmarks/classification/prior.md.
+# Share of the losses of a prior: such that their noise is this fraction of the records, within
+# limits: benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
-# Counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. Below
-# `_LEAST_OF_COUNTS` they are left out, as the moment shows the class frequencies:
+# Class counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. If
+# it is below `_LEAST_OF_COUNTS` they are not released, as the moment shows the class frequencies:
 # benchmarks/classification/weak.md.
 _OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.03
-# With fewer records times mu than this, noise hides the norms of the rows.
+# With fewer units times mu, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
-# Number of steps: larger if the noise of a step is small relative to a whitened gradient:
+# Number of steps: larger the smaller the noise is, relative to a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
 # From this strength per class on, clip levels of whitened rows and gradients rise, up to fourfold:
@@ -118,7 +117,7 @@ _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 
 class LogisticReleases(NamedTuple):
-    """Releases of a fit, in this order; without noise only the coefficients."""
+    """Releases of a fit, in order; without noise, the coefficients alone."""
 
     norm: Release | None  # that clips rows; None if given or guessed
     counts: Release | None  # of the classes, if noise hides them in the moment
@@ -161,35 +160,35 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     share = left_of(norm, counts, moment, agreement, losses)
     count = n_steps(spec)
     if spec.n_classes == 2:
-        # Momentum needs half as many steps.
+        # Momentum halves the number of steps.
         count = max(_STEP_LIMITS[0], round(count / 2))
     gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, moment.name)
     return LogisticReleases(norm, counts, moment, agreement, gradients, losses, None)
 
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:
-    """Return whether noise hides the norms of rows: the fit then assumes standardized rows."""
+    """Return whether noise hides the norms of rows; then rows are assumed to be standardized."""
     if spec.row_norm is not None or not spec.cost.is_private:
         return False
     return spec.n_units * spec.cost.mu < _LEAST_COUNT
 
 
 def n_steps(spec: LogisticSpec) -> int:
-    """Count steps without momentum, from public facts."""
+    """Compute the number of steps without momentum."""
     factor = _STEPS_OF_TWO if spec.n_classes == 2 else _STEPS_OF_MORE
     return round(float(np.clip(factor * spec.strength**0.25, *_STEP_LIMITS)))
 
 
 def level_factor(spec: LogisticSpec) -> float:
-    """Return the ratio of clip levels of whitened rows and gradients to those of a weak signal."""
+    """Return the factor by which clip levels exceed those for a weak signal."""
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
-    # By Chebyshev's inequality, at most this fraction exceeds that many root mean squares.
+    # By Chebyshev's inequality, at most this fraction exceeds so many root mean squares.
     return 1 / math.sqrt(fraction)
 
 
 def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
-    """Plan a quantile of the norms, unless it is given or guessed."""
+    """Plan the release of a quantile of row norms, unless the norm is given or guessed."""
     if spec.row_norm is not None or is_norm_guessed(spec):
         return None
     if spec.has_owners:
@@ -200,15 +199,15 @@ def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
 
 
 def loss_level(spec: LogisticSpec) -> float:
-    """Return the norm to which losses of scores of several lengths are clipped, in their units."""
+    """Return the norm to which the losses of a record, at all factors, are clipped."""
     strength = spec.n_units * spec.cost.mu
     more = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
-    # Scores of more than two classes have an entry for each class.
+    # With more than two classes, scores have an entry per class.
     return _LOSS_LEVEL * more * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 
 
 def clip_norm(spec: LogisticSpec) -> float:
-    """Return the clipping norm of rows if it is not released."""
+    """Return the clipping norm of rows, if it is given or guessed."""
     given = spec.row_norm
     return float(np.sqrt(spec.n_features) if given is None else given)
 
@@ -221,18 +220,18 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 
 
 # ------------------------------
-# Results of a released moment: the whitening, the places of classes, the start.
+# What follows from a released moment: whitening, class frequencies, and the start.
 
-# Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
+# Least eigenvalue, relative to the largest and to the mean; both hardly matter:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
-# Least fraction of a class; below rounding.
+# Least fraction of a class, below rounding errors.
 _LEAST_FRACTION = 1e-12  # not tuned
-# A variance is visible if it exceeds this many standard deviations of its noise, and an outlier if
-# it exceeds this many medians: benchmarks/classification/units.md.
+# A variance is visible above this many standard deviations of its noise, and an outlier above this
+# many medians: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
-# A column is flat if its variance is below this many standard deviations of its noise, and a
-# visible variance would be below this part of the median.
+# A column is flat if its variance is below this many standard deviations of its noise, and if a
+# visible variance could still be below this part of the median.
 _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
 
@@ -264,7 +263,7 @@ class Whitening:
 def whitening_of(
     moment: np.ndarray, noise_std: float, constant: float, n_features: int
 ) -> Whitening:
-    """Whiten by the noisy covariance; the edge of its noise is the least eigenvalue.
+    """Whiten by the noisy covariance; eigenvalues below the edge of its noise are raised to it.
 
     The mean is shrunk toward 0 by its noise. The `clip_norm` of whitened rows is their root mean
     square norm by this covariance. All of this is post-processing.
@@ -274,7 +273,7 @@ def whitening_of(
     square = float(row_squares(noisy[None])[0])
     noise = n_features * (off_diagonal_std / constant) ** 2
     mean = noisy * max(0.0, 1 - noise / square) if square else noisy
-    # The second moment around `mean`, not around the noisy mean, which may be longer than the rows.
+    # The covariance is around the shrunk mean: the noisy mean may be longer than any row.
     shift = np.outer(mean, noisy)
     covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)
@@ -289,7 +288,7 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    # Noise hides the median of released variances, but not the largest one.
+    # Noise may hide the median of the variances while the largest is visible.
     median = max(float(np.median(variances)), noise_std)
     are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
     found = mean, root, vectors, spread, largest, clip_norm, is_clear
@@ -302,7 +301,7 @@ def start_of(
     beside: tuple[float, float],
     counted: tuple[np.ndarray, float] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Take a Newton step from released class fractions; return also the fractions and their noise.
+    """Take a Newton step from released fractions of classes; return it, these, and their noise.
 
     `counted` fractions, with the standard deviation of their noise, are averaged with those of the
     moment.
@@ -330,19 +329,19 @@ def start_of(
 
 
 def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink fractions toward equal ones by their noise; counts are fractions minus 1/K."""
+    """Shrink class fractions toward equal ones; `counts` are noisy fractions minus 1/K."""
     n_free = len(counts) - 1
     variance = noise_std**2 * n_free / len(counts)
     square = float(counts @ counts)
     noise = variance * (n_free + math.sqrt(2 * n_free))
     fractions = 1 / len(counts) + counts * (max(0.0, 1 - noise / square) if square else 0.0)
-    # A fraction of 0 becomes half of the squared noise.
+    # A fraction of 0 becomes half of the noise std.
     fractions = np.maximum(fractions + np.sqrt(fractions**2 + variance), _LEAST_FRACTION)
     return np.asarray(fractions / fractions.sum())
 
 
 def centered(weights: np.ndarray) -> np.ndarray:
-    """Subtract the mean of all classes, on which no probability depends.
+    """Subtract the mean over classes, which does not change probabilities.
 
     The single column of two classes stays as it is.
     """
@@ -352,22 +351,22 @@ def centered(weights: np.ndarray) -> np.ndarray:
 
 
 def of_classes(scores: np.ndarray) -> np.ndarray:
-    """Return a score for each class; two classes have only the log odds of the second."""
+    """Return a score for each class, also for two classes, whose scores are log odds."""
     return np.hstack([np.zeros_like(scores), scores]) if scores.shape[-1] == 1 else scores
 
 
 # ------------------------------
-# The end of the steps: where the noise that they add exceeds their gain.
+# The choice of momentum: more of it gains more by each step, and adds more noise.
 
-# Momenta of more than two classes; the first is none.
+# Momenta to choose from with more than two classes; 0 means none.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
-# Weights of the remaining gain of separated classes, by a power of their distance, and of chance
-# patterns in the records.
+# Weights in the predicted excess: of the remaining gain of separated classes, by a power of their
+# distance; and of chance patterns in few records.
 _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.004  # benchmarks/classification/momentum.md
-# The loss is flatter at the end of the steps: its curvature there, as a part of that in `Pace`.
+# At the end of the steps, the loss has this part of the curvature that `Pace` assumes.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
-# Largest part of the variance of classes that rows are assumed to explain; ratio of variance in
-# directions of class differences to that in other hidden directions.
+# Rows are assumed to explain at most this part of the variance of classes. Hidden directions in
+# which classes differ are assumed to vary this much more than other hidden ones.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With this many records per feature, steps tend to be too short: the momentum is then at most 1
@@ -378,7 +377,7 @@ _MANY, _LESS_THAN_FULL = 25.0, 4.0  # benchmarks/sweep/sweep.md, job "classes"
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps with momentum: each starts at the point where `momentum` times the last step leads.
+    """Steps with momentum: each starts where `momentum` times the last step leads.
 
     The loss is assumed to have that `curvature` in scores; `step_noise` is the standard deviation
     that a gradient adds to an entry of the weights.
@@ -391,20 +390,20 @@ class Pace:
     step_noise: float
 
     def weight_noise(self, spread: np.ndarray) -> np.ndarray:
-        """Return the variance of the noise in a weight, which is larger where rows hardly vary."""
+        """Return the noise variance of a weight, larger where rows hardly vary."""
         decay = 1 - self.step * self.curvature * spread
         return self.step_noise**2 * noise_in_mean(decay, self.momentum, self.n_steps)
 
 
 def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whitening) -> float:
-    """Choose the momentum with the least predicted excess of the log loss.
+    """Choose the momentum with the least predicted log loss beyond the minimum.
 
     Two classes converge soon, and use the momentum that needs half of the steps.
     """
     if spec.n_classes == 2:
         return 1 - pace.n_steps / n_steps(spec)
     curvatures = _curvatures_at(start[-1])
-    # Beyond this limit even exact steps would diverge.
+    # With more momentum, even noise-free steps would diverge.
     paces = [
         replace(pace, momentum=momentum)
         for momentum in _MOMENTA
@@ -422,7 +421,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 
 
 def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
-    """Estimate how much rows explain of the classes, from the start, a Newton step of known noise.
+    """Estimate from the start how much of the classes the rows explain.
 
     The first three numbers are parts of the variance of the classes, as squared correlations:
     explained by rows in total, along the clearest direction of the classes, and where noise hides
@@ -445,7 +444,7 @@ def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, 
 
 
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
-    """Return variances of whitened rows; hidden directions get their mean.
+    """Return the variances of whitened rows; all hidden directions get their mean.
 
     If the least eigenvalue is the edge of the noise, their sum has the standard deviation .7, and
     smaller sums are raised to that. A margin may be added to the sum.
@@ -462,7 +461,7 @@ def _excess(
     known: tuple[float, float, float, float],
     pace: Pace,
 ) -> float:
-    """Predict the excess of a log loss over the least one, to second order.
+    """Predict by how much a log loss exceeds the minimum, to second order.
 
     The parts are the remaining gain of steps, above all for separated classes, whose weights grow
     slowly; the loss in hidden directions, where the start was too short; noise, which matters less
@@ -480,7 +479,7 @@ def _excess(
 
 
 # ------------------------------
-# The mean of the iterates, and the part of it that may be noise.
+# The mean of the iterates, and how far noise may have moved it.
 
 _MARGIN = 2.0  # in standard deviations: benchmarks/classification/constants.md
 #: With less strength weights along hidden directions predict together what none predicts alone.
@@ -503,7 +502,7 @@ def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: 
 
 
 def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
-    """Return the shrinkage of weights along directions in which noise hides how rows vary.
+    """Return the shrinkage of weights along directions in which noise hides the variance of rows.
 
     These are the directions with a `spread` below 1, in units of the visible spread. It is the
     larger of two cautious estimates. One is the part of the noise that steps correct, if the spread
@@ -520,7 +519,7 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
 
 
 def curvature_at(offsets: np.ndarray) -> float:
-    """Return the mean curvature of the loss in scores, if all records have these offsets.
+    """Return the mean curvature of the loss in the scores, at records with these intercepts.
 
     A common change of all scores is no direction: one fewer is free.
     """
@@ -528,7 +527,7 @@ def curvature_at(offsets: np.ndarray) -> float:
 
 
 def _curvatures_at(offsets: np.ndarray) -> np.ndarray:
-    """Return the curvatures along all directions of scores."""
+    """Return the curvatures of the loss along all directions of the scores."""
     fractions = softmax(of_classes(offsets))
     if len(offsets) == 1:
         return fractions[:1] * fractions[1:]

@@ -1,4 +1,4 @@
-"""The length of the scores of a fit: a guess, and released losses of several lengths."""
+"""The scale of the scores of a fit: a guess, and losses released at several scales."""
 
 import math
 from dataclasses import dataclass
@@ -26,30 +26,29 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# Relative standard deviation of the guessed factor; least factor for which it is used; and relative
-# standard deviation of the guessed change of losses with length, which is smaller: noise rarely
-# hides that scores are too long.
+# The guessed factor: its relative standard deviation, and its least value in that. The guessed
+# change of losses errs less, as noise rarely hides that scores are too large.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
-# The least guess; the number of standard deviations of the unknown part that count as a loss.
-# Scores of that size cost nothing, and still rank records. Then the least factor.
+# Least guess; unknown losses count with this many standard deviations. Scores of the size below
+# cost nothing and still rank records; then the least factor.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
-# Noise in the squares of the two values by which a curve through all losses deviates from a
-# parabola, plus seven standard deviations.
+# Largest squared deviation of a curve from a parabola that noise explains, in variances of noise:
+# two values, plus seven standard deviations.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 # Part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
 # Without it, scores of few records grow with epsilon until they fit these records alone. Early
 # steps shrink weights, too, so that the whole penalty makes scores too short.
 _OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
-# Scores of a prior are shortened to this root mean square.
+# Scores of a prior are scaled down to this root mean square.
 _LONGEST = 30.0  # not tuned
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores :math:`t (x^T W - w) + b(t)` of rows x, with a still unknown factor t.
+    """Scores :math:`t (x^T W - w) + b(t)` of rows x, with a factor t still to be chosen.
 
     `size` is their root mean square for t = 1, `noise` the part of its square that is noise, as far
     as both are known, and the `penalty` of the slopes counts as a loss. From t = 0 to 1, offsets b
@@ -67,11 +66,11 @@ class Scores:
     base: np.ndarray | float = 0.0
 
     def offsets(self, factor: float) -> np.ndarray:
-        """Return the offsets for scores multiplied by a factor."""
+        """Return the intercepts for scores multiplied by `factor`."""
         return np.asarray(self.fractions + min(1.0, factor) * self.move)
 
     def weights(self, factor: float) -> np.ndarray:
-        """Return the weights of rows; the last row has the offsets."""
+        """Return the weights of rows; the last row has the intercepts."""
         own = np.vstack([factor * self.slopes, self.offsets(factor) - factor * self.shift])
         return np.asarray(own + self.base)
 
@@ -79,7 +78,7 @@ class Scores:
 def scores_of(
     mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening, n_units: int
 ) -> Scores:
-    """Compute scores from the mean of the iterates, with their length and noise."""
+    """Compute scores from the mean of the iterates, with their size and noise."""
     spread, n_free = seen_spread(white), max(1, start.shape[1] - 1)
     noise = n_free * float((spread * pace.weight_noise(spread)).sum())
     square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))
@@ -101,7 +100,7 @@ def length_of(
     fraction_std: float,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Release losses of scores of several lengths; return the best length, averaged with a guess.
+    """Release losses at several factors of the scores; average the best factor with a guess.
 
     The second result is the least gain, as a part of the loss of the fractions. The loss is convex,
     and nearly a parabola for short scores: the loss per unit of length rises nearly in a line.
@@ -112,7 +111,7 @@ def length_of(
     found, variance = total / spec.n_units, (noise_std / spec.n_units) ** 2 / len(FACTORS)
     guess = max(_LEAST_FACTOR, 1 - scores.noise)
     curvature = curvature_at(scores.fractions)
-    # Scores gain at most the whole loss of the fractions.
+    # Scores gain at most the log loss of the class fractions.
     fractions = softmax(of_classes(scores.fractions))
     whole = max(float(entr(fractions).sum()), _TINY)
     gain = curvature * (guess * scores.size) ** 2 / 2
@@ -120,7 +119,7 @@ def length_of(
     guessed = bend / 2 * (FACTORS - 2 * guess)
     unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
     weight = unknown / (unknown + variance)
-    # The same for what differs between the lengths.
+    # The same for the differences between losses at different factors.
     unknown, of_each = (bend * _CHANGE_STD) ** 2, len(FACTORS) * variance
     own, beyond = unknown / (unknown + of_each), found - guessed
     likely = guessed + own * beyond + (weight - own) * beyond.mean()
@@ -135,7 +134,7 @@ def length_of(
 
 
 def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.ndarray:
-    """Fit a parabola in the logarithm of factors, and continue it as a line below the least factor.
+    """Fit a parabola to losses over log factors; below the least factor it continues as a line.
 
     It bends toward the values if these differ from it by more than noise of that `variance`.
     """
@@ -151,7 +150,7 @@ def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.nda
 
 
 class PriorPart(NamedTuple):
-    """The used fraction of a prior: offsets, and weights of whitened and of raw rows."""
+    """The part of a prior that a fit uses: its intercepts, and weights of whitened and raw rows."""
 
     weight: float = 0.0
     gain: float = 0.0
@@ -168,7 +167,7 @@ def release_agreement(
     white: Whitening,
     budget: PrivacyBudget,
 ) -> PriorPart:
-    """Release losses of multiples of the scores of the prior, and take the best one, at most 1.
+    """Release losses at multiples of a prior's scores; take the best multiple, at most 1.
 
     If noise hides these losses, the prior is assumed to be good.
     """
@@ -180,7 +179,7 @@ def release_agreement(
         part = min(1.0, _LONGEST / max(size, _TINY))
         shift, size = part * (white.mean @ slopes), max(_TINY, part * size)
         move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
-    # At the mean row, a good prior has probabilities close to the class fractions.
+    # At the mean row, a good prior gives about the released class fractions.
     move = np.clip(move, -1 - size, 1 + size)
     scores = Scores(part * slopes, shift, fractions, move, size, 0.0, 0.0)
     factor, gain = length_of(spec, release, view, scores, 0.0, budget)
@@ -199,8 +198,8 @@ def release_agreement(
 
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
-    """Sum losses minus those of class fractions, by score length, clipped by record."""
-    # Rows of a user may have other places in another pass.
+    """Sum the losses at each factor, minus those of class fractions, clipped by record."""
+    # In the next pass, a user's rows may stand at other places.
     product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):
         lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]
@@ -218,6 +217,6 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
 
 
 def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return minus the logarithms of the probabilities of the true classes."""
+    """Return the log loss of each record."""
     by_class = np.ascontiguousarray(of_classes(scores).T)
     return np.asarray(np.logaddexp.reduce(by_class) - by_class[codes, np.arange(len(codes))])

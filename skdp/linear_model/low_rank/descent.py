@@ -46,15 +46,15 @@ from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
 # ------------------------------
-# Gradients of the squared loss with bounded sensitivity, for either unit of privacy.
+# Clipped gradients of the squared loss, for each unit of privacy.
 
 
 class ClippedGradient(NamedTuple):
-    """The sum of the clipped gradients of all records; the last coordinate is for an intercept.
+    """The sum of the clipped gradients of all records; the last entry may be for the intercept.
 
-    The symmetric map `whitening`, if any, whitens the other coordinates. The sensitivity follows
-    from the public or released `facts`. `n_unclipped` is the number of unclipped gradients or
-    residuals. Public weights shorten the sum by the factor `gain`.
+    If `whitening` is not None, it has whitened the other entries. The sensitivity follows from the
+    public or released `facts`. `n_unclipped` counts unclipped gradients or residuals. Public
+    weights multiply the sum by about `gain`.
     """
 
     total: np.ndarray
@@ -65,7 +65,7 @@ class ClippedGradient(NamedTuple):
 
 
 def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.ndarray | None:
-    """Return the symmetric map to tangent coordinates that are uncorrelated, of variance 1."""
+    """Return the symmetric map that whitens the coordinates of tangent vectors."""
     if covariance is None:
         return None
     units = DenseMatrices(np.eye(len(covariance)).reshape(-1, *point.shape))
@@ -73,30 +73,30 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     assert isinstance(coordinates, DenseCoordinates)
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
-    # There are more coordinates than dimensions of the tangent space.
+    # Coordinates are redundant: their covariance has a null space, which is left out.
     inside = slice(-tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
 
 @dataclass
 class RecordClipping:
-    """A record may change as a whole, so that its gradient is clipped in norm."""
+    """Gradients clipped as a whole, for units that change a matrix and its response."""
 
     records: Records
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the last coordinate is for an intercept."""
+        """Whether gradients have a last entry for the intercept."""
         return self.records.intercept > 0
 
     def largest_level(self, spread: float, dimension: int) -> float:
-        """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
+        """Return the gradient norm at 0, for matrices whose entries have variance 1."""
         return spread * float(np.sqrt(dimension))
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
     ) -> float | None:
-        """Release the curvature along a gradient."""
+        """Release the curvature of the loss along a gradient."""
         if plan is None:
             return None
         at = gradient.point, gradient.offset, gradient.whitening
@@ -109,17 +109,17 @@ class RecordClipping:
         return ClippedGradient(total, (level,), n_unclipped)
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
-        """Sum the gradients at a released point and intercept."""
+        """Sum the clipped gradients at a released point and intercept."""
         size = point.left.size + point.right.size + self.has_intercept
         whitening = tangent_whitening(point, self.records.covariance)
         gradient = self._sum(self._vectors(point, offset, whitening), level, size)
-        # Rounding moves single vectors out of the tangent space.
+        # Rounding has moved the vectors out of the tangent space.
         inside = project_coordinates(point, gradient.total[: size - self.has_intercept])
         total = np.append(inside, gradient.total[len(inside) :])
         return gradient._replace(total=total, whitening=whitening)
 
     def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
-        """Return a kernel for the coordinates of matrices, and for their residuals."""
+        """Return a function that computes tangent coordinates of matrices, and residuals."""
         records = self.records
 
         def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
@@ -136,7 +136,7 @@ class RecordClipping:
 
 @dataclass
 class ResponseClipping(RecordClipping):
-    """Only a response may change, as matrices are public, so that its residual is clipped.
+    """Residuals clipped instead of gradients, for public matrices: only a response may change.
 
     Weights shorten coordinates longer than the median to that length. Matrices much longer than
     nearly all others have no weight.
@@ -149,13 +149,13 @@ class ResponseClipping(RecordClipping):
         self._weights = np.zeros(0)
 
     def largest_level(self, spread: float, dimension: int) -> float:
-        """Return the spread itself."""
+        """Return the largest level, the spread of the responses."""
         return spread
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
     ) -> float | None:
-        """Compute the curvature along the last gradient, of public matrices."""
+        """Compute the curvature along a gradient, which is public, as matrices are."""
         design = self.records.design
         if min(design.matrix_shape) == 1:
             return None
@@ -169,7 +169,7 @@ class ResponseClipping(RecordClipping):
         if downweights:
             lengths[~self._is_inlier] = 0.0
         self._weights = weights = downweight_long_rows(lengths, downweights=downweights)
-        # Vectors without weight contribute nothing to the sum, whatever their length.
+        # Vectors without weight add nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
 
         def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
@@ -183,23 +183,24 @@ class ResponseClipping(RecordClipping):
         total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
-        # For uncorrelated coordinates: curvature with the weights, relative to that without.
+        # The ratio of curvatures with and without weights, if coordinates are uncorrelated.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
         return ClippedGradient(total, facts, n_unclipped, gain)
 
 
 # ------------------------------
-# The start of a descent: 0 with random directions, or a private first estimate.
+# The start of a descent: 0, with random directions, or a released estimate.
 
-# A term of the start is clipped to this multiple of its usual norm.
+# For the start, the products of responses and matrices are clipped to this multiple of their usual
+# norm.
 _START_CLIP = 1.5  # not studied
-# The largest singular value of standard normal entries exceeds the sum of the roots of the sides by
-# this with a probability of at most exp(-2).
+# With a probability of at most exp(-2), the largest singular value of normal noise exceeds the sum
+# of the roots of its side lengths by this.
 _BEYOND_EDGE = 2.0  # not tuned
 
 
 class Start(NamedTuple):
-    """Start of a descent, and the noise std of each of its entries.
+    """The start of a descent, and the noise std of its entries.
 
     `ratios` are all singular values before the truncation to the rank, relative to the largest one
     of noise and chance.
@@ -219,7 +220,7 @@ def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generat
 def release_start(
     plan: Release, records: Records, rank: int, spread: float, budget: PrivacyBudget
 ) -> Start:
-    """Release the mean of y_i X_i, and truncate it to the rank.
+    """Release the mean of the products of responses and matrices, truncated to the rank.
 
     For matrices with independent entries of variance 1, that mean estimates the coefficients. The
     published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
@@ -239,7 +240,7 @@ def release_start(
     whole = truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
-        # Product of entries of variance 1 with independent responses.
+        # Standard deviation of that mean if responses are independent of the matrices.
         by_chance = spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
@@ -249,22 +250,21 @@ def release_start(
 # ------------------------------
 # Gradient descent with clip levels that adapt to the residuals.
 
-# Length of a step, relative to the curvature of the loss; 1 would go to its minimum along the step.
+# Step length as a part of the inverse curvature, at which a step would reach the minimum.
 # benchmarks/trace_regression/defaults.md, "step"
 _STEP = 0.5
-# Clipping is assumed to flatten the loss at most to this factor; not studied.
+# Clipping is assumed to multiply the curvature by at least this; not studied.
 _LEAST_FLATTENING = 0.1
-# The level stays above this fraction of the first one, even if no gradient is ever clipped; not
-# studied.
+# The clip level never falls below this fraction of the first one; not studied.
 _LEAST_LEVEL = 1e-9
-# The descent has not converged if one of the last votes is below this fraction of the wanted
-# quantile, by this many standard deviations of its noise; not studied.
+# The fit warns if in one of the last steps the fraction of unclipped gradients was below this part
+# of the wanted one, by this many standard deviations of its noise; not studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
-# It has not converged either if the last two steps exceed this part of the coefficients. A squared
-# gradient first loses this many times its noise: if it is mostly noise, more steps would cost more
-# than they gain. Not studied beyond images, sensors, independent entries and cells.
+# It also warns if the last two steps exceed this part of the norm of the coefficients. From a
+# squared gradient this many times its noise is subtracted first, as steps along noise gain nothing.
+# Not studied beyond images, sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
 # Without noise, the descent has converged once the gradient is below this fraction of its first
 # norm; not studied.
@@ -277,11 +277,11 @@ _NOT_CONVERGED = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Released coefficients, of a matrix and an intercept, and warnings about them.
+    """Released coefficients, an intercept, and warnings about them.
 
-    `n_cut` singular values were set to 0, as noise hides them; `noise_std` is that of each tangent
+    `n_cut` singular values were hidden by noise, and set to 0; `noise_std` is that of each tangent
     coordinate and of the offset. Features are clipped to `bounds`, of shape (2, n_entries), if
-    given. `start_ratios` belong to a start from data.
+    given. `start_ratios` are the ratios of a released start.
     """
 
     point: FixedRank
@@ -294,7 +294,7 @@ class Estimate:
 
 
 class _Gradient(NamedTuple):
-    """A released mean gradient: along `direction` at a point, and `slope` at an intercept.
+    """A released mean gradient: a matrix `direction` and, for the intercept, a number `slope`.
 
     `size` is its length, slope included, in whitened coordinates. `unclipped` is the released
     fraction of unclipped records. Clipping flattens the loss by about that fraction, `flattening`.
@@ -313,7 +313,7 @@ class _Gradient(NamedTuple):
     whitening: np.ndarray | None
 
     def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
-        """Return the unit vector along the gradient: a matrix, and a shift of all predictions."""
+        """Return the gradient divided by its norm, as a matrix and a shift of all predictions."""
         size = self.size or 1.0
         direction = self.direction.with_values(self.direction.values / size)
         return direction, intercept * self.slope / size
@@ -353,13 +353,13 @@ def descend(
     """
     point, variance = start.point, start.noise_std**2
     dimension = tangent_dimension(point.shape, point.rank) + clipping.has_intercept
-    # At 0 the residuals are the responses. If these are normal, this level leaves the wanted
-    # quantile of gradients unclipped.
+    # At 0 the residuals are the responses. If these are normal, this clip level leaves the wanted
+    # fraction of gradients unclipped.
     largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
-    # Clipping all but a quantile flattens the loss by that factor. Without clipping, whitened rows
-    # of features have the curvature 1: one step is least squares.
+    # Clipping multiplies the curvature by about the quantile. Without clipping, the curvature of
+    # whitened rows is 1, and a step of length 1 gives least squares.
     full_length = _STEP / quantile if clips else 1.0
     offset, level = 0.0, largest
     before: _Gradient | None = None
@@ -373,14 +373,15 @@ def descend(
             noise = dimension * float(gradient.noise_std) ** 2
             clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
             moves.append(math.sqrt(clear) / curvature)
-            # Estimated fraction of signal in the squared length.
+            # Estimated part of the squared gradient that is signal.
             of_signal = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
             part = max(least_part, of_signal)
             length, decay = part / curvature, 1 - part * least_curvature
         else:
             if before is not None:
                 steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
-            # Steps are shorter if the loss is steep, or hardly clipped.
+            # Step lengths are inverse to the curvature: of clipped gradients, and of steep
+            # directions.
             length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
             decay = 1 - _STEP * least_curvature / max(1.0, steepest)
             before = gradient
@@ -395,7 +396,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.unclipped, quantile, limits)
-    # Responses that follow no matrix have such coordinates by chance.
+    # Responses independent of all matrices have coordinates of this size by chance.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = _cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
@@ -421,7 +422,7 @@ def _release_gradient(
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
-    # Released also without clipping: the list of releases must not depend on bounds.
+    # Released without clipping, too, as releases must not depend on parameters of clipping.
     unclipped, vote_std = release_vote(plan.vote, n_unclipped, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
@@ -435,12 +436,12 @@ def _release_gradient(
 
 
 def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
-    """Return the factor by which a map changes the std of noise, averaged over directions."""
+    """Return the root mean square factor by which a map changes the length of noise."""
     return float(np.linalg.norm(symmetric)) / math.sqrt(dimension)
 
 
 def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
-    """Warn of a descent that near its end still clips far more gradients than wanted."""
+    """Warn if near its end a descent clips far more gradients than wanted."""
     unclipped, noise_std = min(votes[-_LAST_VOTES:])
     if unclipped + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
         return ()
@@ -469,8 +470,7 @@ def _curvature_between(
         return 0.0
     change = inner_product(step, gradient.direction) - inner_product(step, before.direction)
     change += shift * (gradient.slope - before.slope)
-    # The step of that length was partly the noise of the gradient at its start, which is also in
-    # the difference of the two gradients.
+    # The last step went along noise of the earlier gradient, which is also in the difference.
     common = length * np.square(before.noise_std)
     error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
     error += common * math.sqrt(2 * dimension)
@@ -481,7 +481,7 @@ def _curvature_between(
 def _cut(
     point: FixedRank, offset: float, noise_std: float, by_chance: float, least_ratio: float
 ) -> Estimate:
-    """Set singular values that may be noise to 0, and shrink those just above the noise.
+    """Set singular values that may be noise to 0, and shrink those just above it.
 
     In each coordinate, chance has the std `by_chance`.
     """
@@ -489,7 +489,7 @@ def _cut(
         return Estimate(point, offset)
     edge = math.hypot(noise_std, by_chance) * sum(np.sqrt(point.shape))
     is_noise = point.values <= least_ratio * edge
-    # Squares of signal and noise add up, so that a value just above the edge is mostly noise.
+    # The squared value is the sum of the squares of signal and noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std)
@@ -507,7 +507,7 @@ def calibrate(
     off_center: float,
     budget: PrivacyBudget,
 ) -> Calibration:
-    """Release mean products of predictions and responses, without the offset, and mean errors.
+    """Release mean products of predictions and responses, without the intercept; and mean errors.
 
     All are in units of the spread of the responses.
     """

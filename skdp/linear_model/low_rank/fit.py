@@ -1,4 +1,4 @@
-"""A fit of a trace regression: from records and a budget to a released matrix and intercept."""
+"""A trace regression: from records and a budget to a released coefficient matrix and intercept."""
 
 import math
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
-# Public maps from the matrices of a user to the fitted matrices.
+# Public maps from the passed matrices to the fitted ones.
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Transform:
     covariance: np.ndarray | None = None
 
     def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
-        """Return coefficients and intercept for the matrices of the user."""
+        """Return coefficients and intercept for the matrices as passed."""
         point = estimate.point
-        # For symmetric A and B, the inner product of M with A Z B is that of A M B with Z.
+        # As A and B are symmetric, <M, A Z B> = <A M B, Z>.
         left = _mapped(self.row_map, point.left)
         right = _mapped(self.column_map, point.right)
         if np.ndim(self.multiplier) == 0:
@@ -97,13 +97,13 @@ def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
 
 
 def inverse_root(covariance: np.ndarray) -> np.ndarray:
-    """Compute the inverse of the symmetric root of a positive definite matrix."""
+    """Return the inverse of the symmetric root of a covariance."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
 def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
-    """Map matrices by the mean covariances of their rows and columns, which whiten them partly."""
+    """Return the map that partly whitens matrices, by the mean covariance of rows and columns."""
     of_pairs, n_columns = covariance.reshape(*shape, *shape), shape[1]
     row_map = inverse_root(np.einsum("ijkj->ik", of_pairs) / n_columns)
     column_map = inverse_root(np.einsum("ijil->jl", of_pairs) * n_columns / np.trace(covariance))
@@ -112,21 +112,20 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 
 
 # ------------------------------
-# Features of mean 0 and variance 1, by released scales, or by exact ones of public rows.
+# Features scaled to mean 0 and variance 1, by released scales or, if public, by exact ones.
 
-# Features that differ from their usual value in a smaller fraction of the records are rare; not
+# A feature that differs from its usual value in a smaller fraction of the records is rare; not
 # studied.
 _RARE = 0.25
-# If a mean record has fewer rare features than this, many records have none, and short gradients;
-# not studied.
+# If a mean record has fewer rare features than this, many have none, and gradients near 0; not
+# studied.
 _FEW_RARE = 2.0
 # Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
-# "spiked" and "linear in long tails". If noise hides the scale of a feature, its entries are
-# clipped to the size that is assumed for it.
+# "spiked" and "linear in long tails". Entries of a feature whose scale is hidden by noise are
+# clipped to the second, in units of the assumed scale.
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
-# Sample of public rows for a rough median and quantile: number of rows, and of entries of long
-# rows; not studied.
+# Rough medians of public rows use this many rows, and this many entries; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
 # Squares of larger entries could overflow.
@@ -134,7 +133,7 @@ _LARGEST_USABLE = 1e100  # not studied
 
 
 def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
-    """Map features to mean 0 and variance 1, as far as their released scales allow."""
+    """Return the map that gives features mean 0 and variance 1, where their scales are known."""
     center, multiplier = standardization(found, spec, is_centered=spec.fit_intercept)
     center = None if center is None else center.reshape(spec.matrix_shape)
     largest = None
@@ -146,7 +145,7 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
-    """Return whether at least half of the features are rare, and a mean record has few of them.
+    """Return whether most features are rare, and few of them occur in a mean record.
 
     `off_usual` are the fractions of entries that differ from the usual value.
     """
@@ -155,7 +154,7 @@ def _are_rare(off_usual: np.ndarray) -> bool:
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
-    """Compute means and standard deviations of the entries of public matrices, without outliers.
+    """Compute means and standard deviations of public features, without outliers.
 
     Outliers count as the rough center of a sample.
     """
@@ -192,21 +191,21 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With less signal than this, relative to the noise in all directions, a fit is useless:
+# With less signal than this, relative to all noise, a fit is useless:
 # benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
-# The same for matrices of rank one, each of which depends on few directions, and for single cells,
-# relative to the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot
-# work", and for cells benchmarks/trace_regression/unlike_data.md, "strength".
+# Matrices of rank one and single cells depend on few directions, and need more, relative to the
+# noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot work", and for
+# cells benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
-# The same if most responses are equal: with less, one of 42 fits was better than the mean by .02,
-# on random designs of four kinds. Not studied beyond.
+# If most responses are equal, coefficients with less signal than this are set to 0: only one of 42
+# such fits was better than the mean, on random designs of four kinds. Not studied beyond.
 _LEAST_OF_RARE = 0.75
 
 
 def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
-    """Warn of too few units for the coefficients or for scales of features, from public facts."""
+    """Warn of too few units for coefficients, or for scales of features, from public facts."""
     if not spec.cost.is_private:
         return
     few = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few"
@@ -220,7 +219,7 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
             f"{least / strength:.2g} times as many, a larger epsilon, or {_fewer(spec)}."
         )
     features = plan.parts.features
-    # Whether noise will hide most centers and scales.
+    # Noise of the counts that give centers and scales; above a limit it hides most of them.
     noise_std = None if features is None else branches_of(features)[0][-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
         yield (
@@ -233,12 +232,12 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: TraceSpec, spread: Spread, transform: Transform, n_cut: int
 ) -> Iterator[str]:
-    """Warn of scales and singular values that noise hides, from released values."""
+    """Warn of guessed scales, rare responses or cells, and hidden singular values."""
     rare, least = spread.fraction_off_center, _least_signal(spec)
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
         yield f"{GUESSED_SPREAD} {spec.unit.counted}."
-    # The signal would suffice, but with rare responses it is too weak.
+    # The signal suffices in total, but not that of the few responses that differ.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         all_are_0 = are_hidden(spec, rare)
         loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"
@@ -265,32 +264,32 @@ def warnings_for_fit(
 
 
 def are_hidden(spec: TraceSpec, off_center: float) -> bool:
-    """Return whether too few responses are off the center for any fit to beat 0."""
+    """Return whether too few responses differ from the center for any fit to beat a constant."""
     rare = off_center * spec.signal_strength * math.sqrt(spec.rank)
     return spec.cost.is_private and off_center < 1 and rare < _LEAST_OF_RARE
 
 
 def _fewer(spec: TraceSpec) -> str:
-    """Name the parameters that reduce the number of coefficients."""
-    # Rows of features have no rank to choose.
+    """Name the parameters to reduce for fewer coefficients."""
+    # Features have no rank to choose.
     return "fewer features" if min(spec.matrix_shape) == 1 else smaller(spec.rank)
 
 
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
-    """Return whether released variances show too few observed cells in some rows or columns."""
+    """Return whether some rows or columns of a table have too few cells, by released variances."""
     least, unevenness = _least_signal(spec), 1.0
     for roots in (transform.row_map, transform.column_map):
         if roots is None:
             return False
         if roots.ndim == 1:
-            # The mean variance over the harmonic mean, from inverse roots of variances.
+            # Inverse roots of variances give the mean variance over the harmonic mean.
             inverses = np.square(roots)
             unevenness *= float(np.mean(inverses) * np.mean(1 / inverses))
     return least <= spec.signal_strength < least * math.sqrt(unevenness)
 
 
 def _least_signal(spec: TraceSpec) -> float:
-    """Return the signal strength that a fit needs, from public facts only.
+    """Return the least signal with which a fit is useful, from public facts.
 
     A singular vector must stand out from the noise in its own direction, a smaller part of all
     noise the more directions there are. Only matrices of rank one need more, as their signal is
@@ -306,33 +305,32 @@ def _least_signal(spec: TraceSpec) -> float:
 # ------------------------------
 # The fit.
 
-# Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs"; for the
-# first and last defaults.md, "quantile", and for the last benchmarks/house/constants.md; .8 is not
-# studied.
+# Wanted fractions of unclipped gradients: usually, with a strong signal, and for gradients of
+# unlike lengths. benchmarks/trace_regression/errors.md, "Designs"; defaults.md, "quantile";
+# benchmarks/house/constants.md. .8 is not studied.
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# With a stronger signal than this, clipping costs more than it saves; not studied.
+# With more signal than this, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
 # Wanted ratio of the bias of clipped gradients to the noise, and least fraction that is clipped:
 # benchmarks/budgets/clipping.md. Clipping hardly turns gradients of matrices. Gradients of cells
 # are long and few: a level above most of them costs more noise than it saves bias.
 # benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
-# If the first mean exceeds this fraction of the norm of matrices, a second mean around it is more
-# precise.
+# If the mean matrix exceeds this fraction of the usual norm, a second mean is released around it.
 _FAR = 0.5  # not tuned
-# With means of rows and columns, singular values must exceed the noise this many times, as rarely
-# observed rows have more noise. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
+# Where means of rows and columns are fitted, singular values must exceed the noise this many times:
+# rarely observed rows have more noise. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
-# Least part of the full length of a step, however noisy its gradient: first if most responses are
-# equal, as long steps are then worse than none, and otherwise. Not studied beyond independent
-# entries, digits and sensors.
+# A step has at least this part of its full length, however noisy the gradient. If fewer responses
+# than the first number differ from the others, long steps are worse than none, and the second
+# number applies; otherwise the third. Not studied beyond independent entries, digits and sensors.
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
-# Usual distance of the mean of responses from their median, in units of their spread.
+# Usual distance between mean and median of the responses, in units of their spread.
 _USUAL_MEAN = 0.3  # not studied
-# If noise of counts exceeds this part of the units, the center from these counts is arbitrary.
+# A center from counts with more noise than this, per unit, is arbitrary.
 _ROUGH = 0.1  # not studied
-# The norm of the coefficients is assumed to be at most the spread of the responses times this
-# margin, or times the second one if a released covariance decorrelates the features. Not studied.
+# Coefficients are assumed to have at most this many times the norm of the spread of the responses:
+# the second number if a released covariance whitens the features. Not studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
@@ -344,7 +342,7 @@ def solve_trace(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> trace_descent.Estimate:
-    """Release the scales, then the coefficients and the intercept, in the units of the data."""
+    """Release the scales, then the coefficients and the intercept, for matrices as passed."""
     bound, center = spec.response_bound, 0.0
     of_units = spec.n_units, view.design.n_jobs, view.design.people
     responses = view.responses.mapped(partial(bounded, bound=bound))
@@ -353,7 +351,7 @@ def solve_trace(
         responses = view.responses.mapped(partial(bounded, center=center, bound=bound))
     found, rest = _scales(spec, plan, view.design, responses, budget)
     transform, scaled = _transform(spec, rest, found, view.design, responses, budget)
-    # Without noise nothing is clipped, so that the spread is infinite.
+    # Without noise nothing is clipped: an infinite spread.
     spread = Spread(math.inf)
     if rest.response_spread is not None:
         farthest = bound + abs(center)
@@ -362,7 +360,7 @@ def solve_trace(
         noise_std = plan.response_center[0].noise_std if plan.response_center else None
         is_rough = center != 0 and noise_std is not None and noise_std > _ROUGH * spec.n_units
         if is_rough and 0.7 < spread.size / abs(center) < 1.4:
-            # The center is noise: most responses are as far from it as 0 is.
+            # Most responses are as far from the center as 0 is, so the center was noise.
             center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
             responses = view.responses.mapped(partial(bounded, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
@@ -374,11 +372,11 @@ def solve_trace(
     records = Records(design, responses, view.intercept, transform.covariance)
     estimate = _descend(spec, rest, records, spread, transform, budget, generator, center == 0)
     point, offset = transform.undo(estimate)
-    # The means of residuals may be noise.
+    # If the means of rows and columns are noise, the low-rank part is all of the model.
     is_alone = margins is None or margins.are_hidden
     if margins is not None and rest.last_margins is not None:
         responses = _without(design, estimate.point, estimate.offset * view.intercept, responses)
-        # With few cells, the first means already explain what a low-rank matrix would find.
+        # With few cells, the first means already explain what the low-rank part would find.
         left = math.inf
         if rest.last_spread is not None:
             facts = responses, budget, farthest, *of_units
@@ -399,7 +397,7 @@ def solve_trace(
 
 
 def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
-    """Return the residuals of responses for released coefficients."""
+    """Subtract the predictions of released coefficients from the responses."""
     return Targets.of(np.asarray(responses) - design.inner(point) - offset)
 
 
@@ -411,7 +409,7 @@ def _transform(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[Transform, Design]:
-    """Return the map to uncorrelated entries of variance 1: as promised, or released.
+    """Return the map that whitens matrices, which is public or released.
 
     Return also a view of the matrices that is centered and scaled, but not yet mapped.
     """
@@ -425,7 +423,7 @@ def _transform(
     view = replace(
         design, multiplier=scales.multiplier, center=scales.center, largest=scales.largest
     )
-    # Without noise two steps are usual, and a copy would take more time than it saves.
+    # Without noise there are two steps, and copying would take longer than it saves.
     view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)
     maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
@@ -439,7 +437,7 @@ def _scales(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map to entries of mean square 1, each by itself or all together.
+    """Return the map that gives entries mean square 1, each by itself or all together.
 
     Return also the remaining releases: if matrices are not far from 0, they get the budget of
     further means.
@@ -473,7 +471,7 @@ def _scales(
 def _released_center(
     plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map to matrices around a released center; further rounds refine a far center."""
+    """Return the map that subtracts a released center; further rounds refine a far center."""
     plain, centered = plan.branches.branches
     assert plan.first_center is not None
     releasing = partial(release_center, design=design, responses=responses, budget=budget)
@@ -522,11 +520,10 @@ def _descend(
         least_part=_LEAST_PARTS[off_center >= _USUAL],
         unexplained=spread.size * math.sqrt(off_center) * spec.is_weak,
     )
-    # The mean of the responses is at most the mean size of those off the center, times their
-    # fraction.
+    # A bound on the mean response: the mean size of responses off the center times their fraction.
     most = max(spread.size * off_center, LEAST_SPREAD)
     if are_hidden(spec, off_center):
-        # A larger offset is noise, whose sign means nothing, and becomes small.
+        # A larger intercept is noise of unknown sign, and is shrunk.
         none = estimate.point.with_values(0 * estimate.point.values)
         offset = estimate.offset / (1 + (estimate.offset / most) ** 2)
         estimate = replace(estimate, point=none, offset=offset)
@@ -549,12 +546,12 @@ def _calibrated(
     estimate: trace_descent.Estimate,
     budget: PrivacyBudget,
 ) -> trace_descent.Estimate:
-    """Multiply the coefficients by a released factor, and add the mean error to the offset."""
+    """Multiply the coefficients by a released factor, and add the mean error to the intercept."""
     off_center = spread.fraction_off_center
     size = spread.size * math.sqrt(off_center)
     found = trace_descent.calibrate(release, estimate, records, size, off_center, budget)
     warnings = estimate.warnings
-    # Other warnings tell of too few records, and of coefficients that are all 0.
+    # Too few records, or coefficients of 0, give warnings of their own.
     is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
     if found.is_doubtful and is_news:
         warnings += (warning_of_doubt(spec.unit.counted, _fewer(spec)),)
@@ -587,7 +584,7 @@ def _default_quantile(
 
 
 def _bounds(spec: TraceSpec, spread: Spread, transform: Transform) -> tuple[float, float]:
-    """Bound the norm of coefficients, and the curvature relative to that along a step.
+    """Bound the norm of coefficients from above, and the curvature from below.
 
     The norm is at most the spread that uncorrelated features of variance 1 explain. With a strong
     signal, by public facts, lengths of steps need no bound.

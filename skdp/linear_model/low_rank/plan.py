@@ -17,9 +17,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: for a search, in which only the last step
-# is a close decision; and for the histogram of responses, which should show rare ones. The finer
-# one applies up to the spare share. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: in searches, where only the last count is
+# close; in the histogram of responses, which should show rare ones. The finer noise applies if it
+# costs at most the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -27,14 +27,14 @@ _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # If the noise of a count exceeds this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
-# Wanted noise for features, as fractions of the records: of counts by size, and of means in half
-# intervals; and limits of the shares of both.
+# Wanted noise for scales of features, as fractions of the records: of counts by size, and of means
+# on half intervals; and the largest shares of both.
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
-# Share of all zooms on narrow features.
+# Share of all finer counts that locate narrow features.
 _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
-# Wanted largest eigenvalue of the noise of a covariance with eigenvalues of about 1;
+# Wanted noise of an eigenvalue, for covariances with eigenvalues near 1;
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
@@ -42,61 +42,63 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm, if the
 # noise of an eigenvalue stays below its limit: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
-# Largest share of the budget for a start from data; the share of the steps is at least as large.
+# Largest share of a released start; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
 # Wanted noise of the calibration sums, as a fraction of the records, and limits of their share.
 _CALIBRATION_PRECISION, _CALIBRATION_LIMITS = 0.01, (2e-3, 0.08)  # not studied beyond weak signals
-# Ratio of the share of a step to that of the step before: benchmarks/house/constants.md.
+# Each step has this times the share of the step before: benchmarks/house/constants.md.
 _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Shares of the means of matrices: around 0, and around the last two centers. Not studied.
+# Shares of the means of matrices: of the first, around 0, and of the next two, each around the last
+# one. Not studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
-# Shares of the sums of responses of rows and columns, and of those of residuals. Not studied beyond
+# Shares of the sums of responses by row and column, before and after the steps. Not studied beyond
 # ratings.
 _MARGINS_SHARES = 0.2, 0.1
-# Largest share of a norm around a center other than 0.
+# Largest share of the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
-# Name of the release from which the sensitivities of gradients follow.
+# The release whose value bounds the gradients.
 _SPREAD = descent.RESPONSE_SPREAD
 
 
-# The median norm of matrices around a center, and the mean of the clipped differences from it.
+# Releases of a center: the median norm of matrices around the last center, and the mean of their
+# clipped differences from it.
 CenterReleases = tuple[Search, Release]
 
 
 class FittedReleases(NamedTuple):
-    """Releases that follow the first mean of the matrices, if any."""
+    """Releases after the first mean of the matrices."""
 
-    # Empty unless the first mean shows that the matrices are far from 0.
+    # Empty unless the first mean is far from 0.
     centers: tuple[CenterReleases, ...]
-    # None if the norm around the center is known, or the matrices or covariances are public.
+    # None if the norm is known, or if the matrices or covariances are public.
     matrix_norm: Search | None
-    # For rows and for columns; None for a side of length 1.
+    # One for rows and one for columns; None for a side of length 1.
     covariances: tuple[Release | None, ...]
-    # None without noise, as nothing is clipped then.
+    # None without noise, as nothing is clipped.
     response_spread: Release | None
-    # Sums of responses of each row and column of cells.
+    # Sums of responses by row and column of a table; None for other matrices.
     margins: Release | None
     # None for a random start.
     start: Release | None
     steps: tuple[descent.DescentStep, ...]
     # None unless the signal is weak.
     calibration: Release | None
-    # The spread of the residuals of cells after the steps, and their sums by row and column.
+    # For tables: the spread of residuals after the steps, and their sums by row and column.
     last_spread: Release | None
     last_margins: Release | None
 
 
 class TraceReleases(NamedTuple):
-    """All releases of a fit: those that map the data, then those of the descent."""
+    """All releases of a fit: centers and scales, then the descent."""
 
     # Empty without an intercept, or if noise would hide the center.
     response_center: tuple[Search, ...]
-    # Scales of single features, or one norm; neither if matrices or covariances are public.
+    # Scales of each feature, or one norm; both None if matrices or covariances are public.
     features: ScaleReleases | None
     first_center: CenterReleases | None
     branches: AnyOf  # of `FittedReleases`: of matrices around 0, and far from 0
@@ -107,7 +109,7 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     is_released = spec.covariance == "private" and spec.unit.is_whole
     features = _plan_features(spec) if is_released and spec.is_vector else None
     first = _plan_round(spec, 0) if is_released and spec.is_centered else None
-    # None if noise would hide the center of the responses.
+    # Empty if noise would hide the center of the responses.
     center = descent.plan_center(
         spec,
         refined=(_LEAST_SHARE, _PRECISION),
@@ -145,7 +147,7 @@ def _plan_fit(
     margins, *last = _plan_margins(spec)
     scales = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, scales, last)
-    # Counts of unclipped records and of curvatures, of all steps.
+    # Shares of the counts of unclipped records, and of the curvatures, for all steps.
     n_steps, n_units, mu = spec.n_iter, spec.n_units, spec.cost.mu
     votes, curvatures = _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
     if spec.has_curvatures:
@@ -178,7 +180,7 @@ def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
 
 
 def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
-    """Plan a histogram by powers of two; without noise, a sum."""
+    """Plan counts of sizes by powers of two; without noise, a sum."""
     if not spec.cost.is_private:
         return spec.cost.release(name, "gaussian", share, partial(float, math.inf), {}, shape=(1,))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
@@ -186,7 +188,7 @@ def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
-    """Plan sums of rows and columns; then the spread and the sums of their residuals."""
+    """Plan sums by row and column of a table, before and after the steps."""
     if not spec.has_margins:
         return None, None, None
     name, (first, last), shape = "row and column sums", _MARGINS_SHARES, (sum(spec.matrix_shape),)
@@ -199,7 +201,7 @@ def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
 
 
 def _plan_norm(spec: TraceSpec, number: int) -> Search:
-    """Plan the search for a norm around a center; center 0 is the origin."""
+    """Plan the search for the norm around center `number`; center 0 is the origin."""
     name, share = "matrix norm", _share_of_counts(n_halvings(len(SCALE_GRID)), spec)
     if number:
         name, share = f"{name} around center {number}", min(share, _LARGEST_SHARE_OF_NORM)
@@ -207,14 +209,14 @@ def _plan_norm(spec: TraceSpec, number: int) -> Search:
 
 
 def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
-    """Plan a norm around a center, which starts at 0, and the mean of clipped differences."""
+    """Plan the norm around center `number`, and the mean of clipped differences from it."""
     norm, shape = _plan_norm(spec, number), (spec.n_entries,)
     mean = f"matrix mean {number + 1}", _MEAN_SHARES[number], shape, norm.name
     return norm, plan_sum(spec, *mean, sensitivity.row_sum)
 
 
 def _plan_features(spec: TraceSpec) -> ScaleReleases:
-    """Plan the scales of single features, with the wanted precision if shares allow."""
+    """Plan the scales of each feature, as precise as wanted if the shares suffice."""
     least, places = _LEAST_FEATURE_SHARE, _PLACES_SHARE
     share_for = partial(share_for_counts, spec.n_entries, spec.n_units, spec.cost.mu)
     sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
@@ -225,7 +227,7 @@ def _plan_features(spec: TraceSpec) -> ScaleReleases:
 
 
 def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
-    """Plan the covariance of a side, for the wanted largest eigenvalue of the noise."""
+    """Plan the covariance of rows or of columns, with the wanted noise of eigenvalues."""
     # The sensitivity is that of second moments of vectors, whose proof needs two facts only, which
     # also hold for diagonals: the norm of X X' is at most the squared norm of X, and the inner
     # product of two such products is not negative.
@@ -248,13 +250,13 @@ def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
 
 
 def covariance_bound(spec: TraceSpec) -> float:
-    """Return the norm to which matrices are clipped for their covariances."""
+    """Return the norm to which matrices are clipped for covariances."""
     size, cost = spec.n_entries, spec.cost
     if not spec.is_vector:
         return _CLIP * math.sqrt(size)
     if not cost.is_private:
         return NO_CLIPPING
-    # Largest eigenvalue of the noise, at the level 1 and for the largest share.
+    # Noise of the largest eigenvalue, for clip level 1 and the largest share.
     change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
@@ -266,7 +268,7 @@ def covariance_bound(spec: TraceSpec) -> float:
 def _plan_steps(
     spec: TraceSpec, share: float, votes: float, curvatures: float
 ) -> tuple[descent.DescentStep, ...]:
-    """Plan a gradient and a count for each step, with the remaining share."""
+    """Plan the releases of each step, which get the remaining share."""
     n_steps = spec.n_iter
     shares = descent.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum

@@ -1,4 +1,4 @@
-"""Sums over the records of a trace regression: clipped vectors, scales, centers, curvatures."""
+"""Sums over the records of a trace regression: clipped gradients, scales, centers, curvatures."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights, weighting_to
 from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
 
 # ------------------------------
-# The records of a regression, and sums of clipped vectors over them.
+# Records, and sums over them of clipped vectors.
 
 #: Returns coordinates of a block of matrices, and the factors to multiply them by.
 Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
@@ -29,7 +29,7 @@ Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 
 @dataclass(frozen=True)
 class Records:
-    """Measurement matrices with their responses; a null record has the response NaN.
+    """Matrices with their responses; a record whose response is NaN is null.
 
     `intercept` is the coordinate of each matrix for the intercept; 0 without one. `covariance` is
     that of all entries, if public and not the identity.
@@ -44,15 +44,15 @@ class Records:
 def clipped_sum(
     design: Design, vectors: Vectors, level: float, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum vectors clipped to a norm; return also the number of unclipped vectors.
+    """Sum vectors clipped to a norm; return the sum and the number of unclipped vectors.
 
     Vectors that are not finite contribute nothing, and are not counted.
     """
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
         coordinates, factors = vectors(records, matrices)
-        # The vector is multiplied out before its norm is computed: a product of two norms may
-        # underflow although the vector does not, and would then bound nothing.
+        # The norm is that of the very vector that is summed: a product of the norms of its factors
+        # may underflow, and would then bound nothing.
         coordinates.multiply(factors)
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
@@ -65,25 +65,25 @@ def clipped_sum(
 def products(
     rows: slice, matrices: Matrices, responses: Targets, point: FixedRank | None = None
 ) -> tuple[Coordinates, np.ndarray]:
-    """Return coordinates of entries, or of a tangent space, and their factors, the responses."""
+    """Return the products of matrices and responses, as vectors and the factors of these."""
     coordinates = matrices.entries() if point is None else matrices.tangent(point, 0.0)[0]
     return coordinates, responses[rows]
 
 
 # ------------------------------
-# Weights that limit the influence of a few long public matrices; they cost no privacy.
+# Public weights that limit the influence of few very long public matrices.
 
-# Outliers exceed `_LONGEST` times the quantile that this fraction of sizes exceeds. A larger
-# fraction would remove values that are no errors. Not studied.
+# Outliers exceed this many times a quantile, which this fraction of sizes exceeds. A larger
+# fraction would take good values for outliers. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Coordinates longer than this multiple of the median are left out, as rounding would lose the
+# Vectors longer than this multiple of the median are left out: beside them, rounding would lose the
 # others. Not studied.
 _LONGEST_COORDINATES = 1e3
 
 
 def outlier_threshold(sizes: np.ndarray) -> float:
-    """Compute the size above which nonzero values are outliers."""
+    """Return the size above which nonzero values count as outliers."""
     positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
         return NO_CLIPPING
@@ -92,7 +92,7 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 
 
 def inlier_mask(design: Design) -> np.ndarray:
-    """Mark the matrices that are not much longer than nearly all others.
+    """Mark the matrices that are not outliers by their norm.
 
     Entries of sparse factors are first divided by the median of their column, as columns may have
     different units.
@@ -107,13 +107,13 @@ def inlier_mask(design: Design) -> np.ndarray:
 
 
 def _inverse_sizes(part: csr_array) -> np.ndarray:
-    """Compute one over the median size of the stored entries of each column; 1 without entries."""
+    """Return one over the median size of stored entries, by column; 1 for columns without any."""
     sizes = np.abs(part.data)
     order = np.lexsort((sizes, part.indices))
     counts = np.bincount(part.indices, minlength=part.shape[1])
     inverses = np.ones(part.shape[1])
     has_rows = counts > 0
-    # Sizes are sorted within each column; these are the places of lower medians.
+    # Places of the lower medians, among sizes sorted within each column.
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[has_rows]
     medians = sizes[order[middles]].astype(np.float64)
     is_usable = (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING)
@@ -122,7 +122,7 @@ def _inverse_sizes(part: csr_array) -> np.ndarray:
 
 
 def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
-    """Return weights that shorten long vectors to the median length of nonzero vectors.
+    """Return weights that shorten long vectors to the median norm of nonzero vectors.
 
     Vectors that could overflow, or are far longer than the median, have the weight 0. Without
     `downweights` only overflowing vectors do, and all others have the weight 1.
@@ -136,26 +136,26 @@ def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarra
 
 
 # ------------------------------
-# Private scales of the responses and of whole matrices; exact ones of public matrices.
+# Released scales of responses and matrices; exact ones of public matrices.
 
-# From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
+# Bins from 1e-12 to 1e18; smaller sizes count in the first bin, as 0. Not studied.
 _EXPONENTS = np.arange(-40, 61)
 #: Powers of two by which numbers are counted, and how many there are.
 POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
 # The exponents of larger values could overflow. Not studied.
 _LARGEST = 1e300
-# Root mean square of numbers spread evenly in a bin, relative to its power of two, its middle. So
-# the size of an indicator is estimated as nearly 1.
+# Root mean square of numbers spread evenly in a bin, relative to its power of two. The size of an
+# indicator is then estimated as nearly 1.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least scale of responses, also where none is visible. Not studied.
 LEAST_SPREAD = 1e-12
-# Responses in hidden bins are assumed to have this size, relative to the largest visible bin, as
-# normal responses have. Not studied.
+# Responses in bins hidden by noise are assumed to have this size, relative to the largest visible
+# bin; that of normal responses. Not studied.
 _HIDDEN_SIZE = 0.6
 # At most this many neighboring bins are merged if none is visible. Not studied.
 _MOST_BINS = 8
-# Smallest estimate of the fraction of the responses off the center; not studied.
+# Least estimate of the fraction of responses off the center; not studied.
 _LEAST_FRACTION = 0.02
 
 
@@ -169,10 +169,10 @@ GUESSED_SPREAD = (
 
 @dataclass(frozen=True)
 class Spread:
-    """The root mean square of centered responses.
+    """The root mean square of centered responses, without those at the center if these are most.
 
-    If most are at the center, it is that of the others, and `fraction_off_center` is their
-    fraction. It is a guess if noise hides the others, and their size has no public bound.
+    `fraction_off_center` is then the fraction of the others. The spread is a guess if noise hides
+    the others, and their size has no public bound.
     """
 
     size: float
@@ -189,25 +189,25 @@ def release_spread(
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> Spread:
-    """Release the root mean square of centered responses; noise hides the few largest.
+    """Release the root mean square of centered responses; noise hides the few largest ones.
 
     If most responses are at the center and noise hides all others, the result is `farthest`, the
     public bound of their distance.
     """
-    # A histogram shows a spread in unknown units by one release, and noise of a bin matters only if
-    # the bin is nearly empty. A search would pay for many counts, all of which must be right.
+    # One histogram finds a spread in unknown units, and noise of a bin matters only if the bin is
+    # nearly empty. A search would need many counts, all of them right.
 
     def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
         return count_by_power(values[:, 0], mass_of(people, rows))
 
     counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # The margin is wide, as a bin of noise, many powers too high, would decide the mean square.
+    # A wide margin: a single bin of noise, many powers too high, would decide the mean square.
     edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / n_units
     fractions = _visible_bins(noisy, edge)
     largest = int(np.flatnonzero(fractions).max(initial=0))
-    # The first bin gives no warning, as it has zeros, such as a centered constant.
+    # The first bin holds zeros, such as centered constants, and gives no warning.
     found = POWERS[[max(largest, 1)]]
     budget.warnings += warnings_for_ends(plan.name, found, POWERS, OTHER_UNITS_OF_Y)
     sizes = _SIZE_IN_BIN * POWERS
@@ -225,7 +225,7 @@ def release_spread(
 
 
 def _visible_bins(fractions: np.ndarray, edge: float) -> np.ndarray:
-    """Set bins that may be noise to 0; if none is left off the center, merge neighbors.
+    """Set bins that may be noise to 0; if only the center is left, merge neighboring bins.
 
     Few or rare responses of many sizes fill no single bin.
     """
@@ -242,7 +242,7 @@ def _visible_bins(fractions: np.ndarray, edge: float) -> np.ndarray:
 
 
 def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
-    """Count values by the nearest power of two of their size; NaN is not counted."""
+    """Count values by the power of two nearest to their size; NaN is not counted."""
     sizes = np.minimum(np.abs(values), _LARGEST)
     exponents = np.frexp(sizes * math.sqrt(2))[1] - 1
     bins = np.clip(exponents, _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
@@ -255,7 +255,7 @@ def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.nda
 def release_norm(
     search: Search, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> float:
-    """Release the median of the norms of the matrices; a matrix with response NaN is null."""
+    """Release the median norm of the matrices; a record whose response is NaN is null."""
 
     def _counts(records: slice, matrices: Matrices) -> np.ndarray:
         norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
@@ -266,13 +266,13 @@ def release_norm(
 
 
 # ------------------------------
-# Private covariances of the rows and of the columns of matrices, which whiten them.
+# Released covariances of rows and columns of matrices, which whiten these.
 
 # Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]
 
-# The descent converges even if a curvature is this many times its estimate, as steps soon become
-# shorter. Not studied.
+# Steps still converge if a curvature is this many times its estimate, as they become shorter. Not
+# studied.
 _TOLERATED = 3.0
 
 
@@ -283,7 +283,7 @@ def release_whitening(
     budget: PrivacyBudget,
     bound: float,
 ) -> tuple[Maps, float]:
-    """Release maps that whiten rows and columns, and the least whitened variance.
+    """Release maps that whiten rows and columns, and the least variance after whitening.
 
     The length of gradient steps suits matrices with uncorrelated entries. So a fit clips the
     matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
@@ -309,7 +309,7 @@ def release_whitening(
 
 
 def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.ndarray]:
-    """Sum the second moments of all sides longer than 1, of clipped matrices, in one reading.
+    """Sum the second moments of rows and of columns of clipped matrices, in one pass.
 
     A record with the response NaN is null.
     """
@@ -333,7 +333,7 @@ def diagonal_limit(size: int) -> float:
 
 
 def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
-    """Invert the root of a noisy covariance or diagonal; return also the least whitened variance.
+    """Return the inverse root of a noisy covariance, and the least variance after whitening.
 
     That variance is estimated from noisy values, and at most 1.
     """
@@ -342,14 +342,14 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
         variances, least_variance = _cleaned(moment, edge, noise_std**2)
         return 1 / np.sqrt(variances), least_variance
     values, vectors = np.linalg.eigh(moment)
-    # The largest eigenvalue of a symmetric noise matrix, and the mean square of all eigenvalues.
+    # The largest eigenvalue of a symmetric noise matrix, and the mean square of its eigenvalues.
     edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
     variances, least_variance = _cleaned(values, edge, variance)
     return (vectors / np.sqrt(variances)) @ vectors.T, least_variance
 
 
 def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
-    """Remove the noise from noisy variances; return also how small one may be after whitening.
+    """Remove noise from noisy variances; return also the least true variance after whitening.
 
     Variances that exceed the median by more than 1.5 times `edge`, the largest value of the noise,
     stay as they are. The others are shrunk to their mean by the noise in their variance. No
@@ -369,9 +369,9 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 
 
 # ------------------------------
-# Centers of dense matrices: means, shrunk by their noise.
+# Centers of dense matrices: released means, shrunk by their noise.
 
-# Matrices are clipped to this multiple of the median of their norms around the last center, as for
+# Matrices are clipped to this multiple of their median norm around the last center, as for
 # covariances.
 _CENTER_CLIP = 1.3  # not tuned
 # A part of a mean is visible if its square exceeds its noise by this many standard deviations.
@@ -385,7 +385,7 @@ def release_center(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release the visible mean of matrices around a center, and their median norm.
+    """Release the visible part of the mean of matrices around a center, and their median norm.
 
     The noise is proportional to the norm: if the mean is far from the center, it is rough relative
     to the spread of the matrices. So centers come in rounds.
@@ -402,9 +402,9 @@ def release_center(
 
 
 def public_center(design: Design) -> np.ndarray:
-    """Compute the mean of public matrices, without those much longer than nearly all others."""
+    """Compute the mean of public matrices, without outliers."""
     center = np.zeros(design.matrix_shape)
-    # The second round finds matrices that are long around the center.
+    # The second round leaves out matrices that are far from the first mean.
     for _ in range(2):
         view = replace(design, center=center)
         is_inlier = inlier_mask(view)
@@ -416,7 +416,7 @@ def public_center(design: Design) -> np.ndarray:
 
 
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the visible parts of a noisy matrix: mean, row means, column means, and the rest.
+    """Return the visible parts of a noisy mean: total mean, row means, column means, and the rest.
 
     Each part is shrunk by its noise in all its directions, and is 0 if it may be noise alone.
     """
@@ -439,19 +439,19 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
 
 
 # ------------------------------
-# Curvatures along released directions, from which lengths of steps follow.
+# Curvatures of the loss along released gradients, which give the step lengths.
 
-# Range of the curvatures of matrices of scale 1. With more bins, noise alone would fill some.
+# Range of curvatures, for matrices of scale 1; with more bins, noise alone would fill some.
 _CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
 # Mean of numbers spread evenly in a bin, relative to its power of two.
 _MEAN_IN_BIN = 1.06  # not tuned
-# A bin is filled if it and the lower neighbor exceed the first number of standard deviations, or if
-# it alone exceeds the second: one bin of noise, many powers too high, would make steps far too
-# short. The mean counts bins from this many below the highest filled one to the next above, as
-# lower bins hardly matter. Not studied beyond digits, sensors and independent entries.
+# A bin is filled if both it and the bin below exceed the first number of standard deviations, or it
+# alone the second: a single bin of noise, many powers too high, would make steps far too short. The
+# mean uses bins from this many below the highest filled one, as lower bins hardly matter. Not
+# studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
-# The curvature is assumed to be at least this part of the fraction of unclipped gradients, its
-# value for uncorrelated entries; and that fraction, at least the second number. Not studied.
+# A curvature is assumed to be at least this part of the fraction of unclipped gradients, which it
+# equals for uncorrelated entries; and that fraction, at least the second number. Not studied.
 _LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
 
 
@@ -464,7 +464,7 @@ def release_curvature(
     unclipped: float,
     budget: PrivacyBudget,
 ) -> float:
-    r"""Release the curvature of the clipped loss along a unit tangent vector and a shift.
+    r"""Release the curvature of the clipped loss along a direction of length 1.
 
     The curvature is the mean of :math:`w_i \\langle P, Z_i \\rangle^2`, where :math:`w_i` clips the
     gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
@@ -486,14 +486,14 @@ def release_curvature(
 
     counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:
-        # The curvature is 0 along the direction 0, as for constant responses.
+        # Along the direction 0, as for constant responses, a curvature of 0 becomes 1.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
     return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
 
 
 def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
-    """Estimate the mean of the numbers in a noisy histogram."""
+    """Estimate the mean of numbers from their noisy histogram."""
     fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
     least = _LEAST * max(unclipped, _LEAST_UNCLIPPED)
     is_high = fractions > _PAIR * noise_std
@@ -504,7 +504,7 @@ def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float
     some = slice(max(top - _BELOW, 0), top + 2)
     expected = least / _LEAST
     excess = float(fractions[some] @ powers[some]) * _MEAN_IN_BIN - expected
-    # For uncorrelated entries, the difference from the fraction of unclipped gradients is noise.
+    # Differences from the curvature of uncorrelated entries are shrunk by their noise.
     variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)
@@ -526,7 +526,7 @@ def public_curvature(
 
 
 # ------------------------------
-# Means of rows and columns of cells, to which a matrix of low rank is added.
+# For tables: predictions by row and column means, to which a low-rank matrix is added.
 
 # Responses are clipped to this many times their spread.
 _MARGIN_CLIP = 2.0  # not tuned
@@ -534,14 +534,14 @@ _MARGIN_CLIP = 2.0  # not tuned
 
 @dataclass(frozen=True)
 class Margins:
-    """Predictions of cells by row and column alone, as a matrix, and the mean of all cells."""
+    """Predictions by row and column alone, as a matrix, and the mean of all cells."""
 
     matrix: FixedRank
     offset: float
 
     @property
     def are_hidden(self) -> bool:
-        """Whether noise hides all means of rows and columns, which are then 0."""
+        """Whether noise hides the means of all rows and columns, which are then 0."""
         return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
 
     def __add__(self, other: "Margins") -> "Margins":
@@ -553,7 +553,7 @@ class Margins:
 def release_margins(
     plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget
 ) -> Margins:
-    """Release sums of responses of rows and columns; means are shrunk by their noise.
+    """Release sums of responses by row and column; return means shrunk by their noise.
 
     The sums are the two parts of a tangent vector at a constant matrix. The variances that whiten
     rows and columns show how often these are observed.
@@ -565,14 +565,14 @@ def release_margins(
     level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
     vectors = partial(products, point=constant, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
-    # Only projected sums are as short as their norms say.
+    # Only projected sums have the norm that bounds their change.
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
-    # The projection moved the mean of all columns into the sums of rows; this restores it.
+    # The projection has moved the total mean from column sums to row sums; move it back.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
-    # Numbers of records of rows and columns, from the inverse roots of their variances.
+    # Numbers of records in each row and column, from the inverse roots of variances.
     variances = [1 / np.square(one) for one in maps if one is not None]
     counts = [design.n_records * one / one.sum() for one in variances]
     offset = whole / design.n_records
@@ -591,7 +591,7 @@ def release_margins(
 def _shrunken_means(
     sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
 ) -> np.ndarray:
-    """Predict means of normal groups from their noisy sums; 0 if all may be noise."""
+    """Predict means of groups from their noisy sums, as normal ones; 0 if all may be noise."""
     noise = counts * spread**2 + noise_std**2
     excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
     variance = max(excess / float(counts @ counts), 0.0)

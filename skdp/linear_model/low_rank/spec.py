@@ -26,14 +26,14 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "rank": [AT_LEAST_ONE],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
-    # Checked with the shape of the matrices.
+    # Checked later, with the shape of the matrices.
     "covariance": "no_validation",
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
 }
-# Below this strength fits are calibrated: benchmarks/least_squares/least_squares.md.
+# Fits with less strength are calibrated: benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
-# Covariances of rows and of columns, or a single one of all entries in C order.
+# Covariances of rows and of columns, or one of all entries, in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
 
 
@@ -71,14 +71,14 @@ class TraceSpec:
 
     @property
     def signal_strength(self) -> float:
-        """Largest signal in units of the noise in all directions."""
-        # A start alone has noise in all entries, once.
+        """Largest possible signal, in units of the noise in all directions."""
+        # Without steps, a released start adds noise to all entries, once.
         n_noisy = self.n_free * self.n_iter if self.n_iter else self.n_entries
         return self.n_units * self.cost.mu / math.sqrt(self.n_free * n_noisy)
 
     @property
     def is_weak(self) -> bool:
-        """Whether the signal is so weak that the fit calibrates its predictions."""
+        """Whether the fit calibrates its predictions, because the signal is weak."""
         is_usual = self.unit.is_whole and self.n_iter > 0 and not self.has_margins
         return self.cost.is_private and is_usual and self.signal_strength < _WEAK
 
@@ -89,17 +89,17 @@ class TraceSpec:
 
     @property
     def is_vector(self) -> bool:
-        """Whether features can be scaled one by one."""
+        """Whether matrices are features, which can be scaled one by one."""
         return self.is_dense and min(self.matrix_shape) == 1
 
     @property
     def is_centered(self) -> bool:
-        """Whether matrices with all entries stored are centered as a whole."""
+        """Whether the mean matrix is subtracted, from matrices stored with all entries."""
         return self.is_dense and not self.is_vector and self.fit_intercept
 
     @property
     def has_margins(self) -> bool:
-        """Whether means of rows and columns are fitted first, as for cells with an intercept."""
+        """Whether means of rows and columns are fitted first, as for tables with an intercept."""
         is_released = self.covariance == "private" and self.unit.is_whole
         return is_released and self.are_cells and self.fit_intercept
 
@@ -110,17 +110,17 @@ class TraceSpec:
 
     @property
     def are_cells(self) -> bool:
-        """Whether matrices are like cells of a table: both factors are sparse."""
+        """Whether matrices are cells of a table: both of their factors are sparse."""
         return self.factors == (True, True) and min(self.matrix_shape) > 1
 
 
 def smaller(rank: int) -> str:
-    """Name the parameters that reduce the number of free coefficients."""
+    """Name the parameters to reduce for fewer free coefficients."""
     return "a smaller rank or matrix_shape" if rank > 1 else "a smaller matrix_shape"
 
 
 def check_rank(rank: int, shape: tuple[int, int]) -> None:
-    """Refuse a rank that matrices of that shape cannot have."""
+    """Refuse a rank that matrices of this shape cannot have."""
     if rank > min(shape):
         raise ValueError(
             f"rank={rank} exceeds the smaller side of the matrices, whose shape is {shape}. Pass a "
@@ -130,7 +130,7 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
 
 
 def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
-    """Refuse anything but a name, a pair of covariances, or a covariance of all entries."""
+    """Refuse a covariance that is no name, no pair of matrices and no matrix of all entries."""
     if isinstance(given, str) and given in ("private", "identity"):
         return given
     shape, is_pair = facts["matrix_shape"], isinstance(given, tuple | list)
@@ -138,7 +138,7 @@ def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
         whole = _checked_matrix("covariance", given, math.prod(shape))
         if min(shape) > 1:
             return (whole,)
-        # All entries of a vector form one side.
+        # A vector has one side only, with all entries.
         return (whole, None) if shape[1] == 1 else (None, whole)
     sides: Sequence[Any] = given if is_pair else ()
     if len(sides) != 2 or (sides[0] is None and sides[1] is None):
@@ -172,15 +172,15 @@ def _checked_matrix(name: str, covariance: Any, size: int) -> np.ndarray:
 # ------------------------------
 # Public facts about matrices.
 
-# A fit makes sparse vectors of at most this many entries dense, block by block, so that each
-# feature can have its own center and scale; not studied.
+# Sparse vectors of at most this many entries become dense, block by block, so that each feature can
+# have a center and scale; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 
 def facts_of(
     rows: Any, size: tuple[int, int], asked: Any, given: Shape, *, of_people: bool
 ) -> dict[str, Any]:
-    """Return public facts about matrices of the shape `asked`, or else `given`."""
+    """Return public facts of matrices, in the shape `asked` for or, without it, `given` by X."""
     n_units, n_features = size
     shape = matrix_shape_of(asked, given, n_features)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
@@ -191,7 +191,7 @@ def facts_of(
         factors = True, False
     dense_width, stays_sparse = n_features, is_sparse
     if factors is not None:
-        # The width of the source, which decides on block lengths, counts dense columns only.
+        # The source counts only dense columns, as its width decides on the length of blocks.
         sides = zip(shape, factors, strict=True)
         dense_width = sum(length for length, is_sparse in sides if not is_sparse)
         stays_sparse = dense_width == 0
@@ -214,7 +214,7 @@ def facts_of(
 
 
 def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:
-    """Return the source; long sparse vectors become outer products with the number 1."""
+    """Return the source of rows; long sparse vectors become outer products with the number 1."""
     if isinstance(rows, RankOneMatrices):
         return rows
     if factors is not None:
@@ -223,7 +223,7 @@ def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneM
 
 
 def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int]:
-    """Return the shape `asked`, or else `given`; refuse a shape that does not fit X."""
+    """Return the shape `asked` for or, without it, `given` by X; refuse one that does not fit X."""
     if asked is None:
         return given or (n_features, 1)
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)

@@ -1,4 +1,4 @@
-r"""A representation chosen from public candidates by the exponential mechanism.
+r"""A representation that the exponential mechanism chooses among public random candidates.
 
 With few features and components, random candidates come close to every representation. The loss of
 a candidate U is a sum over users of
@@ -39,21 +39,20 @@ from skdp.privacy.releases import warnings_for_ends
 # Not studied.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
-# Fraction of the users whose responses are below the released size. At one half, points far above
-# and far below lose equally many votes. At a large fraction, most of the grid, where no users are,
-# would be nearly as good as the best point.
+# Fraction of users whose responses are below the released size. With one half, points far above and
+# far below are equally bad; with more, most of the empty grid would be nearly the best point.
 _QUANTILE = 0.5  # not tuned
-# Bound of the responses, relative to that size.
+# Responses are clipped to this many times that size.
 _BOUND_FACTOR = 2.5  # not studied
-# Pairs: a prior mix, and the variance of noise relative to that of a coefficient.
+# Pairs of a mix of priors and a noise variance, relative to the variance of a coefficient.
 _PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied
-# Relative to the squared size of the features, far above rounding errors.
+# Penalty of coefficients, relative to the squared size of features; far above rounding errors.
 _PENALTY = 1e-9  # not tuned
 _CHUNK_ENTRIES = 1 << 20  # not studied
 
 
 class ExponentialReleases(NamedTuple):
-    """Choices of the exponential mechanism, in this order."""
+    """Releases of the exponential mechanism, in order."""
 
     bound: Release
     representation: Release
@@ -61,7 +60,7 @@ class ExponentialReleases(NamedTuple):
 
 
 def plan_exponential(spec: PersonalSpec) -> ExponentialReleases:
-    """Plan three choices: of a bound, of a representation, and of a prior."""
+    """Plan the choices of a bound, of a representation, and of a prior."""
     release, by, counts = spec.cost.release, "exponential", sensitivity.count_distance
     losses = partial(sensitivity.loss_range, adjacency=spec.unit.adjacency)
     bound = release("response bound", by, _BOUND_SHARE, counts, {}, shape=SIZES.shape)
@@ -80,7 +79,7 @@ def solve_exponential(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
-    """Choose a bound of the responses, then a representation, then the prior of its heads."""
+    """Choose a bound of the responses, then a representation, then the prior of the heads."""
     size, k = users.n_features, spec.n_components
     typical = _release_size(plan.bound, users, budget)
     bound = level_with_noise(_BOUND_FACTOR * typical, budget)
@@ -102,11 +101,11 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     wanted = _QUANTILE * users.n_users
     losses = np.abs(below - wanted)
-    # Sizes beyond an end of the grid count as that end: if all sizes were beyond it, all points
-    # would otherwise have the same loss.
+    # Sizes beyond the grid count as its nearest end; if all were beyond it, all points would
+    # otherwise be equally good.
     losses[[0, -1]] = max(wanted - below[0], 0.0), max(below[-2] - wanted, 0.0)
-    # A penalty that is the same for all data costs no privacy. Without it and with few users, one
-    # of the many sizes that no user has would often win.
+    # A penalty that does not depend on the data costs no privacy. Without it, one of the many sizes
+    # that no user has would often win if users are few.
     losses = losses + (release.noise_std or 0.0) * np.log1p(np.abs(np.log2(SIZES)))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
@@ -114,14 +113,14 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
 
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
-    """Sum the losses of each candidate over the users."""
+    """Sum the losses of each candidate representation over the users."""
     n_candidates, _, k = candidates.shape
 
     def _of_batch(_: slice, batch: UserBatch) -> np.ndarray:
         losses, size = np.empty(n_candidates), _CHUNK_ENTRIES // (batch.responses.size * k)
         for chosen in gen_batches(n_candidates, max(size, 1)):
             errors = _errors(batch, candidates[chosen])
-            # Errors that overflow count as the largest possible error.
+            # An error that overflows counts as the largest possible one.
             errors[~(errors <= bound**2)] = bound**2
             losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
         return losses
@@ -130,13 +129,13 @@ def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
 
 
 def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
-    """Compute the mean squared error of each user with its best head for each candidate."""
+    """Compute the mean squared error of each user's best head, for each candidate."""
     features = batch.rows @ candidates[:, np.newaxis]
     n_candidates, n_users, length, k = features.shape
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
-    # The least penalty: the loss is that of the best head.
+    # With the least penalty, heads are the best ones, as the loss wants.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

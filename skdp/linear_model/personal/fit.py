@@ -50,14 +50,14 @@ from skdp.units import ResolvedRow
 # ------------------------------
 # Gradient steps on the representation.
 
-# Not studied.
+# Wanted fraction of unclipped gradients; not studied.
 _GRADIENT_QUANTILE = 0.35
 _STEP_SIZE = 1.0
-# First level, in units of the root mean square of the clipped values of normal users.
+# First clip level, in root mean squares of what normal users would have.
 _FIRST_LEVEL = 0.8  # not studied
-# Largest ratio between a level and the first one, either way.
+# The clip level stays within this factor of the first one, above and below.
 _LEVEL_RANGE = 1e9  # not studied
-# Without noise, steps end if sines of angles to the span of the last step are this small.
+# Without noise, steps end when sines of the angles between two successive bases are this small.
 _MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
 
 
@@ -74,7 +74,7 @@ def descend(
     instead. FedRep (L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, 2021, :arxiv:`2102.07078`)
     has such gradients; clipping and accounting are ours.
     """
-    # The first length of a gradient is guessed from released values.
+    # The first clip level follows from the released prior.
     prior, (size, k) = start.prior, start.prior.basis.shape
     variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
     level = float(_FIRST_LEVEL * np.sqrt(size * k * variance))
@@ -93,7 +93,7 @@ def descend(
 
 
 def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
-    """Repeat a step until the representation converges: without noise, steps cost nothing."""
+    """Repeat a noise-free step until the representation converges."""
     for _ in range(_MOST_EXACT_STEPS):
         before, start = start.prior.basis, exact_step(start)
         after = start.prior.basis
@@ -103,25 +103,25 @@ def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
 
 
 def _moved(start: Start, gradient: np.ndarray) -> Start:
-    """Take a step along the gradient in coordinates of unit prior variance."""
+    """Move the basis along the gradient, in coordinates with prior variance 1."""
     prior = start.prior
     moved = prior.basis - _STEP_SIZE * gradient / np.sqrt(prior.variances)
     return start.with_basis(oriented_basis(moved))
 
 
 def oriented_basis(matrix: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis whose signs follow the columns."""
+    """Return an orthonormal basis of the columns, whose signs follow these."""
     basis, triangle = np.linalg.qr(matrix)
     return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
 
 
 def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the gradients, each user clipped as a whole; return also how many were not clipped."""
+    """Sum the users' clipped gradients; return also how many were not clipped."""
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
         slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
         weights = clip_weights(norms, level, prior.basis.size)
-        # Values that overflow have the weight 0; 0 times infinity would be NaN.
+        # Values that overflow have weight 0; 0 times infinity would be NaN.
         is_null = weights == 0
         slopes[is_null], heads[is_null] = 0.0, 0.0
         return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
@@ -130,7 +130,7 @@ def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndar
 
 
 def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
-    r"""Compute the slopes u and heads h of the gradients :math:`u_j h_j^T`, and their norms.
+    r"""Return the factors u and h of the users' gradients :math:`u_j h_j^T`, and the norms.
 
     :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
     """
@@ -138,7 +138,7 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
-    # Rows are aligned, so that the rounding of a user does not depend on the users before it.
+    # Rows start at multiples of 16 bytes, so that rounding does not depend on users before them.
     slopes = aligned(slopes[:, 0])[:, np.newaxis]
     inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
@@ -149,7 +149,7 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
 
 
 # ------------------------------
-# Alternating minimization on perturbed normal equations.
+# Alternating minimization: noisy normal equations, solved in each step.
 
 _TERM_QUANTILE = 0.5  # not studied
 
@@ -169,7 +169,7 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     Unless there are very many users, noise makes the system indefinite, so a step raises small
     eigenvalues before it solves it.
     """
-    # Clip levels of both sides, found once for all steps, as the scale of heads stays.
+    # Clip levels are released once for all steps, as the scale of heads hardly changes.
     prior = start.prior
     norms = users.map_users(lambda batch: np.column_stack(_terms(batch, prior)[2:]))
     levels = (
@@ -187,17 +187,18 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 
 
 def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
-    """Fit the heads of a batch; return heads, products of both sides, and norms of both sides."""
+    """Fit the heads of a batch; return them, both sides of the equations, and both norms."""
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
-    # Intercepts explain this part of the responses, so the representation need not.
+    # The representation need not explain what intercepts explain.
     of_intercepts = features[:, :, k:] @ heads[:, k:, np.newaxis]
     responses = responses - of_intercepts[:, :, 0]
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
-    # Extreme users contribute nothing: a product of norms that lost digits bounds nothing.
+    # Users with extreme values contribute nothing: products of norms that lose digits bound
+    # nothing.
     is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
     matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
     product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
@@ -207,19 +208,19 @@ def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
 def _clipped_sums(
     users: Users, prior: Prior, levels: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum both sides of the equations over users, each user clipped as a whole."""
+    """Sum both sides of the normal equations, each user clipped as a whole."""
     size, k = prior.basis.shape
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, np.ndarray]:
         heads, products, *norms = map_batch(partial(_terms, prior=prior), batch)
         lengths = (size * k) ** 2, size * k
         weights = np.minimum(*map(clip_weights, norms, levels, lengths))
-        # Values that overflow have the weight 0; 0 times infinity would be NaN.
+        # Values that overflow have weight 0; 0 times infinity would be NaN.
         is_null = weights == 0
         heads[is_null], products[is_null] = 0.0, 0.0
         weighted = weights[:, np.newaxis] * heads
         matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
-        # One pair of components at a time saves memory.
+        # One pair of components at a time, to save memory.
         for i, j in np.ndindex(k, k):
             factors = weighted[:, i] * heads[:, j] / batch.counts
             scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
@@ -231,7 +232,7 @@ def _clipped_sums(
 
 
 def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> Start:
-    """Solve a system in which noise may have made some eigenvalues small or negative."""
+    """Solve normal equations in which noise may have made eigenvalues small or negative."""
     values, vectors = np.linalg.eigh(matrix)
     floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
     solution = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
@@ -240,7 +241,7 @@ def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: floa
 
 
 # ------------------------------
-# Variances of noise and of intercepts, from the residuals of responses on the representation.
+# Variances of noise and of users' intercepts, from the residuals of responses.
 
 # The median of the squares of standard normal numbers.
 _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
@@ -249,7 +250,7 @@ _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
 def release_scales(
     plan: tuple[Search, ...], start: Start, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release the median variances of noise and of intercepts over users, if planned.
+    """Release the medians over users of the variances of noise and of intercepts, if planned.
 
     Eigenvalues at the start estimate these variances roughly, well enough for steps. Each search
     finds a factor of the old variance. Users with too few rows count as 1.
@@ -264,7 +265,7 @@ def release_scales(
 
 
 def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    r"""Estimate the variance of each user's noise, relative to the noise variance of the prior.
+    r"""Estimate the noise variance of each user, relative to that of the prior.
 
     The squared residuals of m responses are that variance times :math:`\chi^2` of m - k or, with an
     intercept, m - k - 1 degrees of freedom.
@@ -289,7 +290,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum the residuals of each user's right-hand sides under its best heads."""
+        """Sum, over users, the right-hand sides minus the part that their best heads explain."""
         heads = ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
@@ -301,18 +302,18 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 # ------------------------------
-# Heads: a user's own coefficients, in addition to the mean model. Users vote on their prior.
+# Heads, which are users' coefficients beside the mean model, and the users' vote on their prior.
 
 Choices = tuple[tuple[float, float], ...]
 
-# Leads in standard deviations of a count, and as fractions of the users: not studied.
+# Leads that a prior needs: in noise of counts, and as fractions of the users; not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
 def choose_prior(
     vote: Release, start: Start, rough: float, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release which prior predicts most users best, leaving one response out at a time.
+    """Release the prior that predicts most users best, leaving one response out at a time.
 
     Residuals of the components hold signal if users differ in other directions, too. With a mix,
     the noise variance is taken to lie between `rough` and the variance of these residuals.
@@ -321,10 +322,9 @@ def choose_prior(
     choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
-    # Number of votes by which a choice has to win. Trust in a noisy representation costs more than
-    # distrust in a good one, and several useful priors share votes. If no prior helps, chance makes
-    # a head that follows the responses closely the best for many users: such a prior has to win by
-    # twice as much.
+    # Number of votes by which a prior has to win. Trusting a noisy representation costs more than
+    # distrusting a good one, and useful priors share votes. Without any useful prior, chance favors
+    # heads that follow responses closely, so these need twice the lead.
     of_none, (mixes, factors) = _LEAD_OF_NONE * users.n_users, np.transpose(choices)
     unmixed = _LEAD * noise_std + of_none * (factors > 1)
     lead = counts - np.where(mixes > 0, 2 * of_none * (factors < _CLOSE), unmixed)
@@ -332,7 +332,7 @@ def choose_prior(
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a head to the rows of every user; return coefficients and intercepts."""
+    """Fit a head to the rows of each user; return coefficients and intercepts of all users."""
     users.shift_rows(model.center)
     if model.whitening is not None:
         users.multiply_rows(model.whitening)
@@ -349,12 +349,12 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
     models = users.map_users(_lifted) + mean
-    # The remaining columns are padding of the lift.
+    # Further columns only pad the length to an even number.
     return models[:, : users.n_features], models[:, users.n_features]
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return the map from heads to models of the original rows, and the mean model.
+    """Return the matrix that maps heads to coefficients of the passed rows, and the mean model.
 
     An even length makes the numbers of every user start at a multiple of 16 bytes.
     """
@@ -381,7 +381,7 @@ def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
 
 
 def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: bool) -> np.ndarray:
-    """Compute the errors of each choice; a mix of priors needs many features, or two kernels.
+    """Compute the errors of each choice, from features or from kernels, whichever are smaller.
 
     Kernels are smaller where users have fewer rows than features.
     """
@@ -407,13 +407,13 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: boo
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With a smaller signal than this, a representation is no better than none. The signal is the
-# largest eigenvalue of a sum of products, if all users agree, over that of its noise. Not studied.
+# With less signal than this, a representation is no better than none. Signal and noise are the
+# largest eigenvalues of a sum of products, if all users agree, and of its noise. Not studied.
 _LEAST_SIGNAL = 3.0
 
 
 def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
-    """Warn of fits without ids, and of fits whose noise exceeds any signal."""
+    """Warn of fits without ids, and of noise above any signal."""
     if not spec.cost.is_private:
         return
     if isinstance(spec.unit, ResolvedRow):
@@ -427,13 +427,13 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
     centers = {"the rows": plan.parts.row_center, "the responses": plan.parts.response_center}
     hidden = [what for what, releases in centers.items() if not releases]
     if spec.fit_intercept and hidden:
-        # These centers are not released, as noise would hide them.
+        # The centers are not released, as noise would hide them.
         yield (
             f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
             f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
             f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
-    # Signal if all users agree, over the noise.
+    # Signal over noise, if all users agree.
     model, size = plan.parts.model, spec.n_features
     is_mean = isinstance(model, MeanReleases)
     release = model.mean_products if is_mean else model.products
@@ -479,7 +479,7 @@ def solve_personal(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
-    """Release scales, then the representation, then the prior of heads."""
+    """Release centers and scales, then the representation, then the prior of heads."""
     center, response_center = np.zeros(users.n_features), 0.0
     if plan.response_center:
         response_center = release_response_center(plan.response_center, users, budget)
@@ -487,7 +487,7 @@ def solve_personal(
     row_count = 1.0
     if plan.row_count is not None:
         point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
-        # The median lies between the point and the next lower point, half as large.
+        # The median lies between this grid point and the one below, half as large.
         row_count = max(point / np.sqrt(2), 1.0)
     levels = UserLevels()
     if plan.user_levels:
@@ -514,7 +514,7 @@ def solve_personal(
         fitted = release_scales(model.scales, fitted, users, budget)
         start = choose_prior(model.prior_vote, fitted, rough, users, budget)
         if start.prior.noise_variance > fitted.prior.noise_variance:
-            # Users voted for a noise variance so large that their heads are nearly 0.
+            # Most users chose a noise variance so large that their heads are nearly 0.
             warnings += (
                 "Most users are predicted best by the mean model: their heads add little to it. "
                 "Pass n_components=0 to fit the mean model alone.",

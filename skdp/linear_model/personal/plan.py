@@ -1,4 +1,4 @@
-"""Parameters, public facts and releases of a personal regression."""
+"""Parameters, public facts and planned releases of a personal regression."""
 
 import math
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
-# Largest number of unknowns of "altmin", which stores a matrix of its square: not studied.
+# Most unknowns for "altmin", which stores a matrix of their square: not studied.
 _LARGEST_ALTMIN = 500
-# Largest number of unknowns that random candidates can cover: not studied.
+# Most unknowns that random candidates can cover: not studied.
 _LARGEST_EXPONENTIAL = 8
 _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
@@ -31,10 +31,10 @@ _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 class PersonalSpec:
     """Parameters of a personal regression as plain values, and public facts."""
 
-    # The unit is a user, or a row if there are no ids.
+    # A user, or a row if there are no ids.
     unit: ResolvedUnit
     n_units: int
-    # A column of ids is not counted.
+    # Without a column of ids.
     n_features: int
     dtype: np.dtype
     cost: PrivacyCost
@@ -48,12 +48,12 @@ class PersonalSpec:
 
     @property
     def is_pooled(self) -> bool:
-        """Whether all users share one model."""
+        """Whether all users have one model."""
         return self.n_components == 0
 
 
 def checked_spec(spec: PersonalSpec) -> PersonalSpec:
-    """Refuse parameters that contradict each other or the facts."""
+    """Refuse parameters that contradict each other or public facts."""
     k, n_features = spec.n_components, spec.n_features
     if k > n_features:
         raise ValueError(
@@ -86,7 +86,7 @@ def checked_spec(spec: PersonalSpec) -> PersonalSpec:
 
 
 # ------------------------------
-# Public grids of searches, and the priors that users vote on.
+# Public grids for searches, and the priors on which users vote.
 
 #: For norms in unknown units, by factors of the root of 2: 7 halvings. Not studied.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
@@ -103,32 +103,32 @@ RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
 VARIANCE_RATIOS = 2.0 ** (np.arange(-42, 22) / 2)  # not studied
 #: For parts of a whole, of which the middles of bins are the squares of odd numbers; 4 counts.
 PARTS = np.square(np.arange(1, 17) / 16)  # not studied
-# Grid for numbers of rows of a user: powers of 2, searched by 4 counts.
+# Candidates for the median number of rows of a user, which 4 counts search.
 _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 
 
 # ------------------------------
-# Levels to which whole users are clipped, and averages shrunk by their known noise.
+# Clip levels for users, and averages shrunk by their noise.
 
 #: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.
 #: Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
-# Users with other sizes contribute nothing, as products with these sizes might lose digits.
+# Users with larger or smaller values contribute nothing: products with these may lose digits.
 _SIZES = (1e-150, 1e150)  # not tuned
 
 
 def level_with_noise(size: float, budget: PrivacyBudget) -> float:
-    """Return the released size as the level to clip to; without noise, inf, which clips nothing."""
+    """Return the released size as the clip level or, without noise, inf, which clips nothing."""
     return size if budget.is_private else NO_CLIPPING
 
 
 def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
-    """Release a quantile of norms as a clip level."""
+    """Release a quantile of the users' norms as a clip level."""
     return level_with_noise(budget.quantile(search, norms, q=q), budget)
 
 
 def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) -> np.ndarray:
-    """Sum vectors of users, clipped to norm `level`; or sum their outer products."""
+    """Sum users' vectors, clipped to norm `level`, or the outer products of these."""
 
     def _sum(_: slice, block: np.ndarray) -> np.ndarray:
         clipped = clip_rows(block.copy(), level)
@@ -138,12 +138,12 @@ def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) ->
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:
-    """Mark sizes so large or small that products with them might lose digits."""
+    """Mark sizes so large or small that products with them may lose digits."""
     return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
 
 
 def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
-    """Shrink a noisy average by the noise in its squared length (James-Stein).
+    """Shrink a noisy average by its noise (James-Stein); it becomes 0 if it may be noise alone.
 
     An average that noise alone may explain becomes 0. `noise_std` is the standard deviation of the
     noise along each of `size` dimensions.
@@ -158,33 +158,33 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Not studied one by one: benchmarks/personalization measures all of them together.
-# Wanted noise of a count as a fraction of the users; limits of its share; a cheap share.
+# Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share. Not
+# studied one by one: benchmarks/personalization measures all of them together.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
-# With more noise than this, relative to the clip level, a mean is useless: of rows, of responses.
+# Above this noise, relative to the clip level, a mean is useless: of rows, and of responses.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
-# Number of refinements of the median of the responses.
+# Number of finer searches for the median of the responses.
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# With one model for all: share of the moment, and about the share of the mean products.
+# Shares for one common model: of the second moment, and about that of the mean product.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
-# Wanted noise of a mean, relative to the clip level of users; largest such level.
+# Wanted noise of a mean, relative to the clip level of users; largest clip level of a mean.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 _GROWTH = 1.5  # not studied
 
 
 class ClippedSum(NamedTuple):
-    """A search for a clip level, and a sum over users of vectors or matrices clipped to it."""
+    """The search for a clip level, and the sum of users' vectors or matrices clipped to it."""
 
     norm: Search
     total: Release
 
 
 class AltminReleases(NamedTuple):
-    """A matrix and a right-hand side of normal equations in each step, and their clip levels."""
+    """Both sides of the normal equations of each step, and their clip levels."""
 
     matrix_norm: Search
     product_norm: Search
@@ -192,7 +192,7 @@ class AltminReleases(NamedTuple):
 
 
 class MeanReleases(NamedTuple):
-    """One model for all, from the mean of users' products of rows and responses."""
+    """One common model, from the mean of users' products of rows and responses."""
 
     product_norm: Search
     mean_products: Release
@@ -229,7 +229,7 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
         _plan_row_center(spec),
         _plan_user_moment(spec),
     )
-    # Decorrelated rows have no units, so that their products with responses have those of y.
+    # Whitened rows have no units, so their products with responses have the units of y.
     remedy = descent.OTHER_UNITS_OF_Y if spec.decorrelate else descent.OTHER_UNITS
     norm = _search(spec, "product norm", remedy=remedy)
     if not spec.is_pooled:
@@ -240,7 +240,7 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
 
 
 def mean_clip(spec: PersonalSpec) -> float:
-    """Return the clip level of the mean products, relative to the level of their second moment.
+    """Return the clip level of mean products, relative to that of their second moment.
 
     A low level harms a mean more than a second moment, of which only directions matter. A high
     level is right if the noise of the mean is relatively small.
@@ -251,7 +251,7 @@ def mean_clip(spec: PersonalSpec) -> float:
 
 
 def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum:
-    """Plan a median, which fits any units but takes more counts, or else a mean."""
+    """Plan a median of responses, for any units, or a mean, which takes fewer counts."""
     if not spec.fit_intercept:
         return ()
     if _counts_are_cheap(spec):
@@ -264,12 +264,12 @@ def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum
 
 
 def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]:
-    """Plan the search for rows per user and, with intercepts, for the variance of user levels."""
+    """Plan the search for rows per user and, with intercepts, for the variance of intercepts."""
     if spec.is_pooled or spec.max_rows_per_user == 1:
         return None, ()
     points, most = _ROW_COUNTS, spec.max_rows_per_user
     if most is not None:
-        # The grid is never longer than the whole one, which would take more counts.
+        # A cut grid saves counts, and is never longer than the whole one.
         points = np.append(points[:-1][points[:-1] < most], float(most))
     count = _search(spec, "row count", points)
     if not spec.fit_intercept:
@@ -298,7 +298,7 @@ def _plan_row_center(spec: PersonalSpec) -> tuple[ClippedSum, ...]:
 
 
 def _plan_user_moment(spec: PersonalSpec) -> ClippedSum | None:
-    """Plan the second moment that decorrelates features, if wanted."""
+    """Plan the second moment that whitens features, if asked for."""
     if not spec.decorrelate:
         return None
     norm = _level(spec, "user moment norm", OTHER_UNITS_OF_X, SQUARES)
@@ -309,13 +309,13 @@ def _plan_user_moment(spec: PersonalSpec) -> ClippedSum | None:
 
 
 def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
-    """Plan a start and steps, which use the rest of the budget, and a vote on priors."""
+    """Plan the start, the steps, which get the rest of the budget, and the vote on priors."""
     mean, certainty = None, math.sqrt(spec.n_components) + MEAN_CERTAINTY
     if spec.mean_head and _noise_of_mean(spec, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
         change = sensitivity.row_sum
         mean = _sum(spec, "mean products", _MEAN_SHARE, norm, change, spec.n_features)
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
-    # Users are counted by the prior that predicts them best.
+    # A count per prior, of the users that it predicts best.
     share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
     counts: Any = partial(sensitivity.histogram, spec.unit.adjacency), {}
     vote = spec.cost.release("prior vote", "gaussian", share, *counts, shape=(len(PRIORS),))
@@ -329,7 +329,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
 
 
 def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
-    """Plan the variances of noise and intercepts, if users may have enough rows."""
+    """Plan the variances of noise and intercepts, if users can have enough rows."""
     size = spec.n_components + spec.fit_intercept
     most = spec.max_rows_per_user
     if not _counts_are_cheap(spec) or (most is not None and most <= size):
@@ -341,7 +341,7 @@ def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
 def _plan_steps(
     spec: PersonalSpec, share: float, norm: Search
 ) -> tuple[descent.DescentStep, ...] | AltminReleases:
-    """Plan the steps: a gradient and a count each, or normal equations."""
+    """Plan the steps: gradients with counts, or normal equations."""
     if not spec.n_iter:
         return ()
     if spec.solver == "altmin":
@@ -353,7 +353,7 @@ def _plan_steps(
 
 
 def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
-    """Plan the normal equations of each step, and the clip levels of their terms."""
+    """Plan the normal equations of each step, and their clip levels."""
     matrix_norm = _level(spec, "normal matrix norm", descent.OTHER_UNITS_OF_Y, SQUARES)
     product_norm = _level(spec, "normal product norm", descent.OTHER_UNITS_OF_Y, SQUARES)
     size = spec.n_features * spec.n_components
@@ -366,7 +366,7 @@ def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
 
 
 def _noise_of_mean(spec: PersonalSpec, share: float) -> float:
-    """Compute the noise std of a mean over users, in units of the clip level."""
+    """Return the noise std of a mean over users, in units of the clip level."""
     change = sensitivity.row_sum(1.0, spec.unit.adjacency)
     return spec.cost.noise_std("gaussian", change, share) / spec.n_units
 
@@ -379,7 +379,7 @@ def _share_of_counts(
 
 
 def _count_share(spec: PersonalSpec) -> float:
-    """Compute the share of one count of a search."""
+    """Return the share of one count of a search."""
     return _share_of_counts(1, spec, _SEARCH_PRECISION, _COUNT_LIMITS)
 
 
@@ -396,7 +396,7 @@ def _search(
 
 
 def _level(spec: PersonalSpec, name: str, remedy: str, grid: Any = SIZES) -> Search:
-    """Plan the search for a clip level; without noise nothing is clipped, and nothing warned of."""
+    """Plan the search for a clip level; without noise there is none."""
     return _search(spec, name, grid, remedy if spec.cost.is_private else None)
 
 
@@ -408,6 +408,6 @@ def _sum(
     change: Callable[..., float],
     *shape: int,
 ) -> Release:
-    """Plan a sum over users of vectors or symmetric matrices, clipped to a norm."""
+    """Plan a sum of users' vectors or symmetric matrices, clipped to a norm."""
     mechanism = "symmetric_gaussian" if len(shape) == 2 else "gaussian"
     return plan_sum(spec, name, share, shape, norm.name, change, mechanism)

@@ -1,4 +1,4 @@
-"""The model of a personal regression, and its levels, whitening and start before the steps."""
+"""The model of a personal regression, and what the fit releases before its steps."""
 
 import math
 from dataclasses import dataclass, replace
@@ -32,36 +32,36 @@ from skdp.privacy.clipping import clip_weights
 from skdp.privacy.releases import Search
 
 # ------------------------------
-# The released model, and ridge regressions of many users at once.
+# The released model, and ridge regressions for many users at once.
 
 
 @dataclass(frozen=True)
 class Prior:
-    """A normal prior of a user's coefficients and intercept, for centered and whitened rows."""
+    """A normal prior for a user's coefficients and intercept, on centered, whitened rows."""
 
     # Coefficients of the mean model.
     mean: np.ndarray
-    # Columns: orthonormal directions in which users differ.
+    # Orthonormal columns: the directions in which users differ.
     basis: np.ndarray
     # Variances of the coordinates in the basis.
     variances: np.ndarray
     intercept_variance: float
     # Variance of the noise of a response.
     noise_variance: float
-    # Share of the variance that is spread evenly over all directions.
+    # Part of the variance that is spread evenly over all directions.
     mix: float = 0.0
 
     @property
     def spread(self) -> float:
-        """Variance in each direction if the mix is 1; the trace stays the same."""
+        """Variance per direction if the mix is 1, with the same trace."""
         return float(self.variances.sum()) / len(self.basis)
 
     def changed(self, mix: float, noise_factor: float) -> "Prior":
-        """Return the prior with another mix and with its noise variance times a factor."""
+        """Return the prior with another mix, and with its noise variance multiplied by a factor."""
         return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
 
     def root(self) -> np.ndarray:
-        """Return a root of the covariance: one column per component or, with a mix, symmetric."""
+        """Return a root of the covariance: a column per component or, with a mix, symmetric."""
         if self.mix == 0:
             return self.basis * np.sqrt(self.variances)
         outside = self.mix * self.spread
@@ -73,32 +73,32 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All released values: a representation, a mean model, and a prior of heads."""
+    """All released values: a representation, a mean model, and the prior of heads."""
 
     center: np.ndarray
     response_center: float
-    # Multiplies centered rows; None for the identity.
+    # Multiplied with centered rows; None for no whitening.
     whitening: np.ndarray | None
     prior: Prior
-    # Signal of the weakest component, over the largest eigenvalue of the noise.
+    # Signal of the weakest component, relative to the largest eigenvalue of the noise.
     snr: float
     warnings: tuple[str, ...] = ()
 
 
 # ------------------------------
-# Ridge regressions of many users at once, each from its own rows.
+# Ridge regressions for many users at once, each from the user's own rows.
 
-# None of these functions raises an error, which would concern all users of a batch: values that
-# overflow count as 0, and every matrix is made definite before it is inverted.
+# These functions never raise errors, which would concern all users of a batch: values that overflow
+# count as 0, and matrices are made definite before they are inverted.
 
-# Added to the diagonal, times the trace: far above rounding errors, too little to matter.
+# This part of the trace is added to the diagonal: far above rounding, and too little to matter.
 _RIDGE = 1e-11  # not tuned
 
 
 def ridge_coefficients(
     features: np.ndarray, responses: np.ndarray, penalty: float, least: float = _RIDGE
 ) -> np.ndarray:
-    """Compute the coefficients of every user; 0 for users whose products overflow."""
+    """Compute the coefficients of each user; 0 for users whose products overflow."""
     across = features.transpose(0, 2, 1)
     if features.shape[2] <= features.shape[1]:
         solved = _solved(across @ features, across @ responses[:, :, None], penalty, least)
@@ -110,11 +110,11 @@ def ridge_coefficients(
 def leave_one_out_errors_by_kernels(
     kernels: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the mean squared error of each user, leaving one response out at a time.
+    """Compute each user's mean squared error when one response is left out at a time.
 
     `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
     """
-    # The residual of a prediction without row i is (K^-1 y)_i / (K^-1)_ii.
+    # Left out, response i has the residual (K^-1 y)_i / (K^-1)_ii.
     inverses = _inverses(kernels, penalty)
     weighted = (inverses @ responses[:, :, None])[:, :, 0]
     residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
@@ -124,7 +124,7 @@ def leave_one_out_errors_by_kernels(
 def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the same errors from features, faster if there are fewer features than rows."""
+    """Compute these errors from features, which is faster if there are fewer of them than rows."""
     across = features.transpose(0, 2, 1)
     inner = features @ _inverses(across @ features, penalty)
     predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
@@ -133,7 +133,7 @@ def leave_one_out_errors_by_features(
 
 
 def aligned(values: np.ndarray) -> np.ndarray:
-    """Return the same numbers, with each row at a multiple of 16 bytes.
+    """Return a copy in which each row starts at a multiple of 16 bytes.
 
     On some processors the order of a sum depends on the address of its numbers.
     """
@@ -146,7 +146,7 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
-    """Solve positive definite systems; a solution is 0 if its system overflows."""
+    """Solve positive definite systems; those that overflow have the solution 0."""
     is_bad = _make_definite(matrices, penalty, least) | ~np.isfinite(sides).all(axis=(1, 2))
     if is_bad.any():
         sides = np.where(is_bad[:, None, None], 0.0, sides)
@@ -159,7 +159,7 @@ def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.ndarray:
-    """Add a penalty to Gram matrices, in place; set overflowing matrices to 0, and mark these."""
+    """Add a penalty to Gram matrices, in place; mark those that overflow, and set them to 0."""
     diagonal = np.arange(matrices.shape[1])
     traces = np.trace(matrices, axis1=1, axis2=2)
     is_bad = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
@@ -169,7 +169,7 @@ def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.nda
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Set all values that are not finite to 0."""
+    """Set values that are not finite to 0, in place."""
     if not np.isfinite(values).all():
         values[~np.isfinite(values)] = 0.0
     return values
@@ -180,17 +180,17 @@ def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# The center of rows and of responses, from the means of the users.
+# Centers of rows and responses, from the means of users.
 
 _CENTER_QUANTILE = 0.6  # not studied
-# A mean of responses becomes 0 below this many standard deviations of its noise. It also becomes 0
-# below this fraction of the clip level, unless it exceeds twice the first limit: noise may have
-# raised the level, which adds noise. Not studied.
+# A mean of responses becomes 0 below this many standard deviations of its noise. It also does below
+# this fraction of the clip level, unless it exceeds twice the first limit: noise may have raised
+# the clip level. Not studied.
 _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
 
 def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
-    """Release the mean of the users' mean rows, shrunk by the part that is noise."""
+    """Release the mean of users' mean rows, shrunk by its noise."""
     means = users.map_users(_mean_rows)
     level = release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
     center, noise_std = _release_mean(plan.total, clipped_sum(means, level), level, users, budget)
@@ -200,7 +200,7 @@ def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) ->
 def release_response_center(
     plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
 ) -> float:
-    """Release the median or mean of the users' mean responses; 0 if the noise hides a mean."""
+    """Release the median or mean of users' mean responses; a mean that may be noise becomes 0."""
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, Targets.of(means), budget, len(means))
@@ -215,7 +215,7 @@ def release_response_center(
 def _release_mean(
     release: Release, total: Any, level: float, users: Users, budget: PrivacyBudget
 ) -> tuple[Any, float]:
-    """Release a sum over users divided by their number; return also the noise std of this mean."""
+    """Release a mean over users, from a sum; return also its noise std."""
     released, noise_std = budget.release(release, total, level, rounding=users.rounding)
     return released / users.n_users, noise_std / users.n_users
 
@@ -226,31 +226,31 @@ def _mean_rows(batch: UserBatch) -> np.ndarray:
 
 
 def mean_responses(batch: UserBatch) -> np.ndarray:
-    """Average the responses of each user."""
+    """Return the mean response of each user."""
     sums = batch.is_row[:, np.newaxis, :] @ batch.responses[:, :, np.newaxis]
     return np.asarray(sums[:, 0, 0] / batch.counts)
 
 
 # ------------------------------
-# How far users' mean responses differ, in addition to what their rows explain.
+# How much users' mean responses differ beyond what their rows explain.
 
 _LEVEL_QUANTILE = 0.6  # not studied
-# A search rounds values up to a grid point; ratio of the point to their geometric middle.
+# A search rounds up to a grid point; this is the ratio of the point to the geometric middle.
 _ABOVE = 2.0**0.25  # not tuned
-# Half of the distance between roots of neighbors in `PARTS`.
+# Half of the distance between neighbors in the square root of `PARTS`.
 _HALF_A_PART = 0.5 / len(PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
 
 @dataclass(frozen=True)
 class UserLevels:
-    """Variances of responses: between the levels of users, and within users."""
+    """Variances of responses: between users' levels, and within users."""
 
     between: float = 0.0
     within: float = 1.0
 
     def of_users(self, batch: UserBatch) -> np.ndarray:
-        """Estimate the level of each user: its mean response, shrunk."""
+        """Estimate the level of each user: the mean response, shrunk."""
         trust = self.between / (self.between + self.within / batch.counts)
         return np.asarray(trust * mean_responses(batch))
 
@@ -281,22 +281,22 @@ def _means_and_parts(batch: UserBatch) -> np.ndarray:
     beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
     m = np.maximum(batch.counts, 2.0)
     usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
-    # At most 1, the last of `PARTS`: a quotient by a mean of 0 would overflow.
+    # 1, the last of `PARTS`, is the largest: division by a mean of 0 would overflow.
     parts = beside / np.maximum(np.maximum(usual, beside), _LEAST_RESPONSE_VARIANCE)
-    # A single response shows nothing about parts.
+    # A user with a single response says nothing about the part.
     return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
 
 
 def root_mean_squares(batch: UserBatch) -> np.ndarray:
-    """Compute the root mean square of the responses of each user."""
+    """Return the root mean square of each user's responses."""
     return np.asarray(np.sqrt(row_squares(batch.responses) / batch.counts))
 
 
 # ------------------------------
-# A map that decorrelates features, from the second moments of the users.
+# A map that whitens features, from the users' second moments.
 
 _WHITENING_QUANTILE, _CERTAINTY = 0.5, 3.0  # not studied
-# Features whose variance is less than this fraction of the largest are small: not studied.
+# A feature is small if its variance is below this fraction of the largest: not studied.
 _SMALL = 0.1
 _HIDDEN = (
     "Noise hides the variances of the features: they are taken to be 1, and the features to be "
@@ -308,7 +308,7 @@ _HIDDEN = (
 def release_user_whitening(
     plan: ClippedSum, users: Users, budget: PrivacyBudget
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Release the mean of the users' second moments; return its denoised inverse root.
+    """Release the mean of users' second moments; return the inverse root of it without its noise.
 
     The root is the identity if noise hides even the mean variance of all features.
     """
@@ -340,7 +340,7 @@ def release_user_whitening(
 
 
 def moment_norms(batch: UserBatch) -> np.ndarray:
-    r"""Compute the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
+    r"""Return the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
 
     :math:`X_j X_j^T / m_j` has the same norm; the smaller matrix is formed.
     """
@@ -350,10 +350,10 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 
 
 # ------------------------------
-# The spectral start: directions in which users differ.
+# The start: directions in which users differ, by a noisy second moment.
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
-# The variance of a component is at least this fraction of the largest one: not studied.
+# The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
 # The noise variance of a response is at least this fraction of the variance of predictions: with
 # noisy eigenvalues, from which it may be estimated far too small, so that heads follow noise; and
@@ -365,16 +365,16 @@ _TINY = 1e-200
 
 @dataclass(frozen=True)
 class Start:
-    """A prior at which steps start; the shrinkage of its mean depends on its basis."""
+    """A prior at which the steps start, with a mean model that depends on the basis."""
 
     prior: Prior
-    # Mean of the products of rows and responses.
+    # Mean of users' products of rows and responses.
     mean_products: np.ndarray
-    # Standard deviation of the errors of `mean_products` along each direction.
+    # Standard deviation of the error of `mean_products`, along each direction.
     mean_noise_std: float
     # Typical number of rows of a user.
     row_count: float
-    # Weakest eigenvalue of a component, relative to the largest of the noise.
+    # Smallest eigenvalue of a component, relative to the largest of the noise.
     snr: float
 
     def with_basis(self, basis: np.ndarray) -> "Start":
@@ -384,7 +384,7 @@ class Start:
 
 
 def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the mean model: the mean products, shrunk inside and outside the basis."""
+    """Return the mean model: mean products, shrunk separately inside and outside the basis."""
     inside = basis @ (basis.T @ mean_products)
     size, k = basis.shape
     outside = above_noise(mean_products - inside, noise_std, MEAN_CERTAINTY, size - k)
@@ -394,7 +394,7 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
 def release_mean_model(
     spec: PersonalSpec, plan: MeanReleases, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release only the mean of the products: one model for all."""
+    """Release the mean of users' products of rows and responses: one model for all."""
     products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
     mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     basis = np.zeros((users.n_features, 0))
@@ -410,7 +410,7 @@ def release_start(
     levels: UserLevels,
     budget: PrivacyBudget,
 ) -> Start:
-    r"""Release the sum of the outer products, their mean, and the scale of heads.
+    r"""Release the second moment of users' products and their mean; return the prior to start from.
 
     For uncorrelated rows of a user with coefficients :math:`\theta_j` the product
     :math:`s_j = X_j^T y_j / m_j` of rows and responses has the mean :math:`\theta_j`. The mean of
@@ -429,8 +429,8 @@ def release_start(
         mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     spread = moment - _outer_of_mean(moment, *mean)
     prior, snr = _spectral(spread, noise_std, mean, row_count, spec)
-    # Clipped products show less variance than there is, and gradient steps are too long if a
-    # variance is estimated too small: the scale of heads multiplies all of them.
+    # Clipped products show too little variance, and too small a variance makes gradient steps too
+    # long: a released factor corrects all variances.
     sizes = users.map_users(partial(_head_sizes, prior=prior))
     expected = np.sqrt(prior.variances.sum())
     factor = budget.quantile(plan.head_norm, sizes / expected, q=_HEAD_QUANTILE) ** 2
@@ -446,7 +446,7 @@ def release_start(
 def _release_size(
     search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
-    """Compute the products, and release a size that most of their norms exceed."""
+    """Compute users' products, and release a size that most of their norms exceed."""
     products = users.map_users(partial(_products, levels=levels))
     return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
 
@@ -471,8 +471,7 @@ def _mean_of_products(
     level = level_with_noise(size * mean_clip(spec), budget)
     total = clipped_sum(products, level)
     mean, noise_std = _release_mean(release, total, level, users, budget)
-    # Besides the noise, the mean of products of that size has a sampling error, in random
-    # directions.
+    # A mean of products of that size has a sampling error beside the noise, in random directions.
     error = size / np.sqrt(users.n_users * users.n_features)
     return mean, float(np.hypot(noise_std, error))
 
@@ -484,12 +483,12 @@ def _spectral(
     row_count: float,
     spec: PersonalSpec,
 ) -> tuple[Prior, float]:
-    """Estimate the prior, and the snr of its weakest component, from a noisy second moment."""
+    """Estimate a prior, and its signal-to-noise ratio, from a noisy second moment."""
     k, size = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
-    # A contiguous basis, like a copy of it: products with both have the same bits.
+    # A contiguous copy: products with it have the same bits as those with copies of it.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
-    # A basis of all directions leaves none for the noise: half of the smallest value is used.
+    # If the basis has all directions, half of the smallest eigenvalue is taken for the noise.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
@@ -503,7 +502,7 @@ def _spectral(
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the part of the second moment due to the mean, at most the moment along the mean."""
+    """Return the part of the second moment that the mean explains, at most the moment along it."""
     value = above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
@@ -521,7 +520,7 @@ def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 def features_of(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """Return features whose coefficients have prior variance 1, and the responses to explain."""
+    """Return features whose coefficients have prior variance 1, and responses to explain."""
     both = batch.rows @ np.column_stack([prior.root(), prior.mean])
     responses = batch.responses - both[:, :, -1]
     if prior.intercept_variance == 0:
