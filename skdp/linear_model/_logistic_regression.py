@@ -255,7 +255,11 @@ def _log_weights(given: dict[Any, Any], classes: np.ndarray) -> np.ndarray:
     labels = classes.tolist()
     for label, weight in given.items():
         if as_python(label) not in labels:
-            raise ValueError(f"class_weight has {label!r}, which is not among classes={labels}.")
+            # The error shows no classes, which may be the labels of y.
+            raise ValueError(
+                f"class_weight has {label!r}, which is not among classes: its keys are labels of "
+                "classes, of their type."
+            )
         if not (isinstance(weight, Real) and _LEAST_WEIGHT <= float(weight) <= 1 / _LEAST_WEIGHT):
             raise ValueError(
                 f"class_weight of {label!r} must be a number from {_LEAST_WEIGHT:g} to "

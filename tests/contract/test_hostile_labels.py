@@ -330,6 +330,15 @@ def test_a_parameter_that_may_hold_data_is_named_by_its_type():
         skdp.DPStandardScaler(bounds=(2, 1)).fit(X)
 
 
+def test_weights_of_other_classes_tell_no_label_of_y():
+    labels = np.array([f"{NEEDLE} no", f"{NEEDLE} yes"])[CODES]
+    for classes in (None, np.unique(labels).tolist()):
+        model = skdp.DPLogisticRegression(classes=classes, class_weight={"maybe": 2.0})
+        with pytest.raises(ValueError, match="'maybe', which is not among classes") as refused:
+            model.fit(X, labels)
+        assert NEEDLE not in str(refused.value)
+
+
 def test_classes_that_run_code_are_refused_without_its_text():
     for holder in ("list", "objects"):
         outcome, told = told_by("code of a string", holder, "those of y", "plan")
