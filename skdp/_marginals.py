@@ -117,11 +117,7 @@ _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
 def _quantiles(
-    parts: np.ndarray,
-    noise_std: float,
-    edges: np.ndarray,
-    expected: np.ndarray,
-    of_two: np.ndarray,
+    parts: np.ndarray, noise_std: float, edges: np.ndarray, expected: np.ndarray, of_two: np.ndarray
 ) -> np.ndarray:
     """Compute quantiles from noisy parts of the rows in the bins, at the ends and at 0.
 

@@ -541,7 +541,7 @@ REGISTRY = {
         *("privacy_parameters", "privacy_parameters_details"),
     },
     "deployment_model": {
-        *("model_name", "trust_assumptions", "release_type", "data_source_type", "access_type"),
+        *("model_name", "trust_assumptions", "release_type", "data_source_type", "access_type")
     },
     "implementation": {
         *("preprocessing_and_hyperparameter_tuning", "mechanisms", "composition"),

@@ -66,10 +66,7 @@ CAUGHT_BY = {
     "way": {"outputs_follow_the_releases"},
     "skip": {"the_whole_budget_is_spent_and_no_more", "the_record_is_what_was_planned"},
     "tail": {"the_record_is_what_was_planned"},
-    "quoted": {
-        "neighbors_move_no_release_further_than_declared",
-        "outputs_follow_the_releases",
-    },
+    "quoted": {"neighbors_move_no_release_further_than_declared", "outputs_follow_the_releases"},
     "stored": {
         "neighbors_move_no_release_further_than_declared",
         "outputs_follow_the_releases",

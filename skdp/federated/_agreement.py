@@ -12,11 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skdp._estimator import (
-    Data,
-    PrivateEstimator,
-    planned_size,
-)
+from skdp._estimator import Data, PrivateEstimator, planned_size
 from skdp._validation import (
     check_rows_or_blocks,
     feature_names,

@@ -121,11 +121,7 @@ def _ring(seed: bytes, n_owners: int) -> np.ndarray:
 
 
 def masked(
-    counts: np.ndarray,
-    words: np.dtype,
-    number: int,
-    secrets: Mapping[int, bytes],
-    story: bytes,
+    counts: np.ndarray, words: np.dtype, number: int, secrets: Mapping[int, bytes], story: bytes
 ) -> np.ndarray:
     """Hide the counts of an owner by masks, one from the secret with each neighbor.
 

@@ -168,10 +168,7 @@ def server_app(
 
 
 def _answered(
-    owner: Owner,
-    save: Callable[[Any, Context], None] | None,
-    content: RecordDict,
-    context: Context,
+    owner: Owner, save: Callable[[Any, Context], None] | None, content: RecordDict, context: Context
 ) -> bytes:
     """Answer one question, and save the model if it is complete."""
     if owner._path is None:

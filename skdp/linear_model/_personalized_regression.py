@@ -38,11 +38,7 @@ from skdp.linear_model.personal.fit import (
     warnings_for_model,
     warnings_for_users,
 )
-from skdp.linear_model.personal.plan import (
-    PersonalSpec,
-    checked_spec,
-    plan_personal,
-)
+from skdp.linear_model.personal.plan import PersonalSpec, checked_spec, plan_personal
 from skdp.linear_model.personal.start import Prior, SharedModel
 from skdp.privacy import Plan
 from skdp.privacy.precision import as_python

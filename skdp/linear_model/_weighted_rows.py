@@ -60,12 +60,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
 
 
 def plan_steps(
-    spec: Any,
-    n_steps: int,
-    name: str,
-    share: float,
-    shape: tuple[int, ...],
-    bound: float | str,
+    spec: Any, n_steps: int, name: str, share: float, shape: tuple[int, ...], bound: float | str
 ) -> tuple[Release, ...]:
     """Plan the sum of clipped gradients of each step; all steps get the same share."""
     share, change = share / n_steps, sensitivity.row_sum
@@ -76,12 +71,7 @@ def plan_steps(
 
 
 def whitened_norms(
-    block: Block,
-    root: np.ndarray,
-    mean: np.ndarray | None,
-    *,
-    largest: float,
-    bound: float,
+    block: Block, root: np.ndarray, mean: np.ndarray | None, *, largest: float, bound: float
 ) -> np.ndarray:
     """Bound the norms of rows times `root` from above, including the rounding of their products.
 

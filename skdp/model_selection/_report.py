@@ -21,12 +21,7 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
 )
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MinMaxScaler,
-    OneHotEncoder,
-    StandardScaler,
-)
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skdp import covariance, decomposition, linear_model, preprocessing

@@ -23,13 +23,7 @@ from skdp.privacy.noise import (
     with_noise,
 )
 from skdp.privacy.plan import SHARE_TOLERANCE, Node, Plan, PrivacyCost, nodes_behind, nodes_of
-from skdp.privacy.releases import (
-    PrivacySpent,
-    Release,
-    Released,
-    Search,
-    warnings_for_ends,
-)
+from skdp.privacy.releases import PrivacySpent, Release, Released, Search, warnings_for_ends
 from skdp.privacy.sensitivity import ADJACENCIES
 
 # ------------------------------

@@ -121,8 +121,7 @@ def functions_called(family, cell):
         return watched
 
     with patch.multiple(
-        sensitivity,
-        **{name: watch(name, getattr(sensitivity, name)) for name in SENSITIVITIES},
+        sensitivity, **{name: watch(name, getattr(sensitivity, name)) for name in SENSITIVITIES}
     ):
         names_released(family, cell)
     return called

@@ -182,11 +182,7 @@ def test_a_seed_repeats_the_noise_of_the_same_rows_only():
 BAD = X.copy()
 BAD[3, 1] = np.nan
 REFUSED = {
-    "no model": (
-        (X, X),
-        {},
-        "pca must be a DPPCA .* ends with one, got a ndarray",
-    ),
+    "no model": ((X, X), {}, "pca must be a DPPCA .* ends with one, got a ndarray"),
     "not finite": ((MODELS["pca"], BAD), {}, "Input X contains NaN"),
     "width": ((MODELS["pca"], X[:, :3]), {}, "X has 3 features"),
     "one component": ((ONE, X), {}, r"two different numbers from 0 to 0, got \(0, 1\)"),

@@ -6,11 +6,7 @@ classes and modules keep is hardly a matter of the cell: it is looked at once fo
 
 import pytest
 from attack_laws import ATTACK_LAWS
-from contract_laws import (
-    CONTRACT_LAWS,
-    contract_laws_for,
-    nothing_is_stored_beside_the_estimator,
-)
+from contract_laws import CONTRACT_LAWS, contract_laws_for, nothing_is_stored_beside_the_estimator
 from covers import pairwise_cover, single_cover
 from families import FAMILIES
 from public import ESTIMATORS

@@ -5,11 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.decomposition.rows.moments import (
-    decompose,
-    decompose_guided,
-    decompose_with_axis,
-)
+from skdp.decomposition.rows.moments import decompose, decompose_guided, decompose_with_axis
 
 pytestmark = pytest.mark.filterwarnings("ignore:Only .* stand:skdp.PrivacyWarning")
 

@@ -4,31 +4,17 @@ from functools import partial
 
 import numpy as np
 import pytest
-from parties import (
-    MODELS,
-    TABLE,
-    Talk,
-    answer_of,
-    fields_of,
-    owners_of,
-)
+from parties import MODELS, TABLE, Talk, answer_of, fields_of, owners_of
 from sklearn.base import clone
 
-from skdp import (
-    DPPCA,
-    FederationError,
-    model_card,
-)
+from skdp import DPPCA, FederationError, model_card
 from skdp.federated import Federation, _masks
 from skdp.federated._messages import TO_OWNER, pack
 
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-CASES = {
-    "pca": (DPPCA(2, row_norm=20.0, mean_norm=20.0), TABLE, None),
-    **MODELS,
-}
+CASES = {"pca": (DPPCA(2, row_norm=20.0, mean_norm=20.0), TABLE, None), **MODELS}
 # These take many exchanges.
 MANY, SLOW = ["linear", "trace", "pipeline"], partial(pytest.param, marks=pytest.mark.slow)
 # Twenty owners of 5 to 19 records, three of whom may leave.

@@ -28,21 +28,14 @@ from parties import (
     snapshot,
 )
 
-from skdp import (
-    DPPCA,
-    FederationError,
-)
+from skdp import DPPCA, FederationError
 from skdp.federated import _masks
 from skdp.federated._messages import TO_OWNER, pack
 
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-CASES = {
-    "ring": None,
-    "drop-outs": None,
-    **MODELS,
-}
+CASES = {"ring": None, "drop-outs": None, **MODELS}
 # Of the nine owners on a ring, each shares masks with so many.
 N_RING, N_NEIGHBORS = 9, 4
 # Up to which exchange fits are attacked: all have more.

@@ -52,10 +52,7 @@ def coordinates_of(matrices, point, intercept):
 
 def given_coordinates(block, point, intercept):
     """Ways to get the same from a block; each call gives new ones, as they are used up."""
-    return {
-        "entries": block.entries,
-        "tangent": lambda: block.tangent(point, intercept)[0],
-    }
+    return {"entries": block.entries, "tangent": lambda: block.tangent(point, intercept)[0]}
 
 
 def projected(name, total, point, intercept):

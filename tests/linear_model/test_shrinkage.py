@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from skdp.linear_model._weighted_rows import noise_in_mean
-from skdp.linear_model.logistic.plan import (
-    centered,
-)
+from skdp.linear_model.logistic.plan import centered
 
 
 def descended(decay, start, n_steps, step_noise, generator, momentum=0.0):

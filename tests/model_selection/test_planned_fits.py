@@ -8,18 +8,8 @@ from families import FAMILIES
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - for what it brings
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-)
-from small_pipelines import (
-    FOLDS,
-    X,
-    Y,
-    pca,
-    regressor,
-    svd,
-)
+from sklearn.model_selection import GridSearchCV, KFold
+from small_pipelines import FOLDS, X, Y, pca, regressor, svd
 
 from skdp import DPLowRankFactorizer, DPPersonalizedRegressor, DPTruncatedSVD
 from skdp.model_selection import privacy_spent

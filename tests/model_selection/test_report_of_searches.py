@@ -9,18 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
-from small_pipelines import (
-    FOLDS,
-    GRID,
-    MU,
-    X,
-    Y,
-    pca,
-    regressor,
-    statuses,
-    svd,
-    total,
-)
+from small_pipelines import FOLDS, GRID, MU, X, Y, pca, regressor, statuses, svd, total
 
 from skdp.model_selection import DPGridSearch, privacy_spent
 from skdp.privacy import gaussian_dp

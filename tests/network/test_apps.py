@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    make_dp_pipeline,
-)
+from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPStandardScaler, make_dp_pipeline
 from skdp.exceptions import FederationError
 from skdp.federated import Federation, Owner, _owner
 from skdp.federated._agreement import run_fit

@@ -11,14 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import (
-    DPPCA,
-    DPLogisticRegression,
-    DPPipeline,
-    DPStandardScaler,
-    RowBlocks,
-    privacy_spent,
-)
+from skdp import DPPCA, DPLogisticRegression, DPPipeline, DPStandardScaler, RowBlocks, privacy_spent
 from skdp.model_selection import private_score
 
 pytest.importorskip("pyarrow")

@@ -271,14 +271,8 @@ def test_accounting_is_in_double_precision_whatever_the_type(kind):
     plain = {"epsilon": float(epsilon), "delta": float(delta), "delta_tail": float(tail)}
     for found, expected in (
         (mu_from_epsilon_delta(epsilon, delta, tail), mu_from_epsilon_delta(**plain)),
-        (
-            delta_at(mu, epsilon, tail),
-            delta_at(float(mu), plain["epsilon"], plain["delta_tail"]),
-        ),
-        (
-            epsilon_at(mu, delta, tail),
-            epsilon_at(float(mu), plain["delta"], plain["delta_tail"]),
-        ),
+        (delta_at(mu, epsilon, tail), delta_at(float(mu), plain["epsilon"], plain["delta_tail"])),
+        (epsilon_at(mu, delta, tail), epsilon_at(float(mu), plain["delta"], plain["delta_tail"])),
         (compose([mu, mu]), compose([float(mu)] * 2)),
         (compose_tails([tail, tail]), compose_tails([float(tail)] * 2)),
         (rho_from_mu(mu), rho_from_mu(float(mu))),

@@ -92,11 +92,7 @@ def solve_rows(
 
 
 def clip_to_norm(
-    rows: Rows,
-    search: Search | None,
-    bound: float | None,
-    spec: RowsSpec,
-    budget: PrivacyBudget,
+    rows: Rows, search: Search | None, bound: float | None, spec: RowsSpec, budget: PrivacyBudget
 ) -> Rows:
     """Clip rows to the norm `bound`, or to a quantile of norms that is released first."""
     if search is not None:

@@ -460,12 +460,7 @@ def _plan_product(spec: RowsSpec, share: float, name: str, follows: str, n_colum
 
 
 def _plan_power(
-    spec: RowsSpec,
-    share: float,
-    n_steps: int,
-    n_columns: int,
-    growth: float,
-    n_guides: int = 0,
+    spec: RowsSpec, share: float, n_steps: int, n_columns: int, growth: float, n_guides: int = 0
 ) -> PowerReleases:
     """Plan a clip level and a product for each step, and the spectrum in the final basis.
 

@@ -11,11 +11,7 @@ from skdp.data.rows import Block
 from skdp.exceptions import counted
 from skdp.linear_model._descent import bounded, warning_of_doubt
 from skdp.linear_model._weighted_rows import bounds_of, joint_gram
-from skdp.linear_model.least_squares.moment import (
-    Whitening,
-    whitening_of,
-    without_moment,
-)
+from skdp.linear_model.least_squares.moment import Whitening, whitening_of, without_moment
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.least_squares.records import (
     PriorPart,

@@ -15,11 +15,7 @@ from skdp.data.rows import Block, Rows
 from skdp.linalg.norms import row_squares
 from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import clipped_fraction
-from skdp.linear_model._weighted_rows import (
-    WHITENED_GRADIENT,
-    noise_in_mean,
-    plan_steps,
-)
+from skdp.linear_model._weighted_rows import WHITENED_GRADIENT, noise_in_mean, plan_steps
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
