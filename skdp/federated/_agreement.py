@@ -90,7 +90,6 @@ class Agreement(Terms):
     is_masked: bool
     dropouts: int  # owners who may leave
     digest: bytes
-    warnings: list[str]  # from public facts
 
     @property
     def n_owners(self) -> int:

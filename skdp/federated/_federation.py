@@ -246,75 +246,6 @@ FITTED: tuple[type[PrivateEstimator], ...] = (
 )
 
 
-def agree(
-    estimator: Any,
-    n_rows: int | Sequence[int] | None,
-    n_features: int | None,
-    owners: int,
-    unit: str,
-    aggregator: str,
-    colluding: int,
-    seed: int,
-    sparse: bool,
-    like: Any = None,
-    *,
-    dropouts: int = 0,
-) -> Agreement:
-    """Check the facts of the agreement, and plan the fit without data."""
-    given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
-    numbers = {"colluding": colluding, "dropouts": dropouts, "seed": seed}
-    validate_plain(_CONSTRAINTS, given | numbers | {"sparse": sparse}, "Federation")
-    _check_estimator(estimator, unit)
-    # Sums of small numpy integers would wrap around.
-    owners, colluding, dropouts, seed = map(int, (owners, colluding, dropouts, seed))
-    shares = _shares_of(owners, n_rows, unit, aggregator, colluding, dropouts)
-    null, names = null_record(n_features, sparse=sparse, like=like)
-    is_unit_owner = unit == "owner"
-    terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
-    # The clone is not fitted, and copies the parameters.
-    estimator, spec, depth = clone(estimator), None, 0
-    if isinstance(estimator, DPPipeline):
-        steps = steps_of(estimator)
-        of_steps = [
-            (one.name, type(one.estimator).__name__, one.share, parameters_by_value(one.estimator))
-            for one in steps
-        ]
-        epsilon, delta = map(as_python, (estimator.epsilon, estimator.delta))
-        model = "DPPipeline", epsilon, delta, *of_steps
-        target = _null_target([step.estimator for step in steps])
-        for _, one in estimator.steps:
-            # Rows of owners have no names: named bounds are put in the order of the columns.
-            if names and isinstance(getattr(one, "bounds", None), Mapping):
-                one.set_params(bounds=in_order(one.bounds, names))
-        plan, warnings = opened_pipeline(estimator, terms, null, target)
-    else:
-        model = type(estimator).__name__, parameters_by_value(estimator)
-        target = _null_target([estimator])
-        spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
-        plan = plan_of(spec, estimator._plan(spec))
-        warnings = list(estimator._public_warnings(spec, plan))
-    for release in {line for branch in plan.branches for line in branch}:
-        # This refuses releases that rounding or words cannot hold, before anybody reads data.
-        shares.planned(plan.cost, release)
-    versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
-    of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
-    numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, depth
-    facts = *of_rows, unit, aggregator, *numbers_of_fit, *shares.sizes
-    return Agreement(
-        **vars(terms),
-        estimator=estimator,
-        spec=spec,
-        like=null,
-        null_target=target,
-        names=names,
-        plan=plan,
-        is_masked=aggregator == "masked",
-        dropouts=dropouts,
-        digest=digest_of("skdp federation", *versions, *model, *facts),
-        warnings=warnings,
-    )
-
-
 def _null_target(estimators: Sequence[Any]) -> Any:
     """Return a null target: a response of zero, or a label."""
     classes = [one.classes for one in estimators if hasattr(one, "classes")]
@@ -533,9 +464,63 @@ class Federation:
         sparse: bool = False,
         like: Any = None,
     ) -> None:
-        facts = n_rows, n_features, owners, unit, aggregator, colluding, seed, sparse, like
-        self._agreement = agreement = agree(estimator, *facts, dropouts=dropouts)
-        warn_of_privacy(*agreement.warnings)
+        given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
+        numbers = {"colluding": colluding, "dropouts": dropouts, "seed": seed}
+        validate_plain(_CONSTRAINTS, given | numbers | {"sparse": sparse}, "Federation")
+        _check_estimator(estimator, unit)
+        # Sums of small numpy integers would wrap around.
+        owners, colluding, dropouts, seed = map(int, (owners, colluding, dropouts, seed))
+        shares = _shares_of(owners, n_rows, unit, aggregator, colluding, dropouts)
+        null, names = null_record(n_features, sparse=sparse, like=like)
+        is_unit_owner = unit == "owner"
+        terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
+        # The clone is not fitted, and copies the parameters.
+        estimator, spec, depth = clone(estimator), None, 0
+        if isinstance(estimator, DPPipeline):
+            steps = steps_of(estimator)
+            of_steps = [
+                (
+                    one.name,
+                    type(one.estimator).__name__,
+                    one.share,
+                    parameters_by_value(one.estimator),
+                )
+                for one in steps
+            ]
+            epsilon, delta = map(as_python, (estimator.epsilon, estimator.delta))
+            model = "DPPipeline", epsilon, delta, *of_steps
+            target = _null_target([step.estimator for step in steps])
+            for _, one in estimator.steps:
+                # Rows of owners have no names: named bounds are put in the order of the columns.
+                if names and isinstance(getattr(one, "bounds", None), Mapping):
+                    one.set_params(bounds=in_order(one.bounds, names))
+            plan, warnings = opened_pipeline(estimator, terms, null, target)
+        else:
+            model = type(estimator).__name__, parameters_by_value(estimator)
+            target = _null_target([estimator])
+            spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
+            plan = plan_of(spec, estimator._plan(spec))
+            warnings = list(estimator._public_warnings(spec, plan))
+        for release in {line for branch in plan.branches for line in branch}:
+            # This refuses releases that rounding or words cannot hold, before anybody reads data.
+            shares.planned(plan.cost, release)
+        versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
+        of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
+        numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, depth
+        facts = *of_rows, unit, aggregator, *numbers_of_fit, *shares.sizes
+        self._agreement = Agreement(
+            **vars(terms),
+            estimator=estimator,
+            spec=spec,
+            like=null,
+            null_target=target,
+            names=names,
+            plan=plan,
+            is_masked=aggregator == "masked",
+            dropouts=dropouts,
+            digest=digest_of("skdp federation", *versions, *model, *facts),
+        )
+        warn_of_privacy(*warnings)
 
     @property
     def plan(self) -> Plan:

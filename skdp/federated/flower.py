@@ -91,10 +91,17 @@ def client_app(
                     owner = None
                 owner = stack.enter_context(make_owner(context) if owner is None else owner)
                 fields[_OWNER] = owner.number
-                fields[_ANSWER] = _answered(owner, save, message.content, context)
+                if owner._path is None:
+                    raise FederationError(
+                        "make_owner must pass state=, a file: Flower may start a process for each "
+                        "message."
+                    )
+                fields[_ANSWER] = owner.handle(message.content[_RECORD][_QUESTION])
                 if "estimator_" not in vars(owner):
                     stack.pop_all()
                     waiting[place] = owner
+                elif save is not None:
+                    save(owner.estimator_, context)
         except Exception as error:
             log(ERROR, "this owner has not answered", exc_info=error)
             text = str(error) if isinstance(error, FederationError) else type(error).__name__
@@ -161,24 +168,6 @@ def server_app(
         save(Coordinator(federation).run(send), context)
 
     return app
-
-
-# ------------------------------
-# At an owner.
-
-
-def _answered(
-    owner: Owner, save: Callable[[Any, Context], None] | None, content: RecordDict, context: Context
-) -> bytes:
-    """Answer one question, and save the model if it is complete."""
-    if owner._path is None:
-        raise FederationError(
-            "make_owner must pass state=, a file: Flower may start a process for each message."
-        )
-    answer = owner.handle(content[_RECORD][_QUESTION])
-    if save is not None and "estimator_" in vars(owner):
-        save(owner.estimator_, context)
-    return answer
 
 
 # ------------------------------

@@ -19,8 +19,8 @@ from skdp import DPTruncatedSVD
 from skdp.data.rows import Rows
 from skdp.datasets import make_spiked
 from skdp.decomposition.rows import solvers as rows_solvers
+from skdp.federated import Federation
 from skdp.federated._agreement import Agreement, run_fit, view_of
-from skdp.federated._federation import agree
 from skdp.federated._owner import RunningFit, Waiting
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import ShareLayout, counts_of
@@ -67,17 +67,9 @@ class Cell:
 
     def agreement(self) -> Agreement:
         """Agree on the fit."""
-        return agree(
-            self(),
-            N if self.unit == "row" else None,
-            self.n_features,
-            owners=N_OWNERS,
-            unit=self.unit,
-            aggregator="masked",
-            colluding=1,
-            seed=0,
-            sparse=self.container == "sparse",
-        )
+        n_rows, is_sparse = N if self.unit == "row" else None, self.container == "sparse"
+        facts = {"owners": N_OWNERS, "unit": self.unit, "sparse": is_sparse}
+        return Federation(self(), n_rows, self.n_features, **facts)._agreement
 
     def contain(self, X):
         """Hand rows over as agreed on."""

@@ -8,8 +8,8 @@ from owner_neighbors import assert_one_story, assert_within_limits, farthest
 from scipy.sparse import csr_array
 
 from skdp import DPPCA, DPTruncatedSVD
+from skdp.federated import Federation
 from skdp.federated._agreement import view_of
-from skdp.federated._federation import agree
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import counts_of
 
@@ -51,7 +51,7 @@ def draw_fit(generator):
     try:
         estimator = draw_estimator(generator, d)
         n_rows = n if unit == "row" else None
-        agreement = agree(estimator, n_rows, d, aggregator=aggregator, **more)
+        agreement = Federation(estimator, n_rows, d, aggregator=aggregator, **more)._agreement
     except ValueError:
         return None
     size = (int(generator.integers(1, (n if unit == "row" else 40) + 1)), d)
