@@ -38,6 +38,9 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # grows with the fourth root of the strength, and that of entries with its square root: the smaller
 # the noise, the less clipping. No entry exceeds the limit of rows: benchmarks/sweep/sweep.md.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
+# From `WEAK` on, a rough moment has this part of the share, and the other one is of rows that it
+# whitens: its noise is in units of the variance along each direction.
+_OF_ROUGH = 0.2  # benchmarks/covariance/covariance.md
 # In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
@@ -62,6 +65,7 @@ class CovarianceReleases(NamedTuple):
     """Releases of a fit, in this order."""
 
     scales: ScaleReleases | None
+    rough: Release | None
     moment: Release
     marginals: Release | None
 
@@ -95,11 +99,18 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
     row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
     known = {"row_norm": row_norm, "rounding": spec.rounding}
-    shape = (spec.n_features + 1,) * 2
-    moment = spec.cost.release(
-        "scaled second moment", "symmetric_gaussian", left - share, change, known, shape=shape
-    )
-    return CovarianceReleases(scales, moment, marginals)
+    shape, left = (spec.n_features + 1,) * 2, left - share
+
+    def _moment(name: str, share: float) -> Release:
+        return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
+
+    # Gaps and priors are by column.
+    is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
+    whitens = is_plain and spec.cost.is_private and strength_of(spec) >= WEAK
+    of_rough = _OF_ROUGH * left * whitens
+    rough = _moment("rough second moment", of_rough) if of_rough else None
+    moment = _moment("scaled second moment", left - of_rough)
+    return CovarianceReleases(scales, rough, moment, marginals)
 
 
 def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: str) -> float:
@@ -122,6 +133,7 @@ class Moment(NamedTuple):
     shows_nothing: np.ndarray  # columns that may vary, with useless scales
     ends: np.ndarray  # lower and upper ends of clipping
     is_in_bounds: bool = False  # whether units are those of bounds
+    root: np.ndarray | None = None  # turns rows of the matrix into scaled ones
 
 
 def release_moment(
@@ -152,7 +164,11 @@ def release_moment(
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
         units = center, np.where(is_constant, np.inf, scale)
-    total = summed_moment(spec, view, *units)
+    root = None
+    if plan.rough is not None:
+        total = summed_moment(spec, view, *units)
+        root = _root_of(*budget.release(plan.rough, total / spec.n_units))
+    total = summed_moment(spec, view, *units, root)
     released, noise_std = budget.release(plan.moment, total / spec.n_units)
     if in_bounds:
         squares, means = np.diag(released)[:-1], released[-1, :-1]
@@ -163,8 +179,15 @@ def release_moment(
         shows_nothing = none
     entry = clip_of(spec)[1]
     ends = np.stack([center - entry * scale, center + entry * scale])
-    known = scales, is_constant, shows_nothing, ends, in_bounds
+    known = scales, is_constant, shows_nothing, ends, in_bounds, root
     return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
+
+
+def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray:
+    """Return the root of a rough moment; eigenvalues below the noise are raised to its edge."""
+    values, vectors = np.linalg.eigh(moment[:-1, :-1])
+    edge = noise_edge(noise_std * math.sqrt(0.5), len(values))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
 
 
 def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -177,10 +200,19 @@ def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndar
 
 
 def summed_moment(
-    spec: CovarianceSpec, view: Rows, center: np.ndarray, scale: np.ndarray
+    spec: CovarianceSpec,
+    view: Rows,
+    center: np.ndarray,
+    scale: np.ndarray,
+    root: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum the outer products of clipped rows in these units, with a 1 appended."""
+    """Sum the outer products of clipped rows in these units, with a 1 appended.
+
+    Rows that a `root` made of others become these others before they are clipped.
+    """
     row_norm, entry = clip_of(spec)
+    # The columns of the root are orthogonal.
+    back = None if root is None else root / np.square(root).sum(axis=0)
 
     def _joint_gram(_: slice, block: Any) -> np.ndarray:
         rows = np.asarray(block.raw, np.float64)
@@ -190,6 +222,11 @@ def summed_moment(
         is_gap = np.isnan(joint)
         is_null = is_gap[:, :-1].all(axis=1)
         joint[is_gap] = 0.0
+        if back is not None:
+            plain = DenseBlock(joint[:, :-1], None, joint[:, :-1])
+            # Rows of a user may have other places in another dataset.
+            by_row = plain.matmul if block.mass is None else plain.matmul_anywhere
+            joint[:, :-1] = by_row(back)
         norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
         norms[is_null] = np.nan
         clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
@@ -243,7 +280,10 @@ def attributes_of(
     np.fill_diagonal(pairs, presence)
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / again
-    noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
+    root = np.eye(len(mean)) if moment.root is None else moment.root
+    metric = noise_std * root @ root.T
+    of_noise = math.sqrt(noise_std) * np.sqrt(np.diag(metric)) * again / presence
+    noise = np.sqrt(np.outer(np.diag(metric), np.diag(metric)) + metric**2) / pairs
     units, taken = np.outer(moment.scale, moment.scale), 0.0
     if prior is not None:
         is_seen = ~(moment.is_constant | moment.shows_nothing)
@@ -251,17 +291,21 @@ def attributes_of(
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
     # Covariances are divided by the weight, and once more where it corrects for clipping.
     of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
-    noise = np.hypot(noise, of_weight * covariance)
+    noise = np.hypot(noise, of_weight * (root @ covariance @ root.T))
     values, vectors = np.linalg.eigh(covariance)
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
     edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
+    vectors, covariance, mean = root @ vectors, root @ covariance @ root.T, root @ mean
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
     # In its own tiny unit, noisy covariances of a constant would be large, so they become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
-    repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
-    mean, of_noise = moment.center + moment.scale * mean, noise_std * again / presence
+    are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
+    repaired, metric = repaired * are_tied, metric * are_tied
+    # Entries have the variance that this lacks, by gaps or beside a prior, for themselves.
+    metric = (1 - taken) * metric / np.sqrt(np.outer(presence, presence))
+    mean = moment.center + moment.scale * mean
     # An assumed center has no noise.
     own = mean, (not is_centered) * moment.scale * of_noise
     other = moment.center, moment.scales.center_std
@@ -286,6 +330,7 @@ def attributes_of(
         "correlation_": finite(correlations),
         "scale_": np.sqrt(np.diag(matrix)),
         "noise_std_": noise,
+        "noise_metric_": finite(units * metric),
         "presence_": of_scales.presence,
         "unclipped_": unclipped,
         "left_": np.where(varies & (not moment.is_in_bounds), left, 1.0),

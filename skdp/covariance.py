@@ -118,6 +118,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Standard deviations of the columns. Covered by the guarantee.
     noise_std_ : ndarray of shape (n_features, n_features)
         Standard deviation of the noise in each entry of `covariance_`. Covered by the guarantee.
+    noise_metric_ : ndarray of shape (n_features, n_features)
+        How that noise depends on directions: :doc:`/covariance`. Covered by the guarantee.
     presence_ : ndarray of shape (n_features,)
         Fraction of present entries in each column. Covered by the guarantee.
     unclipped_ : float
@@ -158,17 +160,15 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
     in Gaussian differential privacy. Released: centers and scales of the columns, as by
     :class:`DPStandardScaler`, for .35 to .6 of the budget; then the second moment of rows in these
-    units, with a 1 at the end, clipped in norm; and with `marginals` how many entries of each
-    column are at either end of its bounds, 0, or in each of 32 bins between, but for columns that
-    are 0 or 1 by their types and bounds. With ``scales="bounds"`` there are no centers and scales.
-    `plan` lists all releases. Assumed public: the shape of X, its dtypes, feature names, and
-    parameters. Infinity is refused, and without ``missing="mean"`` also NaN; a fit without an error
-    shows that there is neither. Not covered: what `mahalanobis` and `score` return, noise-free
-    functions of the rows; and the running time.
+    units, with a 1 at the end, clipped in norm, if it is clear also of rows that it whitens; and
+    with `marginals` how many entries of each column are at either end of its bounds, 0, or in each
+    of 32 bins between, but for columns that are 0 or 1 by types and bounds. `plan` lists all
+    releases. Assumed public: the shape of X, its dtypes, feature names, and parameters. Infinity is
+    refused, and without ``missing="mean"`` NaN. Not covered: `mahalanobis`, `score`, running time.
 
     Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise, or to
     the mean of the trace left for those below it; .3 of the edge is the penalty of regressions.
-    Mathematics and proofs: :doc:`/covariance`. Readings of rows: one for the moment, those of
+    Mathematics and proofs: :doc:`/covariance`. Readings of rows: one for each moment, those of
     :class:`DPStandardScaler`, and one that checks them.
 
     Examples
@@ -572,7 +572,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
                 "without looking at X."
             )
         penalty = alpha / self.n_samples_seen_
-        return denoising.regress(self.covariance_, self.noise_std_, columns, at, penalty), columns
+        noise = denoising.MomentNoise(self.noise_std_, self.noise_metric_)
+        return denoising.regress(self.covariance_, noise, columns, at, penalty), columns
 
     def _place(self, parameter: str, column: Any) -> int:
         """Return the place of a column, given its name or place."""

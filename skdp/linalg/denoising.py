@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import pinvh
+from scipy.linalg import eigh, pinvh
 
 from skdp.linalg.spectrum import noise_edge
 
@@ -293,9 +293,9 @@ class Regression(NamedTuple):
 
     coef: np.ndarray
     inverse: np.ndarray  # of the penalized covariance of the columns
-    penalty: np.ndarray
+    penalty: np.ndarray  # added to that covariance
     moment: np.ndarray  # covariance of the columns, with the target last
-    noise_std: np.ndarray  # of that moment
+    noise: "MomentNoise"  # of that moment
     residual: np.ndarray  # weights of the columns and the target in the residual
 
     @property
@@ -304,29 +304,75 @@ class Regression(NamedTuple):
         return float(self.residual @ self.moment @ self.residual)
 
 
+class MomentNoise(NamedTuple):
+    r"""Noise of a covariance: its standard deviations, and the metric G of most of it.
+
+    Symmetric noise :math:`N` with independent entries, of variance 1 off the diagonal, between
+    roots of G, :math:`G = A A^T`, is :math:`A N A^T`; the noise has that and, independent in each
+    entry, the variance that it lacks.
+    """
+
+    std: np.ndarray
+    metric: np.ndarray
+
+    def of(self, places: Any) -> "MomentNoise":
+        """Return the noise of these rows and columns."""
+        return MomentNoise(self.std[places], self.metric[places])
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Matrix that the noise of these columns exceeds along no direction."""
+        units = np.sqrt(np.diag(self.metric))
+        units = np.where(units > 0, units, 1.0)
+        alike, scales = self.metric / np.outer(units, units), np.sqrt(_edges(self.std))
+        np.fill_diagonal(alike, 1.0)
+        return np.asarray(alike * np.outer(scales, scales))
+
+    @property
+    def _others(self) -> np.ndarray:
+        """Variances of the independent part."""
+        stds = np.diag(self.metric)
+        return np.maximum(np.square(self.std) - np.outer(stds, stds) - self.metric**2, 0.0)
+
+    def of_products(self, weights: np.ndarray) -> np.ndarray:
+        """Return the covariance of the noise times a vector."""
+        moved, variances = self.metric @ weights, self._others
+        both = self.metric * (weights @ moved) + np.outer(moved, moved)
+        both += variances * np.outer(weights, weights)
+        return np.asarray(both + np.diag(variances @ weights**2 - np.diag(variances) * weights**2))
+
+    def of_form(self, weights: np.ndarray) -> float:
+        """Return the variance of the sum of the noise times symmetric weights."""
+        moved = weights @ self.metric
+        # Entries on the diagonal count once, other entries twice.
+        twice = 2 - np.eye(len(weights))
+        return float(2 * np.sum(moved * moved.T) + np.sum(twice * self._others * weights**2))
+
+
 def regress(
     covariance: np.ndarray,
-    noise_std: np.ndarray,
+    noise: MomentNoise,
     columns: Sequence[int],
     target: int,
     penalty: float,
 ) -> Regression:
-    r"""Solve the normal equations with two penalties on the diagonal: `penalty`, and one for noise.
+    r"""Solve the normal equations with two penalties: `penalty` on the diagonal, and one for noise.
 
     Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
-    up to :math:`2 \tau \sqrt k`. The penalty is a part of that, in the units of each column, and
+    up to :math:`2 \tau \sqrt k`. The penalty is a part of that, in the metric of the noise, and
     prevents large coefficients along directions that noise hides.
     """
     chosen = np.ix_([*columns, target], [*columns, target])
-    moment, noise_std = covariance[chosen], noise_std[chosen]
-    added = penalties_of(noise_std[:-1, :-1]) + penalty
-    matrix = moment[:-1, :-1] + np.diag(added)
+    moment, noise = covariance[chosen], noise.of(chosen)
+    of_columns = noise.of(np.ix_(*[range(len(columns))] * 2))
+    added = _PENALTY * of_columns.edges + penalty * np.eye(len(columns))
+    matrix = moment[:-1, :-1] + added
     units = np.sqrt(np.diag(matrix))
     units = np.where(units > 0, units, 1.0)
     scaled = pinvh(matrix / np.outer(units, units), check_finite=False)
     inverse = scaled / np.outer(units, units)
     coef = inverse @ moment[:-1, -1]
-    return Regression(coef, inverse, added, moment, noise_std, np.append(-coef, 1.0))
+    return Regression(coef, inverse, added, moment, noise, np.append(-coef, 1.0))
 
 
 def penalties_of(noise_std: np.ndarray) -> np.ndarray:
@@ -337,13 +383,6 @@ def penalties_of(noise_std: np.ndarray) -> np.ndarray:
 def _edges(noise_std: np.ndarray) -> np.ndarray:
     """Return the edge of the noise in the units of each column."""
     return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
-
-
-def noise_of_products(noise_std: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the covariance of symmetric noise, with independent entries, times a vector."""
-    variances = np.square(noise_std)
-    both = variances * np.outer(weights, weights)
-    return np.asarray(both + np.diag(variances @ np.square(weights) - np.diag(both)))
 
 
 def coefficient_errors(
@@ -357,12 +396,12 @@ def coefficient_errors(
     leave out. Clipping is assumed to shrink coefficients by the lost weight of rows, and by what is
     `left` of the variance of columns, or of the target if less.
     """
-    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
+    noise = found.noise.of_products(found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
     roots = 1 / np.sqrt(presence[:-1])
     sampling = (found.unexplained + gaps.sum()) / n_units * found.moment[:-1, :-1]
     both = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
-    shrunk = found.inverse @ (found.penalty * found.coef)
+    shrunk = found.inverse @ (found.penalty @ found.coef)
     shrunk = np.hypot(shrunk, (1 - unclipped) * found.coef)
     shrunk = np.hypot(shrunk, (1 / np.minimum(left[:-1], left[-1]) - 1) * found.coef)
     return np.asarray(np.hypot(np.sqrt(np.diag(both)), shrunk))
@@ -370,10 +409,13 @@ def coefficient_errors(
 
 def check_visible(found: Regression) -> None:
     """Refuse errors if noise hides a direction of the columns."""
-    edges = np.sqrt(_edges(found.noise_std[:-1, :-1]))
+    k = len(found.coef)
+    edges = found.noise.of(np.ix_(range(k), range(k))).edges
     if not edges.any():
         return
-    least = np.linalg.eigvalsh(found.moment[:-1, :-1] / np.outer(edges, edges))[0]
+    units = np.sqrt(np.diag(edges))
+    both = [matrix / np.outer(units, units) for matrix in (found.moment[:-1, :-1], edges)]
+    least = eigh(*both, eigvals_only=True, check_finite=False)[0]
     if least < _VISIBLE:
         raise ValueError(
             "The columns that predict depend on each other so much that noise hides how: the "
@@ -398,15 +440,13 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
     total = float(found.moment[-1, -1])
     if total <= 0:
         return Estimate(0.0, 0.0)
-    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
+    noise = found.noise.of_products(found.residual)[:-1, :-1]
     used = float(np.sum(found.inverse * found.moment[:-1, :-1]))
     flattered = 2 * (float(np.sum(found.inverse * noise)) + used * found.unexplained / n_units)
     value = 1 - (found.unexplained + flattered) / total
     weights = np.outer(found.residual, found.residual)
     weights[-1, -1] -= found.unexplained / total
-    # Entries on the diagonal count once, other entries twice.
-    counted_twice = 2 - np.eye(len(weights))
-    noisy = float(np.sum(counted_twice * np.square(found.noise_std * weights))) / total**2
+    noisy = found.noise.of_form(weights) / total**2
     unclipped = float(np.clip(value, 0.0, 1.0))
     return Estimate(value, math.sqrt(noisy + 4 * unclipped * (1 - unclipped) ** 2 / n_units))
 

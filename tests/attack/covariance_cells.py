@@ -19,6 +19,7 @@ RELEASED |= {
     "is_located_",
     "location_noise_std_",
     "noise_std_",
+    "noise_metric_",
     "presence_",
     "unclipped_",
     "left_",
