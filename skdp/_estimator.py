@@ -1,4 +1,4 @@
-"""The base of all private estimators: progress, the order of a fit, plan, budget, seed, record."""
+"""The base of all private estimators: progress, plan, budget, seed and record of a fit."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ try:
 except ImportError:
     CallbackSupportMixin = None
 
-# Arguments of hooks that hold data, or what is computed from data.
+# Arguments of callbacks that hold data, or results computed from data.
 _OF_DATA = {"X", "y", "metadata", "fitted_estimator"}
 # Attributes that scikit-learn sets on an estimator when its fit begins.
 _OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
@@ -48,12 +48,12 @@ _OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 if CallbackSupportMixin is None:
 
     class Watched:
-        """Accepts no callbacks: scikit-learn is older than 1.9."""
+        """Base of estimators without callbacks: this scikit-learn is older than 1.9."""
 
 else:
 
     class Watched(CallbackSupportMixin):  # type: ignore[no-redef]
-        """Lets callbacks see how far a fit is."""
+        """Base of estimators whose progress callbacks can follow."""
 
         def set_callbacks(self, *callbacks: Any) -> Self:
             """Set callbacks that follow the progress of a fit. Needs scikit-learn 1.9.
@@ -94,12 +94,12 @@ class Progress:
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
-        # Whether all groups of a pass are shown as one: their number depends on the number of rows.
+        # Whether a pass is one subtask, as its number of groups follows from that of rows.
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-        """Yield the sums of the groups of a pass; the pass is a task, and each group a subtask."""
-        # Each pass is named after the releases that may come next.
+        """Yield the sums of a pass, one for each group of blocks; each group is a subtask."""
+        # A pass is named after the releases that may come next.
         nodes = self.budget._nodes or () if self.budget else ()
         names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
         name = " or ".join(names) or ("closing" if self.budget else "opening")
@@ -108,7 +108,7 @@ class Progress:
         for number in range(1, n_groups + 1):
             if group is None:
                 group = self.begin(task.subcontext(f"group {number}"))
-            # A pass inside a kernel is not reported.
+            # A pass that another one starts is not reported.
             token = OBSERVER.set(None)
             try:
                 value = next(groups)
@@ -118,28 +118,28 @@ class Progress:
                 self.end(group)
                 group = None
             if number == n_groups:
-                # The task ends before the last yield, as the caller may ask for nothing after it.
+                # The task ends before the last yield, as the caller may ask for nothing more.
                 self.end(task)
             yield value
 
     def subtask(self, name: str, n_tasks: int | None) -> Any:
-        """Return the next task of the fit; `n_tasks` is None if its subtasks cannot be counted."""
+        """Return the next task of the fit; `n_tasks`, the number of its subtasks, may be None."""
         context = self.context
         if context.max_subtasks == len(context._children_map):
-            # A fit may have more tasks than were announced.
+            # A fit may take more tasks than it has announced.
             context.max_subtasks = None
         return context.subcontext(name, max_subtasks=n_tasks)
 
     def begin(self, task: Any) -> Any:
-        """Notify the callbacks that a task begins."""
+        """Tell callbacks that a task begins."""
         return task.call_on_fit_task_begin(estimator=self.estimator)
 
     def end(self, task: Any) -> None:
-        """Notify the callbacks that the task has ended."""
+        """Tell callbacks that a task has ended."""
         task.call_on_fit_task_end(estimator=self.estimator)
 
 
-# Progress of the pipeline or search whose steps this thread fits.
+# Progress of the pipeline or search of which this thread fits a step.
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
@@ -150,7 +150,7 @@ def report(
     """Report the passes of a fit to callbacks or, without `n_passes`, the fits of its steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
-        # The number of blocks of users follows from private rows: callbacks must not see it.
+        # The number of blocks of users follows from private rows, so callbacks must not see it.
         task.max_subtasks = None if hides_groups else n_passes()
         progress.begin(task)
     variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
@@ -164,7 +164,7 @@ def report(
 
 
 def announce_fits(n_fits: int) -> None:
-    """Notify callbacks that the fit of a pipeline or search begins, with so many tasks."""
+    """Tell callbacks that a pipeline or search begins, and how many fits it makes."""
     if whole := _WHOLE.get():
         whole.context.max_subtasks = n_fits
         whole.begin(whole.context)
@@ -172,8 +172,8 @@ def announce_fits(n_fits: int) -> None:
 
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
-    """Make the fit of a step a task of the fit of the whole."""
-    # Callbacks set on the step itself would never be torn down.
+    """Report the fit of a step as a task of its pipeline or search."""
+    # Callbacks on the step itself would never be ended.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -204,7 +204,7 @@ def check_unwatched(
     estimator: Any,
     remedy: str = "pass them to set_callbacks of the whole, and none here",
 ) -> None:
-    """Refuse callbacks of a part of a pipeline or search, where nobody would call them."""
+    """Refuse callbacks on a part of a pipeline or search, which nobody would call there."""
     if getattr(estimator, "_skl_callbacks", None):
         raise TypeError(f"{where}{type(estimator).__name__} has callbacks of its own: {remedy}.")
 
@@ -230,9 +230,9 @@ T = TypeVar("T")
 #: A view of the data that solvers read, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]
 
-# The ledger and the threads do not change the result of a fit; the seed is the key itself.
+# Ledger and threads do not change the result of a fit; the seed is itself the key.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-# Later versions added these parameters: a fit that leaves their defaults keeps its old noise.
+# Parameters of later versions: fits with their defaults keep their noise.
 _LATER = ("class_weight", "prior", "scales")
 
 #: Called with the record of a plan, before its first release.
@@ -240,7 +240,7 @@ Charge = Callable[[PrivacySpent], None]
 
 
 class Part(NamedTuple):
-    """Cost, ledger and owner of a step, which its pipeline or search hands to it."""
+    """What a pipeline or search hands to a step: its cost, the ledger, and the owner of rows."""
 
     cost: PrivacyCost
     charge: Charge | None = None
@@ -248,10 +248,10 @@ class Part(NamedTuple):
 
 
 class BudgetMixin(checks.PlainParametersMixin):
-    """Parameters of a budget, and the one way to open a budget, for fits and streams."""
+    """Base of all that spends a budget, with the one way to open it."""
 
     ledger: Any
-    # Set on the clone that a pipeline or search fits as a step, until the fit has ended.
+    # Set by a pipeline or search on the clone that it fits, until the fit has ended.
     _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **checks.BUDGET,
@@ -274,7 +274,7 @@ class BudgetMixin(checks.PlainParametersMixin):
 
 
 class RequestsUsersMixin:
-    """Requests the ids of users where whole users are protected, without `set_fit_request`."""
+    """Base of estimators that ask for `users` if whole users are protected."""
 
     def get_metadata_routing(self) -> Any:
         """Request `users` for `fit` if the unit is a user, with metadata routing of scikit-learn.
@@ -292,9 +292,9 @@ class RequestsUsersMixin:
 
 
 class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEstimator):
-    """An estimator whose `fit` spends a privacy budget."""
+    """Base of estimators whose `fit` spends a privacy budget."""
 
-    # For the report of the last fit: the texts of all its warnings, and its public number of units.
+    # For the report on the last fit: the texts of its warnings, and its public number of units.
     _warnings_given: list[str]
     _n_units: int
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -339,17 +339,17 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             with restored_on_error(self, n_passes, hides_groups=hides_groups):
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))
-            # The warnings come last: if they are turned into errors, the paid model remains.
+            # Warnings come last: if they raise errors, the paid model remains.
             warn_of_privacy(*warnings)
         return self
 
     def _release(
         self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Plan, unless a plan is given; then warn, spend, and set the fitted attributes."""
+        """Plan, unless a plan is given; warn; make the releases; and set the fitted attributes."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
-        # Before any spending: if these warnings are turned into errors, the fit costs nothing.
+        # Before anything is spent: if these warnings raise errors, the fit costs nothing.
         warn(*self._public_warnings(spec, plan))
         return spec, self._solve(spec, plan.parts, view, budget, generator), budget
 
@@ -367,7 +367,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the spec of a fit from the size of its data and from `like` alone."""
+        """Return the spec of a fit from the size of data, and public rows `like` them, alone."""
 
     def _spec_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
         """Return the spec of a fit; refuse a `like` with another number of features."""
@@ -390,11 +390,11 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Set fitted attributes from released values; return warnings that follow from these."""
 
     def _warnings(self, spec: Any, plan: Plan) -> Iterable[str]:
-        """Return the warnings of a family that follow from public facts."""
+        """Return the warnings of this kind of estimator that follow from public facts."""
         return ()
 
     def _public_warnings(self, spec: Any, plan: Plan) -> list[str]:
-        """Return all warnings from public facts: of delta, of the seed, and of the family."""
+        """Return all warnings from public facts: of delta, of the seed, and of this estimator."""
         counted, seed = spec.unit.counted, self.random_state
         settings = checks.warnings_for_settings(spec.cost, counted, spec.n_units, seed)
         return [*settings, *self._warnings(spec, plan)]
@@ -402,7 +402,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _open(
         self, data: Data, spec: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
-        """Open the budget, and the random stream of the algorithm."""
+        """Open the budget, and the public random stream of the algorithm."""
         view, digest = data
         if self._part is not None and self._part.party is not None:
             return view, *self._part.party.open(plan, self._part.charge)
@@ -415,13 +415,13 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return view, budget, algorithm_generator(seed)
 
     def _n_passes(self, plan: Plan) -> int | None:
-        """Return about how many passes over the data a fit takes; None if that is unknown."""
-        # Without noise, some fits go on until they converge. With noise, a fit has a pass for each
+        """Return about how many passes over the data a fit takes; None if unknown."""
+        # Without noise, some fits go on until they converge. With noise, there is a pass for each
         # release, two more, and two that hash the data if there is a seed.
         return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
 
     def _expected_passes(self, X: Any) -> int | None:
-        """Count the passes of a fit before X is checked; None if the fit will be refused."""
+        """Return the number of passes of a fit before X is checked; None if X will be refused."""
         try:
             return self._n_passes(self.plan(X.shape[0], math.prod(X.shape[1:]), like=X))
         except Exception:
@@ -440,7 +440,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Make a dataclass from the parameters as plain values; `facts` take precedence."""
+        """Make a dataclass from parameters, as plain values, and from `facts`, which come first."""
         facts, given = {"cost": self._cost(), **facts}, {}
         for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             if name in facts:
@@ -613,7 +613,7 @@ class PlannedEstimator(PrivateEstimator):
         self._part = part._replace(charge=_charge_once)
         self.fit(*data)
         if not whole:
-            # The fit may have made releases by a budget of its own; the ledger pays for these, too.
+            # The fit may have opened a budget of its own, which the ledger pays, too.
             _charge_once(PrivacyBudget.of(plan_of(spec, spec.parts)).spent())
             raise ValueError(f"fit of {name} must call self.open_budget(plan), and spend by it.")
         return spec, None, None
@@ -629,7 +629,7 @@ class PlannedEstimator(PrivateEstimator):
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
-    """Return the parameters that affect noise and result: their names and plain values."""
+    """Return the names and plain values of the parameters that affect noise or result."""
     values = sorted(estimator.get_params(deep=False).items())
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
@@ -645,23 +645,23 @@ def restored_on_error(
     *,
     hides_groups: bool = False,
 ) -> Iterator[None]:
-    """Silence numpy during a fit; if the fit raises, restore the attributes of the estimator.
+    """Silence numpy during a fit; if the fit raises an error, restore the attributes.
 
     Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. They
     see the groups of a pass, unless their number must be hidden.
     """
-    # Before anything else, refuse a bad n_jobs.
+    # A bad n_jobs is refused before anything else.
     effective_n_jobs(getattr(estimator, "n_jobs", None))
-    # The whole fit uses one thread, not only its passes over the data: sums then round alike
-    # however many fits run at once, and a seed repeats every bit.
+    # The whole fit uses one thread: sums then round alike however many fits run at once, and a seed
+    # repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # Checked before the state is copied: what scikit-learn sets on the estimator here must outlive
-    # an error, because its `_fit_context` tears it down.
+    # Before the state is copied: `_fit_context` of scikit-learn needs what it sets here, even after
+    # an error.
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)
     try:
-        # Overflowing values become null. An exception or a warning would depend on single units.
+        # Overflowing values become null; an error or a warning would depend on single units.
         with limits, np.errstate(all="ignore"), report(*about, hides_groups=hides_groups):
             yield
     except BaseException:
@@ -679,7 +679,7 @@ def plan_of(spec: Any, parts: Any) -> Plan:
 
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
-    """Check the size of X, given as two numbers or one shape, and its kind; return all three."""
+    """Check the size of X, given as two numbers or one shape, and `like`; return all three."""
     refuse_masked(like)
     if getattr(n_samples, "shape", ()):
         raise TypeError("n_samples must be an int or a shape: pass X.shape, as no plan reads X.")
@@ -690,7 +690,7 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         n_features = math.prod(like.shape[1:])
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
-        # The error names only the type: the printed form may hold values.
+        # The error names only the type, as a printed value may show data.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
@@ -701,13 +701,13 @@ def in_dtype(values: Any, dtype: np.dtype) -> Any:
     """Convert released numbers to the dtype of the data, without overflow; None stays None."""
     if values is None:
         return None
-    # Half of the largest number: a product of two factors may round up.
+    # Half of the largest number, as a product of two factors may round up.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)
 
 
 def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> None:
-    """Refuse an infinite bound beside a finite epsilon."""
+    """Refuse an infinite bound if epsilon is finite."""
     if bound == math.inf and cost.is_private:
         raise ValueError(
             f"{name}=inf with epsilon={cost.epsilon} gives no guarantee: one row could move the "
@@ -716,7 +716,7 @@ def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> Non
 
 
 def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
-    """Refuse delta=0 for an estimator, or a parameter, that needs Gaussian noise."""
+    """Refuse delta=0 for estimators, or parameters, that need Gaussian noise."""
     if cost.is_pure:
         raise ValueError(
             "delta=0 asks for pure differential privacy, which the Gaussian noise of "
@@ -725,15 +725,15 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
 
 
 # ------------------------------
-# A scikit-learn model made of a release carries its record, as a text that needs no skdp.
+# Models of scikit-learn that are made of a release carry its record, as text that needs no skdp.
 
 _RECORD = "privacy_record_"
-# The place of a model in a pipeline decides on the names of its features.
+# Names of features follow from the place of a model in a pipeline.
 _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
 def carrying(model: Any, maker: Any) -> Any:
-    """Store the record of a fit in the model made of it, if a class of skdp was fitted."""
+    """Store the record of a fit by skdp in a model made of its releases."""
     if type(maker).__module__.partition(".")[0] == "skdp":
         facts = {
             "class": type(maker).__name__,
@@ -747,7 +747,7 @@ def carrying(model: Any, maker: Any) -> Any:
 
 
 def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
-    """Return a model's record, the class that made it, warnings and units; None without a record.
+    """Return a model's record, the class that made it, warnings and units; None if it has none.
 
     The record is None if the model was changed or fitted again after the release.
     """
@@ -765,7 +765,7 @@ def _fingerprint(model: Any) -> str:
 
 
 def _state_of(value: Any) -> Any:
-    """Return a model's contents as plain values that survive a pickle; other objects by class."""
+    """Return the contents of a model as plain values that survive a pickle."""
     if isinstance(value, np.ndarray | np.generic):
         is_plain = value.dtype != object
         numbers = hashlib.sha256(value.tobytes()).hexdigest() if is_plain else value.tolist()

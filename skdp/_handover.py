@@ -1,4 +1,4 @@
-"""Handing models over: as estimators of scikit-learn, and with a model card."""
+"""Models for others: estimators of scikit-learn with the same predictions, and model cards."""
 
 import math
 import re
@@ -43,7 +43,7 @@ __all__ = ["ModelCard", "model_card", "to_sklearn"]
 
 
 def to_sklearn(estimator: Any) -> Any:
-    """Make the fitted estimator of scikit-learn that predicts and transforms as one of skdp does.
+    """Return an estimator of scikit-learn that predicts and transforms like a fitted one of skdp.
 
     The result holds released values and public facts, and is a model of scikit-learn alone: without
     skdp it loads, and converts to other formats.
@@ -123,14 +123,14 @@ def to_sklearn(estimator: Any) -> Any:
 
 
 class _OfOurs(Pickler):
-    """Find the parts of a pickle that come from skdp."""
+    """A pickler that finds the parts of an object that come from skdp."""
 
     def __init__(self) -> None:
         super().__init__(BytesIO())
         self.names: list[str] = []
 
     def find(self, model: Any) -> list[str]:
-        # An object without a pickle cannot be loaded by anybody.
+        # What cannot be pickled cannot be loaded elsewhere.
         with suppress(Exception):
             self.dump(model)
         return self.names
@@ -139,12 +139,12 @@ class _OfOurs(Pickler):
         for one in (obj, *getattr(obj, "__mro__", type(obj).__mro__)):
             if str(getattr(one, "__module__", "")).partition(".")[0] == "skdp":
                 self.names.append(getattr(one, "__qualname__", type(one).__name__))
-        # Some functions have no pickle, and would hide the parts after them.
+        # Some functions cannot be pickled, and would hide what follows.
         return (int, ()) if isinstance(obj, FunctionType) else NotImplemented
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:
-    """Make the twin of a part; a part fitted to public rows may have learned anything."""
+    """Return the twin of a part, from scikit-learn; parts fitted to public rows may be any."""
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
@@ -158,7 +158,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     if (fitted := parts_of(model, is_fitted=True)) is not None:
         twins = {name: _twin_of(part, is_public=is_public) for name, part in fitted}
         both = [*(parts_of(model) or ()), *fitted]
-        # A part without columns was not fitted. Names of steps are not parts.
+        # A part without columns was not fitted; strings are no parts.
         memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
         return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
@@ -183,7 +183,7 @@ def _refusal(model: Any) -> str:
 
 
 # ------------------------------
-# Estimators.
+# The twin of each class.
 
 
 _OUTPUT = "_sklearn_output_config"  # set by set_output
@@ -197,7 +197,7 @@ def _copied(model: Any, twin: Any, *names: str) -> Any:
     return twin
 
 
-# Released attributes of components that PCA and TruncatedSVD have, too.
+# Released attributes that PCA and TruncatedSVD of scikit-learn have, too.
 _VARIANCES = ("explained_variance_", "explained_variance_ratio_", "singular_values_")
 
 
@@ -248,10 +248,10 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
         )
     steps: dict[str, Any] = {}
     if model._takes_gaps:
-        # This import takes long.
+        # Imported here, as importing it takes long.
         from sklearn.impute import SimpleImputer
 
-        # The mean of a single row is that row.
+        # The mean of a single row is the row itself.
         steps["fill"] = _copied(model, SimpleImputer().fit(model.mean_[np.newaxis]))
     twin = StandardScaler(with_mean=model.with_mean)
     steps["scale"] = _copied(model, twin, "mean_", "var_", "scale_", "n_samples_seen_")
@@ -263,9 +263,9 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
 
 
 def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """Clip each column between its own ends: map the ends to 0 and 1, clip, and map back."""
+    """Return steps that clip each column to its ends: map these to 0 and 1, clip, and map back."""
     width = high - low
-    # A column with equal ends is a constant.
+    # A column with equal ends is constant.
     divisor = np.where(width > 0, width, 1.0)
     clip = _copied(model, MinMaxScaler(clip=True).fit([low, high]))
     clip.scale_ = (width > 0) / divisor
@@ -277,11 +277,11 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
 
 
 # ------------------------------
-# Estimators that hold other estimators.
+# Twins of estimators that contain other estimators.
 
 
 def _steps(steps: dict[str, Any]) -> Any:
-    """Make a pipeline of several steps. Later steps get names only if set_output is used."""
+    """Return a pipeline of several steps; later steps get names only if set_output is used."""
     first, *others = steps.values()
     if getattr(first, _OUTPUT, {}).get("transform", "default") == "default":
         for step in others:
@@ -289,19 +289,19 @@ def _steps(steps: dict[str, Any]) -> Any:
     return Pipeline([*steps.items()]) if others else first
 
 
-# Names of components that begin with the name of our class instead of its twin.
+# Names of components that begin with the name of our class, not that of its twin.
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
 def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -> Pipeline:
-    """Make a pipeline of twins, without the memory and callbacks of the original."""
+    """Return a pipeline of twins, without the memory and callbacks of the original."""
     twins = [(name, _twin_of(step, is_public=is_public)) for name, step in steps]
     for _, twin in twins[1:]:
         first = twin[0] if type(twin) is Pipeline else twin
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = first.feature_names_in_
             first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
-        # An encoder before the clip must make dense rows, as the clip takes no sparse ones.
+        # The clip takes no sparse rows, so an encoder before it has to make dense ones.
         for _, before in twins if type(first) is MinMaxScaler else ():
             if type(before) is OneHotEncoder:
                 before.sparse_output = False
@@ -328,24 +328,24 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
 # ------------------------------
 # The card of a model.
 
-# Deltas at which a card states epsilon, beside the delta of the record.
+# Deltas for which a card states epsilon, beside that of the record.
 _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
-# Parameters that a card leaves out: the record states the budget, and the others are secret or
-# irrelevant to the model.
+# Parameters that a card leaves out: of the budget, which the record states, secret ones, and those
+# without effect on the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
-# Parameters that describe the data: the card lists them in full as assumed to be public.
+# Parameters about the data, which a card lists in full as assumed to be public.
 _ASSUMED = {
     *("bound", "bounds", "categories", "center", "classes", "coherence_bound", "degree_floor"),
     *("edges", "knots", "largest", "max_entries", "max_rows_per_user", "mean_norm", "n_users"),
     *("prior", "response_bound", "row_norm", "sensitivity", "vocabulary"),
 }
-# Guesses about one unit.
+# What an attacker guesses about one unit.
 _GUESSES = {
     **dict.fromkeys(("row", "record"), "that a person, of whom there is one row, is in the data"),
     "response": "which of two responses a person gave",
     "user": "that a person is in the data",
 }
-# Fields of the registry of deployments that the publisher has to fill in.
+# Fields of the registry of deployments that only the publisher knows.
 _OF_PUBLISHER = (
     *("name", "data_curators", "description", "intended_use", "data_product_region"),
     "publication_date",
@@ -412,7 +412,7 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def advantage(self) -> float:
-        """The most by which guesses about one unit are more often right than wrong."""
+        """By how much guesses about one unit can be right more often than wrong."""
         return self.spent.delta_at(0.0)
 
     @property
@@ -669,13 +669,13 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
 
 
 def _holds_steps(value: Any) -> bool:
-    """Return whether a parameter is a step, or a list of steps; the card lists their parameters."""
+    """Return whether a parameter is a step, or a list of steps, whose parameters a card lists."""
     steps = value if isinstance(value, list | tuple) else [(value,)]
     return any(hasattr(one, "fit") for step in steps if isinstance(step, tuple) for one in step)
 
 
 def _plain(value: Any, widest: float = _WIDEST) -> Any:
-    """Return plain values of parameters, in grids too; for secrets and other values the kind.
+    """Return a parameter's value in plain types; for objects and secrets, only their kind.
 
     Objects, functions with arguments and long texts may hold seeds and paths.
     """
@@ -696,7 +696,7 @@ def _plain(value: Any, widest: float = _WIDEST) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """Return text for infinity and NaN, which JSON does not have."""
+    """Return infinity and NaN, which JSON lacks, as text."""
     if isinstance(value, dict):
         return {key: _as_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

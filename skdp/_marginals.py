@@ -1,4 +1,4 @@
-"""Marginal distributions of columns, and sampled rows with these and released correlations."""
+"""Marginal distributions of columns, and rows drawn from these and released correlations."""
 
 import math
 from collections.abc import Iterable
@@ -21,21 +21,21 @@ from skdp.privacy.precision import as_python
 
 #: Share of the counts.
 MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
-# A column has this many bins: equal steps of arcsinh of `_FINE` times its standardized numbers.
-# Both ends and 0 have counts of their own.
+# Bins of a column: equal steps of arcsinh of `_FINE` times its standardized numbers. Both ends and
+# 0 are counted by themselves.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
 _ENDS_AND_ZERO = 3  # not tuned
-# Least width of a column that chooses its bins, relative to its bounds.
+# Least scale from which bins of a column are made, relative to its bounds.
 _LEAST_SCALE = 1e-9  # not tuned
 
 
 def are_whole(dtypes: Iterable[str]) -> np.ndarray:
-    """Return which columns have whole numbers, by their dtypes."""
+    """Return which columns hold whole numbers, by their dtypes."""
     return np.array([np.dtype(one).kind in "biu" for one in dtypes])
 
 
 def plan_marginals(cost: PrivacyCost, n_columns: int, adjacency: str) -> Release | None:
-    """Plan the counts of so many columns; None without columns, as 0 and 1 need no counts."""
+    """Plan the counts of so many columns; None if there are none."""
     if not n_columns:
         return None
     change = partial(sensitivity.histograms, adjacency=adjacency)
@@ -55,7 +55,7 @@ def release_marginals(
     is_binary: np.ndarray,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release counts of the columns that may have more than two numbers; return all quantiles.
+    """Release counts of columns with more than two numbers; return the quantiles of all columns.
 
     Quantiles are the corners of piecewise linear functions: levels and numbers of each column. A
     single number is flat, and a gap between numbers is a jump. Return also the noise of a count, as
@@ -67,7 +67,7 @@ def release_marginals(
     scale = np.maximum(scale, _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
-    # Quantiles of columns with no numbers but their ends.
+    # Quantiles of columns that have only the numbers at their ends.
     shares = np.zeros((len(low), _N_BINS + 2))
     shares[:, 0], shares[:, -1] = 1 - fraction, fraction
     found = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
@@ -80,13 +80,13 @@ def release_marginals(
         expected = ndtr((edges[j] - center[j]) / scale[j])
         found[j] = _quantiles(line, noise_std / n_rows, edges[j], expected, found[j])
         if _has_many(found[j]):
-            # The released moment contains no rows beyond these bounds.
+            # The released moment is that of rows clipped to these bounds.
             found[j][1] = np.clip(found[j][1], *clip_bounds[:, j])
     return np.stack(found), noise_std / n_rows
 
 
 def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the edges of the bins of each column, which are narrow near its center."""
+    """Return the edges of each column's bins, which are narrow near its center."""
     first, last = np.arcsinh(_FINE * (ends - center[:, np.newaxis]) / scale[:, np.newaxis]).T
     steps = np.sinh(np.linspace(first, last, _N_BINS + 1, axis=1)) / _FINE
     edges = np.clip(center[:, np.newaxis] + scale[:, np.newaxis] * steps, *ends.T[..., np.newaxis])
@@ -95,7 +95,7 @@ def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarra
 
 
 def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the bin of each number, clipped to the ends; the ends and 0 have their own bins."""
+    """Return the bin of each number, clipped to the ends; the ends and 0 have bins of their own."""
     places = np.empty(values.shape, np.intp)
     for place, line, of_column in zip(places, values, edges, strict=True):
         place[:] = np.searchsorted(of_column[1:-1], line, side="right")
@@ -109,17 +109,18 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 # ------------------------------
 # Quantiles from counts.
 
-# The least part of the rows at a number, or in a bin, in standard deviations of its noise.
+# Least part of the rows that counts, at a single number or in a bin, in standard deviations of its
+# noise.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column has only its ends if the part of the rows between them is at most this many standard
-# deviations of its noise, and these are less than the second number.
+# A column has only its ends if the part of the rows between these is below this many standard
+# deviations of its noise, and those are less than the second number.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
 def _quantiles(
     parts: np.ndarray, noise_std: float, edges: np.ndarray, expected: np.ndarray, of_two: np.ndarray
 ) -> np.ndarray:
-    """Compute quantiles from noisy parts of the rows in the bins, at the ends and at 0.
+    """Compute quantiles from noisy parts of the rows: in the bins, at the ends, and at 0.
 
     Bins are shrunk toward those of a normal law by the noise in their squared distance. Bins far
     from visible ones have at most as much as by that law.
@@ -146,12 +147,12 @@ def _quantiles(
 
 
 def _has_many(corners: np.ndarray) -> bool:
-    """Return whether a column has other numbers than its ends."""
+    """Return whether a column has numbers other than its ends."""
     return bool(corners[0, -2] > corners[0, 1])
 
 
 def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray:
-    """Return levels and numbers, from the parts below, within and above the edges, and at 0."""
+    """Return the corners of a quantile function, from the parts at 0 and below, in, above bins."""
     numbers = np.array([edges[0], *edges, edges[-1]])
     levels = np.concatenate([[0.0], np.cumsum(parts)])
     zero = float(np.clip(0.0, edges[0], edges[-1]))
@@ -164,28 +165,28 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
 
 
 # ------------------------------
-# Sampled rows: a Gaussian copula of columns of many numbers; binary ones by linear probabilities.
+# Rows drawn from a Gaussian copula; columns of 0 and 1 by linear probabilities.
 
-# With more noise in correlations (root mean square), or in the parts of rows in bins, sampled rows
-# show little.
+# With more noise in correlations (root mean square), or in counts (as a part of the rows), drawn
+# rows show little.
 _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
-# Part of the regressions' penalty by which correlations shrink: linear models of sampled rows are
-# then about as good as the release, and correlations change little.
+# Correlations shrink by this part of a regression's penalty: linear models of drawn rows are then
+# about as good as those of the release, and correlations change little.
 _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
-# Grid of normal scores, terms of the expansion, steps of the bisection, and the largest latent
+# Grid of normal scores; terms of the Hermite expansion; steps of the bisection; largest latent
 # correlation.
 _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
 _N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
-# Steps of the search for a correlation matrix, and its least eigenvalue.
+# Steps that make a correlation matrix, and its least eigenvalue.
 _N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied
-# Corrections of probabilities for the correlations lost by clipping to [0, 1], and the penalty of
-# their regressions.
+# Corrections for correlations that are lost by clipping probabilities to [0, 1], and the penalty of
+# the regressions that give these probabilities.
 _N_CORRECTIONS = 30  # benchmarks/covariance/samples.md
 _PENALTY = 1e-3  # benchmarks/covariance/samples.md
 
 
 def hides_samples(covariance: np.ndarray, noise_std: np.ndarray, noise_of_counts: float) -> bool:
-    """Return whether noise leaves little for sampled rows to show."""
+    """Return whether noise would hide most of what drawn rows could show."""
     stds = np.sqrt(np.diag(covariance))
     stds = np.where(stds > 0, stds, np.inf)
     noise = (noise_std / np.outer(stds, stds))[np.triu_indices(len(stds), 1)]
@@ -201,7 +202,7 @@ def sample_rows(
     is_whole: np.ndarray,
     generator: Any,
 ) -> np.ndarray:
-    """Draw rows that follow the marginals and the covariances; whole numbers are rounded.
+    """Draw rows with these marginals and covariances; whole numbers are rounded.
 
     Regressions of sampled rows have a part of the penalty of those of the release.
     """
@@ -225,7 +226,7 @@ def sample_rows(
 def _transformed(
     levels: np.ndarray, columns: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray
 ) -> np.ndarray:
-    """Return the quantiles of each column at these levels."""
+    """Return the quantiles of each column at the given levels."""
     pairs = zip(levels, marginals[columns], strict=True)
     found = np.stack([np.interp(one, *corners) for one, corners in pairs])
     found[is_whole[columns]] = np.rint(found[is_whole[columns]])
@@ -233,7 +234,7 @@ def _transformed(
 
 
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    r"""Find correlations of normal scores whose transforms have the given correlations.
+    r"""Return the correlations of normal scores that give the transforms these correlations.
 
     Let a and b be the Hermite coefficients of two transforms. If the scores have the correlation r,
     the transforms have :math:`\sum_k a_k b_k r^k`, which rises with r.
@@ -282,7 +283,7 @@ def _with_binaries(
     correlation: np.ndarray,
     generator: Any,
 ) -> np.ndarray:
-    """Draw binary columns one by one, with probabilities linear in the columns before."""
+    """Draw columns of 0 and 1 one by one, with probabilities linear in the columns before."""
     n = len(rows)
     units, order = _standardized(rows[:, done]), list(done)
     for j in binary:
@@ -307,7 +308,7 @@ def _standardized(columns: np.ndarray) -> np.ndarray:
 
 
 def _with_mean(values: np.ndarray, mean: float) -> np.ndarray:
-    """Shift numbers so that, clipped to [0, 1], they have the mean."""
+    """Shift numbers such that, clipped to [0, 1], they have this mean."""
     low, high = -values.max(), 1 - values.min()
     for _ in range(_N_PROJECTIONS):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""One pass over rows that arrive in several calls: sums stay secret until one release."""
+"""Passes over rows that arrive in several calls: the sums stay secret until one release."""
 
 import os
 import pickle
@@ -19,23 +19,23 @@ from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.privacy.noise import digest_of
 
-# A new number marks each change of the file format: versions refuse other numbers.
+# A new number for each change of the format; versions refuse other numbers.
 _FORMAT = 1  # not tuned
 
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Stand-in for rows that are gone; it has their `moment`, and further sums in the cache."""
+    """Stands for rows that are gone: it has their `moment`, and other sums in its cache."""
 
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the known moment: a fit needs no other sum of these rows."""
+        """Return the known moment, which is the only sum that a fit needs of these rows."""
         return self.moment.copy()
 
 
 class OpenSums(NamedTuple):
-    """State between the first call and the release, which is as secret as the rows."""
+    """What is stored between the first call and the release, as secret as the rows."""
 
     key: bytes  # of the parameters on which the sums depend
     spec: Any  # public facts of the first rows
@@ -51,7 +51,7 @@ def _added(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tup
 
 
 class OnePassMixin(PrivateEstimator):
-    """Takes rows in several calls, if bounds are public, and releases once.
+    """Base of estimators that can take rows in several calls, if bounds are public.
 
     Before `finalize` nothing is published or spent. Until then the sums are exact, and the
     estimator is neither pickled nor copied.
@@ -142,7 +142,7 @@ class OnePassMixin(PrivateEstimator):
                 if hasattr(found.spec, "shape"):
                     of_all["shape"] = n_rows, n_features
                 spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
-                # The rows are gone: a row of zeros replaces them.
+                # A row of zeros stands for the rows, which are gone.
                 gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
                 rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
                 released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)
@@ -244,13 +244,13 @@ class OnePassMixin(PrivateEstimator):
     # Methods that each estimator defines.
 
     def _check_one_pass(self) -> None:
-        """Refuse parameters with which a sum depends on earlier releases."""
+        """Refuse parameters with which a sum would depend on earlier releases."""
         raise NotImplementedError
 
     def _sums_of(self, spec: Any, rows: Any) -> tuple[np.ndarray, ...]:
-        """Compute all sums that a fit would release."""
+        """Compute all sums from which a fit makes its releases."""
         raise NotImplementedError
 
     def _known_sums(self, spec: Any, sums: tuple[np.ndarray, ...]) -> dict[str, Any]:
-        """Return the sums as fields of `GatheredRows`."""
+        """Return these sums as the fields of a `GatheredRows`."""
         return {"moment": sums[0]}

@@ -1,4 +1,4 @@
-"""Arrays of published models that serve as priors."""
+"""Arrays of published models, on which fits build as priors."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,7 +22,7 @@ Values = tuple[Any, ...]
 
 
 class PriorParameter:
-    """A parameter that stores the arrays of a fitted model, so that a clone keeps them.
+    """A parameter that stores the arrays of a fitted model, so that clones keep them.
 
     Other objects are stored unchanged; the fit refuses them.
     """
@@ -51,7 +51,7 @@ def _innermost(model: Any) -> Any:
 
 
 def linear_model(model: Any) -> Values:
-    """Return coefficients and intercept of a linear model, behind scalers in a pipeline."""
+    """Return coefficients and intercept of a linear model, for rows before its scalers."""
     *steps, last = (one for _, one in model.steps) if isinstance(model, Pipeline) else (model,)
     coef, intercept = np.array(last.coef_, np.float64), np.array(last.intercept_, np.float64)
     for step in map(_innermost, reversed(steps)):
@@ -69,7 +69,7 @@ def linear_classifier(model: Any) -> Values:
 
 
 def normal_law(model: Any) -> Values:
-    """Return mean and covariance of a model with these attributes."""
+    """Return mean and covariance of a model that has both."""
     has_own = hasattr(model, "covariance_")
     covariance = model.covariance_ if has_own else model.get_covariance()
     mean = model.location_ if has_own else model.mean_
@@ -79,7 +79,7 @@ def normal_law(model: Any) -> Values:
 def check_prior(
     prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], facts: dict[str, Any]
 ) -> tuple[np.ndarray, ...]:
-    """Return the arrays of a prior in float64; refuse others, also those with other `facts`."""
+    """Return the arrays of a prior in float64; refuse wrong shapes and other `facts`."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
         hint = " If it has been fitted, a clone has undone that: pass it in a FrozenEstimator."

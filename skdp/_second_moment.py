@@ -1,4 +1,4 @@
-"""A private second moment of scaled rows, and the covariances computed from it."""
+"""A released second moment of scaled rows, and covariances from it."""
 
 import math
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ from skdp.privacy.clipping import NO_CLIPPING, weighting_to
 from skdp.privacy.plan import left_of
 
 # ------------------------------
-# The plan: scales, and the second moment of scaled rows.
+# The plan: scales of columns, and the second moment of scaled rows.
 
-# Share of the scales: the first number at a strength of `WEAK` or more. For smaller strengths it
-# grows as one over their root, up to the second. Chosen on half of the tables of the sweep.
+# Share of the scales: the first number from the strength `WEAK` on; below, it grows as one over the
+# root of the strength, up to the second number. Chosen on half of the tables of the sweep.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Fraction of that share for the sizes of columns: a target of hidden location costs most.
+# Part of that share for the sizes of columns, as a target that noise hides costs most.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
-# Below a strength n mu / d of 100 dedicated fits are better, as a warning says. Up to there, rows
-# are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the limit of rows
-# grows with the fourth root of the strength, and that of entries with its square root: the smaller
-# the noise, the less clipping. No entry exceeds the limit of rows: benchmarks/sweep/sweep.md.
+# Below a strength n mu / d of 100, a warning says that fits of single models are better. Up to
+# there, rows are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the
+# limit of rows grows with the fourth root of the strength, and that of entries with its square
+# root, up to that of rows: with less noise, less is clipped. benchmarks/sweep/sweep.md.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # From `WEAK` on, a rough moment has this part of the share, and the other one is of rows that it
 # whitens: its noise is in units of the variance along each direction.
@@ -47,7 +47,7 @@ _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 @dataclass(frozen=True, kw_only=True)
 class CovarianceSpec(ScaleSpec):
-    """Public facts of a fit: facts of scales, and dtypes of columns."""
+    """Public facts of a fit: what scales depend on, and the dtypes of columns."""
 
     scales: str | None  # "bounds", or None for private ones
     marginals: bool
@@ -56,13 +56,13 @@ class CovarianceSpec(ScaleSpec):
 
     @property
     def are_binary(self) -> np.ndarray:
-        """Return which columns are 0 or 1, by their dtypes and bounds."""
+        """Return which columns hold 0 and 1, by their dtypes and bounds."""
         low, high = self.interval or (0.0, 1.0)
         return np.asarray((low == 0) & (high == 1)) & are_whole(self.dtypes)
 
 
 class CovarianceReleases(NamedTuple):
-    """Releases of a fit, in this order."""
+    """Releases of a fit, in order."""
 
     scales: ScaleReleases | None
     rough: Release | None
@@ -71,12 +71,12 @@ class CovarianceReleases(NamedTuple):
 
 
 def strength_of(spec: ScaleSpec) -> float:
-    """Return n mu / d, on which the accuracy of a moment of scaled columns depends."""
+    """Return n mu / d, on which the accuracy of the moment depends."""
     return spec.n_units * spec.cost.mu / spec.n_features
 
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
-    """Choose clipping norms: of scaled rows with a 1 appended, and of their entries."""
+    """Return the norm to which scaled rows, with a 1 appended, are clipped, and that of entries."""
     entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
         return NO_CLIPPING, entry
@@ -84,7 +84,7 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
         return math.sqrt(_USUAL_SQUARE * spec.n_features + 1), entry
     factor = float(np.clip((strength_of(spec) / WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
     row_norm = factor * math.sqrt(spec.n_features + 1)
-    # A longer entry would shorten the rest of its row, which models do not.
+    # A longer entry would shorten the rest of its row, which no model of the moment knows.
     return row_norm, min(_ENTRY * factor**2, row_norm)
 
 
@@ -122,7 +122,7 @@ def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: st
 
 
 class Moment(NamedTuple):
-    """A released second moment of rows in units of `scale` around `center`, with a 1 appended."""
+    """A released second moment of rows minus `center`, divided by `scale`, with a 1 appended."""
 
     center: np.ndarray
     scale: np.ndarray
@@ -144,7 +144,7 @@ def release_moment(
     *,
     is_centered: bool,
 ) -> Moment:
-    """Release the scales, then the moment; rows that are `is_centered` have the center 0.
+    """Release the scales, then the moment; if rows are centered already, the center is 0.
 
     In units of bounds, no scales are released.
     """
@@ -158,8 +158,9 @@ def release_moment(
         if is_centered:
             center, squares = np.zeros(len(center)), squares + np.square(center)
         scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-        # Without noise, a column that varies by rounding only is a constant. Its tiny unit would
-        # make its entries huge, and clip all rows. If rows are centered, its unit is its size.
+        # Without noise, a column that varies only by rounding is constant: divided by so small a
+        # scale, its entries would be huge, and all rows clipped. If rows are centered, its scale is
+        # its size.
         are_points = scales.is_point if spec.cost.is_private else scales.is_flat
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
@@ -191,7 +192,7 @@ def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray:
 
 
 def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middle and half width of each column's bounds; if centered, 0 and their size."""
+    """Return the middle and half width of each column's bounds; if centered, 0 and the size."""
     assert spec.interval is not None
     low, high = spec.interval
     if is_centered:
@@ -218,7 +219,7 @@ def summed_moment(
         rows = np.asarray(block.raw, np.float64)
         joint = np.ones((len(rows), rows.shape[1] + 1))
         joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
-        # Gaps become 0. A row of gaps alone is null, and counts nowhere.
+        # Gaps become 0. A row that has only gaps is null, and is counted nowhere.
         is_gap = np.isnan(joint)
         is_null = is_gap[:, :-1].all(axis=1)
         joint[is_gap] = 0.0
@@ -238,15 +239,15 @@ def summed_moment(
 # ------------------------------
 # Covariances from the moment.
 
-# Weight of clipped rows, as a fraction of all rows: least, usual, and standard deviation.
+# Weight that clipping leaves to rows: least, usual, and standard deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# In errors, a moment has at least this part of the variance of a scale, plus this part of the noise
-# of the scale. Without that noise, intervals of a skewed target are too short.
+# For errors, the variance of a moment is at least this part of that of the scale, plus this part of
+# the scale's noise. Without the latter, intervals of skewed targets are too short.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
-# A column with a useless scale has no covariance unless its variance exceeds this many standard
+# A column without a useful scale has covariances only if its variance exceeds this many standard
 # deviations of its noise.
 _LEAST_SEEN = 4.0  # not studied
-# Standard deviation of an unknown location; its square is finite.
+# Standard deviation of an unknown mean, with a finite square.
 _UNKNOWN = 1e150  # not tuned
 
 
@@ -272,7 +273,7 @@ def attributes_of(
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
     weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
     unclipped = weight / is_there
-    # Rows in units of bounds have similar lengths: clipping takes the same part of each.
+    # Rows in units of bounds are about equally long, so clipping takes the same part of each.
     again = 1.0 if moment.is_in_bounds else unclipped
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / again
     of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
@@ -289,7 +290,7 @@ def attributes_of(
         is_seen = ~(moment.is_constant | moment.shows_nothing)
         covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
-    # Covariances are divided by the weight, and once more where it corrects for clipping.
+    # Covariances are divided by the weight; once more, if that corrects for clipping.
     of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * (root @ covariance @ root.T))
     values, vectors = np.linalg.eigh(covariance)
@@ -298,7 +299,7 @@ def attributes_of(
     vectors, covariance, mean = root @ vectors, root @ covariance @ root.T, root @ mean
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
-    # In its own tiny unit, noisy covariances of a constant would be large, so they become 0.
+    # In its own small unit, noisy covariances of a constant would be large, so they become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
@@ -311,10 +312,10 @@ def attributes_of(
     other = moment.center, moment.scales.center_std
     unit = moment.scale
     if moment.is_in_bounds:
-        # Bounds estimate neither the location nor the deviation of a column.
+        # Bounds alone say neither where a column is, nor how much it varies.
         other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * np.sqrt(np.diag(repaired))
     location, location_std, is_located = denoising.located(*own, *other, unit)
-    # A constant correlates with itself alone.
+    # A constant column has no correlation with others.
     stds = np.sqrt(np.diag(repaired))
     stds = np.where(stds > 0, stds, 1.0)
     correlations = np.clip(repaired / np.outer(stds, stds), -1.0, 1.0)

@@ -56,7 +56,7 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# Whether scikit-learn prints an estimator, judged by the call stack.
+# Whether scikit-learn prints an estimator, which the call stack shows.
 
 
 class _Hidden:
@@ -70,12 +70,12 @@ HIDDEN = _Hidden()
 
 
 def is_printing() -> bool:
-    """Return whether scikit-learn called `get_params` in order to print the parameters.
+    """Return whether scikit-learn calls `get_params` to print the parameters.
 
     scikit-learn prints the result of `get_params`, also for estimators inside others, and calls
     none of their methods for it. Only the call stack shows the purpose.
     """
-    # The call for the parameters, and its inner calls.
+    # The call that asks for parameters, and calls inside it.
     within = {"is_printing", "get_params", "_get_params"}
     above = dropwhile(lambda caller: caller[1] in within, callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
@@ -85,7 +85,7 @@ def is_printing() -> bool:
 
 
 # ------------------------------
-# Checks of parameters, as plain Python numbers, and seeds that have to stay secret.
+# Checks of parameters, as plain Python numbers, and seeds that stay secret.
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 #: Constraint of estimators whose noise may come from a seed.
@@ -125,15 +125,15 @@ def stored(constructor: F) -> F:
     return cast(F, _init)
 
 
-# The version that wrote a pickle.
+# The version of skdp that wrote a pickle.
 _VERSION = "_skdp_version"
 
 
 class PlainParametersMixin:
-    """Checks parameters as plain values: numpy would round their limits to a small dtype."""
+    """Base of estimators whose parameters are checked as plain Python values."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
-    # scikit-learn links these addresses in HTML.
+    # scikit-learn links to these addresses in HTML.
     _doc_link_module, _doc_link_template = "skdp", "{address}"
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
@@ -176,7 +176,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
         )
     if ledger is LEFT_OUT:
-        # A LeftOutLedger raises its own error when charged.
+        # A LeftOutLedger raises its own error once it is charged.
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
@@ -184,11 +184,11 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             validate_parameter_constraints(constraints, {name: value}, caller_name=caller_name)
         except InvalidParameterError as error:
             flaw = str(error).partition(" Got ")[0]
-        # scikit-learn's Interval takes True for 1.
+        # scikit-learn's Interval would take True for 1.
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # The error is raised outside the handler, as scikit-learn's text contains the value.
+            # Raised outside the handler, as the text of scikit-learn's error has the value.
             mend = " Counts of labels are private." * (shown(value) == "'balanced'")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
 
@@ -207,7 +207,7 @@ def warnings_for_settings(
     cost: PrivacyCost, counted: str, n_units: int, seed: Any = None
 ) -> Iterator[str]:
     """Warn of a seed that may be guessed, and of a delta that allows publishing single units."""
-    # A GuessableSeed needs no warning here: the warning was given when its first seed was passed.
+    # For a GuessableSeed the warning was given with the seed from which it was derived.
     if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
         yield (
@@ -223,7 +223,7 @@ def warnings_for_settings(
 
 
 class SeededEstimator(PlainParametersMixin, BaseEstimator):
-    """An estimator with a secret seed, which printed forms and pickles leave out."""
+    """Base of estimators with a secret seed, which printed forms and pickles leave out."""
 
     random_state: Any
 
@@ -249,8 +249,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib hashes data and parameters to find the cached result of a fit. Other hashes of an
-        # estimator do not repeat a fit.
+        # joblib hashes parameters to find the cached result of a fit, whose noise it would repeat.
+        # Other hashes of an estimator do no harm.
         if any(
             outer[0] == "joblib.memory" and inner[1] == "hash"
             for inner, outer in pairwise(callers())
@@ -260,7 +260,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
                 f"{type(self).__name__} where the data are the same, noise and all: two results "
                 "would tell whether they are. Pass memory=None."
             )
-        # Before a fit nothing is left out: another process that fits needs the seed and the ledger.
+        # Before a fit the pickle has everything, as another process needs seed and ledger to fit.
         state = super().__getstate__()
         return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 
@@ -271,12 +271,12 @@ def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
     Whoever has the seed can remove the noise from released results.
     """
     ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
-    # Estimators of other authors may have neither a seed nor a ledger.
+    # Estimators of other authors may have neither seed nor ledger.
     return {**state, **dict.fromkeys({"random_state"} & state.keys()), **ledger}
 
 
 # ------------------------------
-# Checks of data: scikit-learn's and our own, with errors that show no values.
+# Checks of data, by scikit-learn and our own, whose errors show no values.
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -354,34 +354,34 @@ _HINTS = {
     "before a logarithm above 0, as numpy.log(numpy.clip(y, .01, None)) does.",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
 }
-# These texts concern entries that are not finite numbers; the error then names the columns.
+# Errors about entries that are no finite numbers; columns are named after them.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", UNREADABLE, TIMES)
 _OF_COLUMNS += ("setting an array", "Input X contains", "Complex data", "int too large")
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Decorate a check of data, its first argument, so that its errors show no values."""
+    """Decorate a check, whose first argument is data, so that its errors show no values."""
 
     @wraps(check)
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = checked_container(X)
         try:
-            # The check for infinity sums the entries, and would warn of huge ones. NaN and infinity
-            # are refused even if scikit-learn is configured not to check.
+            # The check for infinity sums the entries, and would warn if sums overflow. It is made
+            # even if scikit-learn is configured to leave it out.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            # With allow-nan, the check does not refuse NaN.
+            # With allow-nan, the check accepts NaN.
             allow_nan = kwargs.get("ensure_all_finite") == "allow-nan"
             redacted = _redacted(error, X, allow_nan=allow_nan)
-        # Inside the handler, the error with the values would be attached as context.
+        # Raised outside the handler, as Python would attach the error with values.
         raise redacted
 
     return _check
 
 
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
-    """Return an error with the known part of its text, which shows no values."""
+    """Return an error whose text is the known part of the given one, without values."""
     text = flaw = ""
     # Errors of foreign code may fail to print.
     with suppress(Exception):
@@ -392,7 +392,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         message = text if text in SAFE_TEXTS else UNREADABLE
     else:
         kind = TypeError if isinstance(error, TypeError) else kind
-        # A list of names, one per line, ends without a period.
+        # A text that ends with a list of names, one per line, gets no period.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     if isinstance(X, str):
@@ -418,31 +418,31 @@ def _is_foreign(error: Exception) -> bool:
 
 @redact_errors
 def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
-    """Validate X as scikit-learn does, without warnings or errors that show values."""
+    """Check X like scikit-learn, without warnings or errors that show values."""
     refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
-        # check_array would sum duplicate entries before it checks them.
+        # check_array would add up duplicate entries before it checks them.
         X = plain_csr(X)
     checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
-        # The duplicate entries of a cell may be finite although their sum is infinite.
+        # Duplicate entries may be finite although their sum is not.
         checked = check_array(canonical_csr(checked), accept_sparse="csr", **settings)
     return checked
 
 
 def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
-    """Check rows, and read all blocks of a stream."""
+    """Check rows; of a stream, read and check all blocks."""
     if not isinstance(X, RowBlocks):
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
-    # The first pass of a fit checks rows in parts.
+    # Rows in parts are checked in the first pass of the fit.
     if not isinstance(X, RowParts):
         X.check(allow_nan=ensure_all_finite == "allow-nan")
     return X
 
 
 def refuse_blocks(X: Any, estimator_name: str) -> None:
-    """Refuse rows in blocks, for estimators that cannot read them."""
+    """Refuse rows in blocks, for estimators that need all rows at once."""
     if isinstance(X, RowBlocks):
         raise ValueError(
             f"X is a RowBlocks, which {estimator_name} does not take: pass an array or a memory "
@@ -451,7 +451,7 @@ def refuse_blocks(X: Any, estimator_name: str) -> None:
 
 
 def refuse_stream(X: Any, estimator_name: str) -> None:
-    """Refuse rows in one stream, which contain no targets."""
+    """Refuse rows in one stream, which can have no targets."""
     if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
         raise ValueError(
             f"X is a RowBlocks of one stream, which has no targets for {estimator_name}: pass "
@@ -460,13 +460,13 @@ def refuse_stream(X: Any, estimator_name: str) -> None:
 
 
 def check_given(y: Any, estimator_name: str) -> None:
-    """Refuse None for the target."""
+    """Refuse None as y."""
     if y is None:
         raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
 
 
 def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
-    """Return the `Targets` of rows in parts, for which y must be None; for other rows return y."""
+    """Return the targets of rows in parts, for which y must be None; for other rows, y."""
     if not isinstance(X, RowParts):
         check_given(y, estimator_name)
         return y
@@ -483,13 +483,13 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
     return X.y
 
 
-# Rows for a fitted estimator. Only these functions distinguish blocks from other rows.
+# Rows for a fitted estimator; only these functions tell blocks from other rows.
 
 
 def check_rows_of(
     X: Any, estimator: Any, *, accept_sparse: Any = "csr", ensure_all_finite: Any = True
 ) -> Any:
-    """Check rows and the names of their features; blocks are checked when read."""
+    """Check rows and their feature names; blocks are checked when read."""
     check_is_fitted(estimator)
     if not isinstance(X, RowBlocks):
         own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
@@ -528,7 +528,7 @@ def transformed(
     *,
     allow_nan: bool = False,
 ) -> Any:
-    """Map checked rows by a function of each row; blocks are mapped when they are read.
+    """Map checked rows by a function of single rows; blocks are mapped when read.
 
     Rows of blocks that are not finite then become NaN, as later readings must not raise; the next
     opening refuses them. The function may take gaps.
@@ -540,31 +540,31 @@ def transformed(
 
 
 def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
-    """Compute results of checked rows; blocks give `PartResults`."""
+    """Compute results for checked rows; rows in blocks give `PartResults`."""
     if not isinstance(rows, RowBlocks):
         return function(rows)
     none = function(np.empty((0, rows.shape[1]), rows.dtype))
-    of_block = partial(_of_block, function=function, dtype=none.dtype)
+    of_block = partial(_map_block, function=function, dtype=none.dtype)
     return PartResults(rows, of_block, (rows.shape[0], *none.shape[1:]), none.dtype)
 
 
-def _of_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
+def _map_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
     return function(block.astype(float_dtype(block), copy=False)).astype(dtype, copy=False)
 
 
 def feature_names(X: Any) -> list[Any] | None:
-    """Return the feature names of any rows; None if they have none."""
+    """Return the feature names of any rows; None if there are none."""
     return X.feature_names if isinstance(X, RowBlocks) else names_of(X)
 
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
-    """Check number and names of features against a fit, or set them; read no values."""
-    # `feature_names` may read the first block, which raises errors of skdp.
+    """Compare number and names of features with those of the fit, or set them; read no values."""
+    # `feature_names` may read the first block, which may raise errors of skdp.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
         _validated(X, estimator, reset=reset, skip_check_array=True)
         return
-    # scikit-learn would look for names of columns, and warn that there are none.
+    # scikit-learn would look for column names, and warn that there are none.
     _check_n_features(estimator, X, reset=reset)
     if reset:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
@@ -577,13 +577,13 @@ def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
 
 @redact_errors
 def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
-    """Validate a dense array of numbers, in double precision unless `settings` say otherwise."""
+    """Check a dense array of numbers, as float64 unless `settings` ask for another dtype."""
     refuse_times(X)
     return np.asarray(check_array(X, input_name=name, **{"dtype": np.float64, **settings}))
 
 
 # ------------------------------
-# Dask collections: fits and scores take them as rows in parts, other methods chunk by chunk.
+# Collections of dask: rows in parts for fits and scores, chunk by chunk otherwise.
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
@@ -608,14 +608,14 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
         )
     if not is_collection(X):
         return X, y
-    # Here and below, dask is imported only once a collection is given.
+    # Imported only once a collection has been passed.
     from skdp.data.dask_rows import rows_in_parts
 
     return rows_in_parts(X, y), None
 
 
 def public_like(X: Any) -> Any:
-    """Return public stand-in rows for a collection; return other rows unchanged."""
+    """Return public rows that stand in for a collection; other rows as they are."""
     if not is_collection(X):
         return X
     from skdp.data import dask_rows
@@ -626,7 +626,7 @@ def public_like(X: Any) -> Any:
 def by_chunks(
     method: Callable[Concatenate[Any, Any, P], Any],
 ) -> Callable[Concatenate[Any, Any, P], Any]:
-    """Decorate a method that maps each row alone, so that it maps the chunks of a collection."""
+    """Decorate a method that maps each row by itself, so that it maps chunks of collections."""
 
     @wraps(method)
     def _by_chunks(self: Any, X: Any, *args: P.args, **kwargs: P.kwargs) -> Any:

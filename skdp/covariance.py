@@ -43,7 +43,7 @@ from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
 
-# Least unexplained part of the variance of a column of 0 and 1.
+# At least this part of the variance of a column of 0 and 1 is unexplained.
 _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 # ------------------------------
@@ -547,7 +547,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return frame.astype(dict(zip(frame, self.dtypes_, strict=True)))
 
     def _clipping(self, model: Any, columns: list[int]) -> Any:
-        """Put the fit's clipping before a model, which has seen no rows beyond the clip bounds."""
+        """Put the fit's clipping before a model, as its moment is that of clipped rows."""
         low, high = self.feature_bounds_[:, columns]
         if not np.isfinite([low, high]).all():
             return carrying(model, self)
@@ -576,7 +576,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return denoising.regress(self.covariance_, noise, columns, at, penalty), columns
 
     def _place(self, parameter: str, column: Any) -> int:
-        """Return the place of a column, given its name or place."""
+        """Return the index of a column, given by its name or index."""
         names = list(getattr(self, "feature_names_in_", ()))
         if isinstance(column, str) and column in names:
             return names.index(column)
@@ -603,7 +603,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return found
 
     def _named(self, model: Any, columns: list[int]) -> Any:
-        """Set the feature names and numbers of a scikit-learn model."""
+        """Set the names and number of features of a scikit-learn model."""
         model.n_features_in_ = len(columns)
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_[columns]
@@ -636,7 +636,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
 
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
-        """Warn if the budget is so small for so many columns that single models would be better."""
+        """Warn if, for so small a budget and so many columns, fits of single models are better."""
         if spec.cost.is_private and strength_of(spec) < WEAK:
             yield (
                 f"Many correlations will be mostly noise: {spec.n_units} {spec.unit.counted} with "
@@ -669,7 +669,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
             found["marginals_"], found["marginals_noise_std_"] = released
             found["dtypes_"] = np.array(spec.dtypes, dtype=object)
-        # A column is not hidden if the moment shows its variance.
+        # A column whose variance the moment shows is not hidden.
         return found, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:

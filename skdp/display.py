@@ -46,7 +46,7 @@ _HIDDEN_COLOR = "0.75"  # between the colors of correlations
 
 
 def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
-    """Return the estimator with an attribute: itself, or the last step of a pipeline or search."""
+    """Return the estimator that has an attribute: itself, or the last step inside."""
     check_is_fitted(estimator)
     while isinstance(estimator, DelegatesMixin):
         estimator = estimator._fitted()
@@ -59,10 +59,10 @@ def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
 
 
 class _Display:
-    """Base class of drawings in one pair of axes."""
+    """Base of drawings in one pair of axes."""
 
     def _open(self, ax: Any, height: float | None = None) -> Any:
-        """Store and return `ax`, or the axes of a new figure of this height in inches."""
+        """Set and return `ax` or, without it, the axes of a new figure of this height in inches."""
         if ax is None:
             try:
                 import matplotlib.pyplot as plt
@@ -75,7 +75,7 @@ class _Display:
         return ax
 
 
-# Correlations within this many standard deviations of noise from 0 may be noise alone.
+# A correlation within this many standard deviations of its noise from 0 may be noise alone.
 _HIDDEN = 2.0  # not studied
 _MOST_NUMBERS = 12  # columns between which numbers can be read; not studied
 
@@ -527,11 +527,11 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 # ------------------------------
 # Scores of private rows, counted in bins.
 
-# The finite edges are up to this many standard deviations from the mean.
+# The finite edges reach up to this many standard deviations from the mean.
 _HALF_WIDTH = 2.5  # not studied
-# Least standard deviation of uncentered scores, as a part of their mean.
+# Least standard deviation of scores that are not centered, relative to their mean.
 _LEAST = 0.25  # not studied
-# Probability that any drawn cell is noise alone.
+# Probability that any of the drawn cells is noise alone.
 _CHANCE = 0.05  # not studied
 _N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
 
@@ -703,7 +703,7 @@ def score_histogram(
     names, codes = _groups_of(groups, classes, rows.shape[0])
     shape = (n_bins, n_bins) if names is None else (len(names), n_bins, n_bins)
     scores = of_people(pca._projection.apply, people, rows)
-    # Cells are numbered group by group.
+    # Cells are numbered group after group.
     for component, ends in zip(components, edges, strict=True):
         bins = np.searchsorted(ends, scores[:, int(component)], side="right")
         codes = codes * (len(ends) + 1) + bins
@@ -720,7 +720,7 @@ def score_histogram(
 
 
 def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
-    """Return edges from released values: around the mean, in standard deviations."""
+    """Return edges of bins from released values: around the mean, in standard deviations."""
     are_two = isinstance(components, tuple | list) and len(components) == 2
     known = range(len(pca.components_))
     if not are_two or components[0] == components[1] or any(one not in known for one in components):
@@ -731,7 +731,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
     axes, middle = list(map(int, components)), np.zeros(2)
     if isinstance(pca, DPTruncatedSVD):
         middle = pca.components_[axes] @ pca.mean_.astype(np.float64)
-        # Noise may leave no variance next to a large mean, which clipping has moved.
+        # Next to a large mean, which clipping has moved, noise may leave no variance.
         spread = np.maximum(np.sqrt(pca.explained_variance_[axes]), _LEAST * np.abs(middle))
     else:
         spread = np.ones(2) if pca.whiten else pca._whitening_stds()[axes]
@@ -740,7 +740,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
 
 
 def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray | int]:
-    """Return the names of the groups, and the group number of each row."""
+    """Return the names of the groups, and the index of the group of each row."""
     if (groups is None) != (classes is None):
         lacks = "groups, those of all rows" if groups is None else "classes, all that there may be"
         raise ValueError(f"groups and classes go together, got one of them: pass {lacks}.")
@@ -840,7 +840,7 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
         ax, released = self._open(ax), self.histogram
         counts = released.counts.reshape(-1, *released.counts.shape[-2:])
         least, largest = -ndtri(_CHANCE / counts.size) * released.std, counts.argmax(axis=0)
-        # Unbounded bins are drawn as wide as their neighbors.
+        # Bins without an end are drawn as wide as their neighbors.
         lines = [np.r_[2 * e[0] - e[1], e, 2 * e[-1] - e[-2]] for e in released.edges]
         self.meshes_, names = [], released.groups or (f"{released.privacy_spent.unit}s",)
         for number, (name, cells) in enumerate(zip(names, counts, strict=True)):

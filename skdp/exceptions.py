@@ -15,14 +15,14 @@ from typing import Any, TypeVar, cast
 __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 
-# Largest number of names in a warning.
+# At most this many names are shown in a warning.
 _MOST_NAMED = 10  # not tuned
-# A longer tuple may be a column.
+# A longer tuple may be a column of data, and is not shown.
 _MOST_SHOWN = 3  # not tuned
 
 
 def shown(value: Any) -> str:
-    """Return a parameter for an error; objects that may hold data, as arrays do, by type alone."""
+    """Return a parameter as text for an error; of objects that may hold data, only the type."""
     parts = value if type(value) is tuple and len(value) <= _MOST_SHOWN else (value,)
     are_plain = all(isinstance(part, Number | str | NoneType) for part in parts)
     return repr(value) if are_plain else f"<{type(value).__name__}>"
@@ -80,7 +80,7 @@ class LedgerError(RuntimeError):
 
 
 def shortened(names: Sequence[str]) -> str:
-    """Join names for a warning; of many names, only the first ones."""
+    """Join names for a warning; if there are many, only the first ones."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -91,7 +91,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def callers() -> Iterator[tuple[str, str]]:
-    """Yield the modules and names of the functions that are running, inner ones first."""
+    """Yield module and name of each running function, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame := frame and frame.f_back:
         yield str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
@@ -103,9 +103,9 @@ def is_called_by(module: str) -> bool:
 
 
 # ------------------------------
-# Arguments that a method does not have.
+# Errors about arguments that a method does not have.
 
-# Advice, by a class or an argument that classes of scikit-learn, or others of skdp, have.
+# Advice, by a class, or by an argument that scikit-learn's or other classes of skdp have.
 _INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes it. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
@@ -124,7 +124,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named(method: F) -> F:
-    """Decorate a method, so that errors of its arguments name the class and its parameters."""
+    """Decorate a method, so that errors about its arguments name the class and its parameters."""
 
     @wraps(method)
     def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -145,7 +145,7 @@ def named(method: F) -> F:
 
 
 def _by_keyword(expected: Signature, who: str) -> str:
-    """Show a call that passes its one argument by keyword."""
+    """Return the call that passes its only argument by keyword, as text."""
     kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
     first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
@@ -155,14 +155,14 @@ def _by_keyword(expected: Signature, who: str) -> str:
 
 
 # ------------------------------
-# Warnings of privacy: a fit gives one at its end, with all messages.
+# Privacy warnings: each fit gives one warning at its end, with all messages.
 
-# Packages between a line of the user and a fit on the call stack, or at the start of a thread.
+# Packages that may be on the call stack between a user's line and a fit.
 _BETWEEN = {"concurrent", "contextlib", "joblib", "multiprocessing", "runpy", "threading"}
 _BETWEEN |= {"skdp", "sklearn"}
-# Numbers, and lists of numbers, but not those in names such as dppca-2.
+# Numbers, and lists of them, but not those inside names such as dppca-2.
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
-# Messages of the running fit, pipeline or search.
+# The messages of the fit, pipeline or search that is running.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
 #: Words of a message about a default: a process gives it once, whatever its numbers.
 THE_DEFAULT = ", the default,"
@@ -170,7 +170,7 @@ _given_once = set[str]()
 
 
 def warn_of_privacy(*messages: str) -> None:
-    """Warn at once or, inside `warnings_together`, at the end of that.
+    """Warn at once or, inside `warnings_together`, at its end.
 
     A filter that turns a message into an error raises it at once, before budget is spent.
     """
@@ -185,9 +185,9 @@ def warn_of_privacy(*messages: str) -> None:
 
 @contextmanager
 def warnings_together(of: str = "") -> Iterator[list[str]]:
-    """Join all messages into one warning; of those that differ only in numbers, keep the last.
+    """Join all messages into one warning; among those that differ only in numbers, the last counts.
 
-    An outer call collects the messages, and adds what they are `of`.
+    Inside another call, the messages join those of that call, with the prefix `of`.
     """
     whole, messages = _GATHERED.get(), list[str]()
     token = _GATHERED.set(messages)
@@ -206,11 +206,11 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
 
 
 def _action(message: str) -> str:
-    """Return what filters do to a message that points at the user's line."""
+    """Return what warning filters do to a message that points at the user's line."""
     _, frame = _place()
     module, line = str(frame.f_globals.get("__name__", "")), frame.f_lineno
     for action, text, category, of_module, of_line in warnings.filters:
-        # Python's own filters name a module as text.
+        # Python's own filters give the module as text.
         is_here = of_line in (0, line) and (of_module is None or re.match(of_module, module))
         is_meant = issubclass(PrivacyWarning, category) and (text is None or text.match(message))
         if is_here and is_meant:
@@ -223,14 +223,14 @@ def _warn(message: str) -> None:
 
 
 def _place() -> tuple[int, FrameType]:
-    """Find the user's line, not one of skdp, scikit-learn or joblib, above the caller.
+    """Return the user's line: the first one not in skdp, scikit-learn or joblib.
 
     A thread or process started by joblib has no line of the user. Its warnings point at skdp.
     """
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))
     while frame:
-        # The top package of a frame's code, even if that runs as a script.
+        # The top package of the code, even if it runs as a script.
         names = frame.f_globals
         package = str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
         if package not in _BETWEEN:

@@ -15,7 +15,7 @@ from skdp.exceptions import warn_of_privacy
 
 __all__ = ["InteractionTable", "interaction_table", "top_items"]
 
-# Number of entries in a batch of scores.
+# Number of scores in a batch.
 _BATCH_ENTRIES = 1 << 22  # not studied
 
 
@@ -98,7 +98,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
             "items=None makes public which items occur in pairs: pass items, such as a catalog, "
             "that are known without looking at pairs."
         )
-    # An array of several kinds would turn integers into strings.
+    # An array of several types would turn integers into strings.
     given = np.array(pairs, dtype=object) if isinstance(pairs, list | tuple) else pairs
     shape: tuple[int, ...] = getattr(given, "shape", ())
     if len(shape) != 2 or shape[1] not in (2, 3):
@@ -124,7 +124,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 
 
 def _ratings(pairs: Any) -> np.ndarray:
-    """Return the third column; refuse values that are not finite, in errors without values."""
+    """Return the ratings, a third column; refuse ones that are not finite, without values."""
     text = (
         "ratings, the third column of pairs, must be finite numbers, with none missing: columns go "
         "by place, as (user, item, rating)."
@@ -137,7 +137,7 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each id of a column in a list of ids, -1 if absent, and the list."""
+    """Return the index of each id of a column in a list of ids, -1 if absent, and the list."""
     names, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, names
@@ -152,14 +152,14 @@ def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]
 
 
 def _kind(ids: np.ndarray) -> str:
-    """Return the kind of ids that may be equal; dates of different units never are."""
+    """Return a kind such that only ids of the same kind can be equal."""
     if ids.dtype.kind == "M":
         return ids.dtype.name
     return "datetime" if isinstance(ids[0], datetime) else kind_of_ids(ids).__name__
 
 
 def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return sorted ids and the number of each; refuse other values, in errors without values."""
+    """Return the sorted ids, and the index of each; refuse other values, without showing them."""
     text = f"{name} must be all integers or all strings, with none missing."
     return with_text(text, lambda: check_users(checked_ids(ids, name)))
 
@@ -244,8 +244,8 @@ def top_items(
         with without_warnings():  # of names, which have been compared
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
-            # Rows without entries have no direction: the released second moment of a table of zeros
-            # and ones has the popularity of the items on its diagonal.
+            # A row without entries has no direction, so items are ranked by popularity, which is on
+            # the diagonal of the second moment of a table of zeros and ones.
             energy = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
             scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = energy
         scores[:, ~is_candidate] = -np.inf

@@ -16,7 +16,7 @@ from skdp.linalg.spectrum import orthonormal_basis
 
 __all__ = ["captured_variance", "coherence", "ndcg_at_k", "recall_at_k", "subspace_distance"]
 
-# Entries of a batch of scores.
+# Number of scores in a batch.
 _BATCH_ENTRIES = 1 << 22  # not studied
 
 
@@ -49,8 +49,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
     basis, other = (
         orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
     )
-    # The sine is computed from the part of `other` outside the span, as cosines of small angles are
-    # inaccurate.
+    # Cosines of small angles are inaccurate: the sine is the norm of the part outside the span.
     return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))
 
 
@@ -184,7 +183,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     values = []
     for gains, scores in _rankings(y_true, y_score, k, seen, "ndcg_at_k"):
         ranks = np.where(scores > -np.inf, rankdata(scores, "dense", axis=1), -1)
-        # Added items without gain rank before items that are not ranked.
+        # Added items, without gain, rank before items that are not ranked.
         n_first = min(k, gains.shape[1])
         none = np.zeros((len(gains), n_first))
         mean = ndcg_score(np.hstack([gains, none]), np.hstack([ranks, none]), k=n_first)
@@ -235,7 +234,7 @@ def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float
 def _rankings(
     y_true: Any, y_score: Any, k: int, seen: Any, name: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield gains and scores of batches of users who have gains."""
+    """Yield gains and scores in batches of users, without users who have no gains."""
     validate_plain({"k": [AT_LEAST_ONE]}, {"k": k}, name)
     given = y_true, seen
     tables = [one for one in given if isinstance(one, InteractionTable)]

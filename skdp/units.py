@@ -1,4 +1,4 @@
-"""Privacy units: objects with bounds, and all units in the form that fits use."""
+"""Privacy units: objects with bounds for users to pass, and the units that fits use."""
 
 import math
 from abc import ABC, abstractmethod
@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 # ------------------------------
-# Units as fits use them: with checked bounds, and the sensitivities of matrix products.
+# Units as fits use them: with checked bounds, and sensitivities of matrix products.
 
 
 @dataclass(frozen=True)
 class ResolvedUnit:
-    """A unit with its adjacency; its bounds are checked plain numbers."""
+    """A unit with its adjacency, and bounds as checked plain numbers."""
 
     #: Name in the record.
     name: ClassVar[str]
@@ -58,13 +58,13 @@ class ResolvedUnit:
         return block
 
     def normalize(self, X: Any) -> Any:
-        """Map rows to the form whose components are computed."""
+        """Return the rows whose components are computed."""
         return X
 
 
 @dataclass(frozen=True)
 class MatrixUnit(ResolvedUnit, ABC):
-    """Sensitivities of products of a matrix A with public bases, from the row norms of these bases.
+    """Sensitivities of products of a matrix A with public bases, from the row norms of these.
 
     With `by_rows` a sensitivity is a sum of row norms, for noise that is independent from row to
     row, useful if a unit changes few rows (`is_local`). `largest` bounds the absolute value of an
@@ -74,10 +74,10 @@ class MatrixUnit(ResolvedUnit, ABC):
     is_local: ClassVar[bool] = False
     # Whether the sensitivity of a product depends on the row norms of the basis.
     follows_rows: ClassVar[bool] = True
-    # Whether the means of the columns and the sum of squares have a bounded sensitivity.
+    # Whether column means and the sum of squares have bounded sensitivities.
     has_totals: ClassVar[bool] = True
-    # Whether left factors are released. Not if rows are protected, as a row of the left factors
-    # depends on a single row of the matrix.
+    # Whether left factors are released. Not if rows are protected, as a row of them depends on one
+    # row of the matrix.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -90,7 +90,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Largest absolute value of an entry."""
 
     def weighted(self, rows: Rows) -> Rows:
-        """Return the rows of the matrix that is decomposed."""
+        """Return rows as they are decomposed."""
         return rows
 
     @abstractmethod
@@ -103,7 +103,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         """Sensitivity of Y' A Z."""
-        # Multiplying by an orthonormal basis does not lengthen the change.
+        # Multiplication by an orthonormal basis does not lengthen a change.
         return self.product(right_norms)
 
     def symmetric_core(self, norms: np.ndarray) -> float:
@@ -119,22 +119,22 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
 
     def row_errors(self, n_rows: int) -> float:
-        """Bound the rounding error of A Z in rows that a unit can change, in errors of one row."""
+        """Bound the rounding of A Z in rows that a unit can change, in errors of one row."""
         # An edge changes two rows of the product; all other rows keep every bit.
         return 2.0
 
     def whole(self, shape: tuple[int, int]) -> float:
         """Sensitivity of the matrix itself."""
-        # Entries are clipped after rounding, so that the bounds hold for rounded entries.
+        # Entries are clipped after rounding, so the bounds hold for rounded entries.
         return self.product(np.ones(1))
 
 
 # ------------------------------
-# Base class of units that are objects: parameters, equality and checks.
+# Base of units that users pass: parameters, equality and checks.
 
 T = TypeVar("T", bound=ResolvedUnit)
 
-# Names that may be passed by mistake, and the right objects.
+# Names that users may pass by mistake, and the objects that they mean.
 _OBJECTS = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
@@ -147,13 +147,13 @@ _OBJECTS = {
 
 
 class Unit(PlainParametersMixin, BaseEstimator):
-    """A privacy unit with its bounds, whose parameters can be set like those of an estimator."""
+    """A privacy unit with bounds; parameters are set like those of an estimator."""
 
     #: Whether X has to be symmetric.
     is_pairwise: ClassVar[bool] = False
 
     def resolve(self, adjacency: str, epsilon: float) -> ResolvedUnit:
-        """Check the bounds, and convert them to plain numbers.
+        """Check the bounds, and return the unit that fits use.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
 
     @abstractmethod
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUnit:
-        """Convert checked parameters to plain numbers."""
+        """Return the unit that fits use, from checked parameters."""
 
     def key(self) -> tuple[Any, ...]:
         """Return nested tuples that are equal for equal units.
@@ -193,7 +193,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unit) and self.key() == other.key()
 
-    # Parameters can change, but the hash of an object must not: a unit has no hash.
+    # No hash, as parameters may change.
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -212,7 +212,7 @@ ONE_ROW_EACH = (
 
 
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Resolve a unit object; refuse anything else, with an example."""
+    """Return the unit that fits use, for a unit object; refuse anything else, with an example."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     name = str(given).replace("_", "").lower().removesuffix("change")
@@ -226,11 +226,11 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
 def supported_unit(
     given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
 ) -> T:
-    """Resolve a unit; refuse a unit of other kinds."""
+    """Return the unit that fits use; refuse kinds of units that the estimator cannot protect."""
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
     unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
-    # The exact type counts: ResolvedEdge, a subclass of ResolvedEntry, must not pass for one.
+    # Exact types, as a ResolvedEdge must not pass for a ResolvedEntry, its base class.
     if isinstance(unit, kinds) and type(unit) in kinds:
         return unit
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
@@ -238,9 +238,9 @@ def supported_unit(
 
 
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
-    """Return the bounds of an entry as floats; refuse infinite ones unless `epsilon` is inf."""
+    """Return the bounds of an entry as floats; refuse infinite ones, unless `epsilon` is inf."""
     try:
-        # Strings are refused, as numpy would read strings of digits as numbers.
+        # Strings are refused: numpy would read digits in them as numbers.
         values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -262,7 +262,7 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
 
 
 def checked_size(unit: Unit, size: float, epsilon: float) -> float:
-    """Return the largest size of an entry as a float; refuse a size that no noise could hide."""
+    """Return the largest size of an entry as a float; refuse one that no noise could hide."""
     if math.isfinite(epsilon) and not size <= clipping.NO_CLIPPING:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
@@ -277,7 +277,7 @@ def checked_size(unit: Unit, size: float, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class ResolvedEntry(MatrixUnit):
-    """One entry, clipped to the bounds; with `keep_zeros` a 0 is a missing entry and stays 0.
+    """One entry, clipped to bounds; with `keep_zeros`, a 0 is a missing entry and stays 0.
 
     `shift` is subtracted from all other entries before they are clipped.
     """
@@ -309,7 +309,7 @@ class ResolvedEntry(MatrixUnit):
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
-        # In this order the bounds hold for rounded differences.
+        # Shifted first, so that the bounds hold for rounded differences.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
         return clipping.clip_entries(
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
@@ -330,7 +330,7 @@ class ResolvedEntry(MatrixUnit):
 
 @dataclass(frozen=True)
 class ResolvedEdge(ResolvedEntry):
-    """One entry of a symmetric matrix and its mirror image."""
+    """One entry of a symmetric matrix, together with its mirror image."""
 
     name: ClassVar[str] = "edge"
     counted: ClassVar[str] = "pairs of nodes"
@@ -436,7 +436,7 @@ class Edge(Entry):  # numpydoc ignore=PR02
 
 
 # ------------------------------
-# Whole rows: bounded in norm, or of few entries.
+# Whole rows, bounded in norm or in the number of entries.
 
 
 @dataclass(frozen=True)
@@ -449,7 +449,7 @@ class ResolvedRow(ResolvedUnit):
 
 @dataclass(frozen=True)
 class ResolvedSparseRow(ResolvedEntry):
-    """One row, cut to its `n_entries` largest entries."""
+    """One row, of which only the `n_entries` largest entries count."""
 
     name: ClassVar[str] = "row"
     counted: ClassVar[str] = "rows"
@@ -471,7 +471,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # In a public random order, the first columns do not always win among equal entries.
+        # In a public random order, so that among equal entries the first columns do not always win.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
@@ -546,7 +546,7 @@ class SparseRow(Unit):
 
 @dataclass(frozen=True)
 class ResolvedInteraction(MatrixUnit):
-    """One entry of a 0/1 table, whose rows are divided by the square roots of their sums.
+    """One entry of a 0/1 table whose rows are divided by the roots of their sums.
 
     A sum below `degree_floor` counts as `degree_floor`. The second moment of the rows is
     decomposed.
@@ -668,7 +668,7 @@ class ResolvedChange(MatrixUnit):
         rounding = UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
         return super().whole(shape) + 2 * rounding
 
-    # The promise bounds neither of these two sensitivities, and their statistics are not released.
+    # The promise bounds neither of these sensitivities; the statistics are not released.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
         return math.inf
 
@@ -678,7 +678,7 @@ class ResolvedChange(MatrixUnit):
 
 @dataclass(frozen=True)
 class ResolvedSpectralChange(ResolvedChange):
-    """A symmetric change whose spectral norm is at most 1.
+    """A symmetric change of the whole matrix with spectral norm at most 1.
 
     The promise concerns matrices with entries of at most `size` in absolute value. If larger
     entries are clipped, the change may grow by up to the square root of the order.
@@ -787,7 +787,7 @@ class FrobeniusChange(Unit):
 
 
 # ------------------------------
-# Units with a response: a record, which is a matrix or row with it, or the response alone.
+# Units with a response: a record, which is a matrix or row with its response, or the response.
 
 
 @dataclass(frozen=True)
@@ -813,7 +813,7 @@ class ResolvedResponse(ResolvedUnit):
 
 @dataclass(frozen=True)
 class ResolvedUpdate(ResolvedUnit):
-    """One update of a cell, clipped to `bound`, whatever its cell."""
+    """One update of a cell, which is clipped to `bound`."""
 
     name: ClassVar[str] = "update"
     counted: ClassVar[str] = "cells"
@@ -822,7 +822,7 @@ class ResolvedUpdate(ResolvedUnit):
 
     @property
     def step(self) -> float:
-        """Largest change of the matrix: in one cell, or in two cells by half as much each."""
+        """Largest change of the matrix: in one cell, or half as much in each of two cells."""
         return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
 
 
@@ -860,7 +860,7 @@ class Update(Unit):
 
 @dataclass(frozen=True)
 class ResolvedUser(ResolvedUnit):
-    """All rows of one user with their responses, however many there are."""
+    """All rows of a user with their responses, however many there are."""
 
     name: ClassVar[str] = "user"
     counted: ClassVar[str] = "users"

@@ -18,7 +18,7 @@ from skdp.exceptions import shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
-# Checks of a container: all data enter here.
+# All data enter here: checks of their container.
 
 #: Replaces the text of any error that a container raises. A container may be any object with code
 #: of its own, and its text may contain private values.
@@ -76,11 +76,11 @@ T = TypeVar("T")
 
 
 class SkdpContainer:
-    """A container of skdp, which checks its own parts."""
+    """Base of containers of skdp, which check their own parts."""
 
 
 def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a function that may run foreign code; its errors lose their text."""
+    """Call a function that may run foreign code; errors lose their text, which may show values."""
     return with_text(UNREADABLE, partial(function, *args, **kwargs))
 
 
@@ -90,7 +90,7 @@ def with_text(
     unchanged: type[Exception] | tuple[()] = (),
     prefix: str | None = None,
 ) -> T:
-    """Call a function; its errors lose their text or get a prefix, unless they are `unchanged`."""
+    """Call a function; errors get the given text or a prefix, unless they are `unchanged`."""
     try:
         return function()
     except unchanged:
@@ -99,7 +99,7 @@ def with_text(
         kind: type[Exception] = MemoryError
     except Exception as error:
         kind = ValueError
-        # Only plain texts are read: other arguments may run foreign code.
+        # Only plain texts are read: other arguments of an error may run foreign code.
         texts = error.args if prefix is not None and type(error) is ValueError else ()
         safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
         text = next((f"{prefix}{one}" for one in safe), text)
@@ -117,7 +117,7 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
 
 
 def checked_container(X: Any) -> Any:
-    """Refuse a container that must not even be converted.
+    """Refuse containers that no function may even convert.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def checked_container(X: Any) -> Any:
 
 
 def _check_parts(X: Any) -> None:
-    """Raise an error if parts of a sparse matrix are inconsistent: scipy trusts them."""
+    """Refuse a sparse matrix with inconsistent parts, which scipy would trust."""
     if is_compressed := X.format in ("bsr", "csc", "csr"):
         X = copy(X)  # scipy may change X while checking it
         indices = X.indptr, X.indices
@@ -165,7 +165,7 @@ def _check_parts(X: Any) -> None:
         sparse.coo_array((X.data, indices), shape=X.shape)
         return
     X.check_format(full_check=True)
-    # scipy compares row starts only if something is stored.
+    # scipy checks row starts only if any entry is stored.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError
 
@@ -176,7 +176,7 @@ def is_collection(X: Any) -> bool:
 
 
 def refuse_masked(X: Any) -> None:
-    """Check X as `checked_container` does, without converting it or reading entries."""
+    """Check X like `checked_container`, without converting it or reading entries."""
     if isinstance(getattr(X, "data", None) if issparse(X) else X, np.ma.MaskedArray):
         raise ValueError(MASKED)
 
@@ -188,7 +188,7 @@ def _as_array(X: Any) -> Any:
         return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else np.asarray(X)
     if is_accepted or hasattr(X, "columns") or hasattr(X, "iloc") or not hasattr(X, "__array__"):
         return X
-    # Unlike `asarray`, this call preserves a mask.
+    # Unlike `asarray`, this keeps the mask of a masked array.
     return np.asanyarray(X)
 
 
@@ -205,7 +205,7 @@ def names_of(X: Any) -> list[Any] | None:
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
-    """Refuse other names, or another order; rows without names are taken by position."""
+    """Refuse rows with other column names, or in another order; rows without names are accepted."""
     if names is not None and not hide_error_text(lambda: names == declared):
         raise ValueError(prefix + OTHER_COLUMNS)
 
@@ -219,20 +219,20 @@ def as_feature_names(names: list[Any] | None) -> list[str] | None:
 
 
 def flaw_of_columns(X: Any) -> str:
-    """Name the columns of a data frame whose dtypes are no real numbers; "" if there are none."""
+    """Name the columns of a data frame whose dtypes are no real numbers; "" if none are."""
     bad = {str(name): kind for name, kind in types_of(X) if kind}
     return f"X has columns that are no real numbers. {text_of_kinds(bad)}" * bool(bad)
 
 
 def types_of(X: Any) -> list[tuple[Any, str]]:
-    """Return the names of the columns of a data frame, and what they hold but for real numbers."""
+    """Return the column names of a data frame, and what columns of no real numbers hold."""
     names = names_of(X)
     columns = () if names is None else zip(names, getattr(X, "dtypes", ()), strict=False)
     return [(name, _kind_of_type(dtype)) for name, dtype in columns]
 
 
 def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
-    """Make two public rows from column names, and from whether columns hold texts."""
+    """Make two public rows from column names, and from which columns hold texts."""
     import pandas as pd
 
     texts, numbers = np.full(2, "", dtype=object), np.ones(2, dtype)
@@ -262,7 +262,7 @@ def _is_of_times(dtype: Any) -> bool:
 
 
 def _kind_of_type(dtype: Any) -> str:
-    """Tell by a type of pandas, nullable or not, or of polars what it is but for real numbers."""
+    """Return the kind of a column by its dtype, of pandas or polars; "" for real numbers."""
     kind = getattr(getattr(dtype, "numpy_dtype", dtype), "kind", "O")
     if getattr(dtype, "is_numeric", lambda: kind in "fiub")() or str(dtype) == "Boolean":
         return ""
@@ -274,7 +274,7 @@ def _kind_of_type(dtype: Any) -> str:
 
 
 # ------------------------------
-# Column contents other than finite numbers, and their conversion to numbers, for errors.
+# What columns hold instead of finite numbers, and how to convert it, for errors.
 
 _ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
 #: What a column may hold, beside finite numbers, and what helps.
@@ -301,7 +301,7 @@ CURES = {
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
 }
 CURES["texts and gaps"] = CURES["texts"]
-# What a column may hold whose type alone is known.
+# Kinds that a column may have if only its dtype is known.
 _OBJECTS = "texts, categories or objects"
 CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
 #: The cure of texts and gaps for steps that take texts.
@@ -312,7 +312,7 @@ GAPS_OF_TEXTS = (
 
 
 def kind_of(column: Any) -> str:
-    """Return the content of a column if it is other than finite real numbers; otherwise ""."""
+    """Return what a column holds, if not finite real numbers; otherwise ""."""
     with suppress(Exception):  # foreign code may raise anything; numpy cannot decode some texts
         return _kind_of(column)
     return ""
@@ -353,7 +353,7 @@ def _is_gap(entry: Any) -> bool:
 
 
 def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str, str]:
-    """Return the content of each column that holds other values than finite numbers, or NaN."""
+    """Return what each column holds, for columns that hold more than finite numbers."""
     if issparse(X):
         X = X.tocoo()
         names = np.unique(X.col[~(np.isfinite(X.data) | (allow_nan & np.isnan(X.data)))]).tolist()
@@ -370,7 +370,7 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
 def text_of_kinds(
     kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES
 ) -> str:
-    """Name columns, their contents, and the cure, unless `text` is that cure."""
+    """Name columns, what they hold, and the cure; omit the cure if `text` contains it."""
     texts = []
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name, its in kinds.items() if its == kind]
@@ -387,7 +387,7 @@ def text_of_kinds(
 
 
 # ------------------------------
-# Dtypes and shapes of matrices; sparse matrices become CSR, with which skdp computes.
+# Dtypes and shapes of matrices; sparse matrices become CSR.
 
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
@@ -426,19 +426,19 @@ def in_c_order(block: RawBlock) -> RawBlock:
 
     Their order may depend on other rows, as in a data frame.
     """
-    # Data frames hold texts.
+    # Data frames hold texts here.
     is_array = not (sparse.issparse(block) or hasattr(block, "iloc"))
     return np.require(block, requirements=["C", "A"]) if is_array else block
 
 
 def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
-    """Yield blocks of rows that begin at `starts`, as views."""
+    """Yield views of blocks of rows, which begin at `starts`."""
     for a, b in pairwise(starts):
         yield rows_of(rows, slice(a, b)) if issparse(rows) else rows[a:b]
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR without duplicate entries, which would make the norm of a row wrong.
+    """Convert to CSR without duplicate entries, with which norms of rows would be wrong.
 
     Duplicates are summed in the order of their row, whatever other rows hold.
     """
@@ -463,16 +463,16 @@ def plain_csr(X: Any) -> sparse.csr_array:
         # This flag stops the conversion from summing duplicates.
         X.has_canonical_format = True
     X = X.tocsr()
-    # The old object may be flagged as canonical although it is not.
+    # The passed object may be flagged as canonical although it has duplicates.
     return with_data(X, X.data)
 
 
 # ------------------------------
-# Rows with numbers that are not finite.
+# Rows with NaN or infinity.
 
 
 def finite(rows: Any) -> Any:
-    """Make the numbers of rows finite, each by itself: NaN becomes 0, infinity a large number.
+    """Make rows finite, each by itself: NaN becomes 0, and infinity a large number.
 
     Parameters
     ----------
@@ -491,7 +491,7 @@ def finite(rows: Any) -> Any:
         array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
     if np.isfinite(array).all():
         return array
-    # Half of the largest number: results that round up must not overflow.
+    # Half of the largest number, so that results that round up do not overflow.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
 
@@ -499,7 +499,7 @@ def finite(rows: Any) -> Any:
 def of_finite(
     rows: Any, function: Callable[[Any], Any], dtype: np.dtype, *, allow_nan: bool = False
 ) -> Any:
-    """Apply a function that maps each row by itself; rows that are not finite become NaN.
+    """Apply a function that maps each row by itself; give NaN for rows that are not finite.
 
     Parameters
     ----------
@@ -523,7 +523,7 @@ def of_finite(
 
 
 def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
-    """Return which rows, dense or CSR, have an entry that is not finite, or only infinite ones."""
+    """Return which rows have an entry that is not finite or, with `allow_nan`, infinite."""
     values = rows.data if issparse(rows) else rows
     is_finite = ~np.isinf(values) if allow_nan else np.isfinite(values)
     if is_finite.all():
@@ -535,7 +535,7 @@ def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
 
 
 def with_nan(rows: Any, is_null: np.ndarray) -> Any:
-    """Set all, or all stored, entries of some rows to NaN."""
+    """Set all stored entries of some rows to NaN."""
     if not is_null.any():
         return rows
     values = rows.data.copy() if issparse(rows) else rows.copy()
@@ -544,13 +544,13 @@ def with_nan(rows: Any, is_null: np.ndarray) -> Any:
 
 
 # ------------------------------
-# Paths of files, and numpy files: each file is a part of rows, mapped into memory.
+# Paths of files, and numpy files, each of which is a part of rows, mapped into memory.
 
 _PATHS = str | bytes | os.PathLike
 
 
 def paths_of(paths: Any, name: str = "paths") -> list[str]:
-    """Return one or several full paths: other processes may have another working directory."""
+    """Return full paths, as other processes may have another working directory."""
     several = [paths] if isinstance(paths, _PATHS) else list(paths)
     if not several:
         raise ValueError(f"{name} must name at least one file, got none.")

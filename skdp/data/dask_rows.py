@@ -41,9 +41,9 @@ except ImportError:
 # A pass over chunks of dask: one task for each, and a tree of additions.
 
 Graph = dict[Any, Any]
-# A power of two. A task's overhead takes as long as several additions of small sums.
+# A power of two: several additions of small sums take as long as the overhead of a task.
 _ADDED_AT_ONCE = 8  # not tuned
-# Blocks of the task that runs in this thread, by the names of their collections.
+# The blocks of the task that runs in this thread, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
 
 
@@ -52,7 +52,7 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = optimize(collection)
-        # Optimizing drops futures, whose results are at workers.
+        # `optimize` would drop futures, whose results are at workers.
         futures = {
             key: value
             for key, value in dict(collection.__dask_graph__()).items()
@@ -60,12 +60,12 @@ class Chunks:
         }
         self.graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
-        # The name is unique for ever: workers store unpickled arguments by it.
+        # The name is never used again: workers store unpickled arguments under it.
         self.name = uuid4().hex
 
 
 def _block_of(chunks: Chunks | str, number: int) -> Any:
-    """Compute a block; in a task, find the block that the task was given."""
+    """Compute a block or, in a task, return the block that the task was given."""
     return (
         _BLOCKS.get()[chunks]
         if isinstance(chunks, str)
@@ -117,13 +117,13 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
 
 
 def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
-    """Add a tree of additions to a graph, and return its top.
+    """Add a tree of additions to a graph; return the key of its root.
 
     A task adds a power of two of them, in the order of the tree of `skdp.data.reduce`.
     """
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
-        # A single key that remains waits for the next level.
+        # A single key that remains is added on the next level.
         sums = {(prefix, len(keys), i): (_added, *one) for i, one in enumerate(groups) if one[1:]}
         keys = [*sums, *groups[-1][: len(groups) - len(sums)]]
         graph |= sums
@@ -141,7 +141,7 @@ def _sum_of_part(
 
 
 def _added(*results: bytes) -> bytes:
-    """Add results; return a failure if one has failed, or if their machines differ."""
+    """Add results; return a failure if one of them failed, or if their machines differ."""
     machines, values = zip(*map(pickle.loads, results), strict=True)
     failure = next((value for value in values if isinstance(value, Exception)), None)
     failure = failure or unlike(machines)
@@ -154,14 +154,14 @@ def computed(result: Any) -> Any:
 
 
 def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
-    """Have workers store the chunks of small collections, which each pass would recompute."""
+    """Ask workers to store the chunks of small collections, which each pass would recompute."""
     if 8 * n_entries > sources.CACHE_BYTES:
         return collections
     return tuple(_by_dask(partial(persist, *collections)))
 
 
 def _by_dask(function: Callable[[], Any]) -> Any:
-    """Call a function of dask; errors lose their text."""
+    """Call a function of dask; errors lose their text, which may show values."""
     try:
         return function()
     except (Exception, asyncio.CancelledError) as error:
@@ -181,7 +181,7 @@ _OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 
 
 class _Pickler(CloudPickler):
-    """Pickles names instead of chunks, which `found` collects; arrays keep their strides."""
+    """Pickles and collects names of chunks instead of chunks; arrays keep their strides."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -195,7 +195,7 @@ class _Pickler(CloudPickler):
         return value.name
 
     def reducer_override(self, value: Any) -> Any:
-        """Keep the strides of an array."""
+        """Pickle arrays with their strides."""
         if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
             return super().reducer_override(value)
         order: Any = "F" if value.flags.fnc else "C"
@@ -207,7 +207,7 @@ class _Pickler(CloudPickler):
 def _with_strides(
     values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    """Make an array with its strides: pickle drops them, and products may round differently."""
+    """Make an array with given strides: pickle drops them, and products may then differ."""
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     first = -sum(step for step in steps if step < 0)
     memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
@@ -217,14 +217,14 @@ def _with_strides(
 
 
 class _Unpickler(pickle.Unpickler):
-    """Returns names instead of chunks."""
+    """Unpickles to the names of chunks instead of chunks."""
 
     def persistent_load(self, name: str) -> str:
         return name
 
 
 def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
-    """Pickle a value; return the bytes, and the chunks inside by their names."""
+    """Pickle a value; return the bytes, and its chunks by their names."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     try:
@@ -246,9 +246,9 @@ def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
 
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
-    """Compute the result of a call in a worker, or its error, and name the worker's machine."""
-    # Errors are returned, because dask would print raised ones. Only other processes are silenced:
-    # in this one, other threads may have warnings.
+    """Compute the result of a call in a worker, or its error; return it with the machine's name."""
+    # Errors are returned, as dask would print raised ones. Warnings are silenced only in other
+    # processes: in this one, other threads may need them.
     missing = ": it needs all modules of this process, in the same versions"
     with nullcontext() if this_process() == client else workers.without_warnings():
         try:
@@ -257,7 +257,7 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
             result = workers.on_one_thread(call)
         except (Exception, SystemExit) as error:
             result = RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
-            # After the unpickling, errors of these types have texts of skdp.
+            # Once arguments are unpickled, errors of these types have texts of skdp.
             if type(error) in (ValueError, MemoryError) and not missing:
                 result = type(error)(str(error))
         return pickle.dumps((_machine(), result))
@@ -270,7 +270,7 @@ def this_process() -> tuple[str, int]:
 
 @cache
 def _machine() -> dict[str, Any]:
-    """Return the facts on which the last bit of a result depends."""
+    """Return the facts of this machine on which the last bits of results depend."""
     core: Any = getattr(np, "_core", None) or np.core  # before numpy 2
     features = core._multiarray_umath.__cpu_features__
     of_blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
@@ -285,7 +285,7 @@ def _machine() -> dict[str, Any]:
 
 
 def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
-    """Refuse workers of several kinds: their sums may differ in the last bit."""
+    """Refuse workers on unlike machines: their sums may differ in the last bit."""
     first, *others = machines
     names = [name for name in first if any(one[name] != first[name] for one in others)]
     text = (
@@ -301,7 +301,7 @@ def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
 
 
 class _Facts(NamedTuple):
-    """Facts of rows, known without reading the rows."""
+    """Facts of a collection that are known without reading its rows."""
 
     n_features: int
     dtype: np.dtype
@@ -312,7 +312,7 @@ class _Facts(NamedTuple):
 
     @property
     def public(self) -> containers.RawBlock:
-        """Two public rows of this kind."""
+        """Two public rows like those of the collection."""
         if self.like is not None:
             return self.like
         rows = np.ones((2, self.n_features), self.dtype)
@@ -320,7 +320,7 @@ class _Facts(NamedTuple):
 
 
 def rows_in_parts(X: Any, y: Any = None) -> RowParts:
-    """Return rows, and targets if there are any; each chunk is a part, which dask sums.
+    """Return rows in parts, one per chunk, and their targets, if any.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
 
 
 def public_like(X: Any) -> Any:
-    """Return public stand-in rows for a collection; with known lengths, in as many parts."""
+    """Return public rows that stand in for a collection, in as many parts if lengths are known."""
     facts = _facts_of(X)
     if _is_frame(X) or any(map(math.isnan, X.chunks[0])):
         return facts.public
@@ -387,16 +387,16 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
     else:
         function, none = made.function, sparse.csr_array(none) if made.is_sparse else none
 
-    def _of_chunk(block: Any) -> Any:
+    def _map_chunk(block: Any) -> Any:
         # A block without rows needs a result, too.
         read, _ = read_block(block, facts.like)
         return function(containers.in_c_order(read)) if block.shape[0] else none
 
     if _is_frame(X):
         values = partial(_values, names=list(X.columns), facts=facts)
-        return X.map_partitions(composed(values, _of_chunk), meta=none, enforce_metadata=False)
+        return X.map_partitions(composed(values, _map_chunk), meta=none, enforce_metadata=False)
     return X.map_blocks(
-        _of_chunk,
+        _map_chunk,
         name=f"skdp-{name}-{uuid4().hex}",
         dtype=made.dtype,
         meta=none,
@@ -406,13 +406,13 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
-    # The type is inspected, as an object of dask.delayed has every attribute.
+    # Only the type is inspected: an object of dask.delayed has every attribute.
     is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
     return is_kind and X.ndim == ndim
 
 
 def _facts_of(X: Any) -> _Facts:
-    """Refuse collections other than rows of numbers, without reading them."""
+    """Return the facts of a collection, without reading it; refuse one that holds no numbers."""
     if _is_frame(X):
         return _facts_of_frame(X)
     if not isinstance(X, da.Array):
@@ -494,7 +494,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     both = X if y is None else _with_target(X, y)
-    # The blocks are frames, despite `meta`: rows and targets are read together.
+    # The blocks are data frames, despite `meta`, so that rows and targets are read together.
     blocks = both.map_partitions(
         lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
     )
@@ -520,7 +520,7 @@ def _with_target(X: Any, y: Any) -> Any:
     name = "y"
     while name in X.columns:
         name += "_"
-    # Dask would join rows of different frames by an index, which may be private.
+    # For columns of another frame, dask would join by an index, which may be private.
     if not _are_of_one_frame(X, y):
         _refuse(
             "y has other partitions than X",

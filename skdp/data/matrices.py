@@ -1,4 +1,4 @@
-"""Measurement matrices of a regression, of rank one or dense, transformed lazily."""
+"""Measurement matrices of a regression, of rank one or dense, whose transformation is lazy."""
 
 import math
 from collections.abc import Iterator
@@ -427,7 +427,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return [*moves, np.empty((length, self.n_entries))]
 
     @property
-    def is_written_out(self) -> bool:
+    def stores_entries(self) -> bool:
         """Whether all entries of matrices are stored, rather than factors."""
         return self.writes_factors_out or not isinstance(self.source, RankOneMatrices)
 
@@ -498,7 +498,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     @property
     def are_vectors(self) -> bool:
         """Whether matrices are stored by entries and have one column."""
-        return self.is_written_out and self.matrix_shape[1] == 1
+        return self.stores_entries and self.matrix_shape[1] == 1
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound on it."""
@@ -525,7 +525,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     ) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block of stored matrices into pieces that stay in cache."""
         mass = mass_of(self.people, rows)
-        if not self.is_written_out:
+        if not self.stores_entries:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier, mass)
             return
         # A piece has a single matrix only if its block does: the product of a single matrix may

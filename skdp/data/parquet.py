@@ -1,4 +1,4 @@
-"""Parquet files as parts of rows: each row group is a part; metadata have all but the values."""
+"""Parquet files as parts of rows: each row group is a part, described by public metadata."""
 
 import os
 from collections import Counter
@@ -20,15 +20,15 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-# Number of columns decoded at a time. Their memory adds to that of the part.
+# This many columns are decoded at a time, as their memory adds to that of the part.
 _COLUMNS = 16  # not studied
-# Number of rows of these columns written at a time.
+# This many rows of them are written at a time.
 _ROWS = 4096  # not studied
-# Number of files with cached metadata. Metadata of 50 groups of 200 columns take 20 ms to read.
+# Metadata of this many files are cached; for 50 groups of 200 columns, reading them takes 20 ms.
 _FILES = 16  # not studied
 _TEXTS = (pa.types.is_string, pa.types.is_large_string)
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
-# Types accepted as features, and as targets.
+# Types accepted for features, and for targets, in errors.
 _TAKEN = "numbers or booleans", "numbers, booleans or strings"
 
 
@@ -90,7 +90,7 @@ def row_groups(
         texts.values()
     )
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    # Columns of categories are named as in `OneHotEncoder`.
+    # Columns of categories have names like those of `OneHotEncoder`.
     made = [
         one
         for name in names
@@ -124,7 +124,7 @@ def _files_of(path: str) -> list[str]:
 
 
 def _checked_lists(categories: Any) -> dict[str, list[str]]:
-    """Refuse categories that are not lists of texts by names, or that repeat a text."""
+    """Refuse categories other than lists of different texts, by column names."""
     if categories is None:
         return {}
     if not isinstance(categories, Mapping):
@@ -146,7 +146,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _checked_names(columns: Any, y: Any) -> list[str] | None:
-    """Refuse names that are no texts or come twice, and targets among the features."""
+    """Refuse column names that are no texts or repeat, and targets among the features."""
     if y is not None and not isinstance(y, str):
         raise ValueError(f"y must be the name of a column, or None, got {type(y).__name__}.")
     if columns is None:
@@ -166,20 +166,20 @@ def _types(
     y: str | None,
     lists: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """Return the types of the requested columns; refuse unusable types."""
+    """Return the types of the columns asked for; refuse types that cannot be used."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = columns or [name for name in schema.names if name != y and name not in index]
     if unused := [name for name in lists if name not in names]:
         raise ValueError(f"categories has {unused[0]!r}, which is no feature of {path}.")
     counts, types = Counter(schema.names), {}
-    # Checked by name first: a misspelt y would be reported as an unusable feature.
+    # Names are checked first: a misspelt y would be reported as a feature that cannot be used.
     for name in [*([] if y is None else [y]), *names]:
         if counts[name] != 1:
             times = "two columns" if counts[name] else "no column"
             raise ValueError(f"{path} has {times} {name!r}.")
         kind = types[name] = schema.field(name).type
         if (name == y or name in lists or columns is not None) and pa.types.is_dictionary(kind):
-            # Files may number texts differently.
+            # Each file may have its own codes for texts.
             kind = types[name] = kind.value_type
         takes_texts = name == y or name in lists or columns is not None
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
@@ -202,7 +202,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _version_of(path: str) -> tuple[str, int, int]:
-    """Return a path, with the time and size of its file, which change when it is rewritten."""
+    """Return a path with the time and size of its file, which change when the file is rewritten."""
     status = os.stat(path)
     return path, status.st_mtime_ns, status.st_size
 
@@ -227,7 +227,7 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
                 (one.cast(pa.uint8()) if pa.types.is_boolean(one.type) else one).to_numpy()
                 for one in map(table.column, names[first : first + _COLUMNS])
             ]
-            # Some rows of all columns at a time stay in the cache.
+            # Some rows of all columns at a time, which fit in the cache.
             for start in range(0, len(rows), _ROWS):
                 for place, column in enumerate(columns, first):
                     rows[start : start + _ROWS, place] = column[start : start + _ROWS]

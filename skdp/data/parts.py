@@ -1,4 +1,4 @@
-"""Rows and targets in blocks or parts, which functions load again in every pass."""
+"""Rows and targets in blocks or parts, which every pass loads again."""
 
 import threading
 from bisect import bisect_right
@@ -42,7 +42,7 @@ Loader = Callable[[], Any]
 
 
 class Part(NamedTuple):
-    """A part of rows or of targets."""
+    """A part of rows or of targets: its number, and how to load it."""
 
     #: Errors name the part by this number.
     number: int
@@ -55,12 +55,12 @@ class Part(NamedTuple):
 
     @property
     def rows(self) -> range:
-        """The rows that are used."""
+        """The rows of the part that are used."""
         return range(self.length) if self.selected is None else self.selected
 
 
 class Parts:
-    """A list of parts that every pass loads again; their lengths are public."""
+    """A list of parts, which every pass loads again; their lengths are public."""
 
     #: The parts that have rows.
     parts: list[Part]
@@ -69,7 +69,7 @@ class Parts:
 
     @property
     def numbers(self) -> list[int]:
-        """Return the numbers that identify parts in errors."""
+        """Return the numbers by which errors identify parts."""
         return [part.number for part in self.parts]
 
     @property
@@ -81,7 +81,7 @@ class Parts:
 def composed(
     first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any] | None:
-    """Return a function that calls the first and then the second; None means the identity."""
+    """Return a function that calls `first`, then `second`; None means no change."""
     if first is None or second is None:
         return second if first is None else first
     return partial(_both, first, second)
@@ -92,11 +92,11 @@ def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], X: Any) -> 
 
 
 # ------------------------------
-# Targets of rows, numbers or labels: in memory, or loaded part by part.
+# Targets of rows, which are numbers or labels, in memory or loaded part by part.
 
 
 class Targets(Parts):
-    """One target for each row; every pass loads parts again, each once in a thread.
+    """A target for each row; a thread loads each part once in a pass.
 
     Targets are a source of :func:`skdp.data.reduce.map_sum` for passes over targets alone: each
     part is a block, and the targets are its only column.
@@ -164,7 +164,7 @@ class Targets(Parts):
         one.column = self.column
         if len(self.parts) > 1 or callable(self.parts[0].loader):
             return one
-        # Targets in memory are mapped once for all passes.
+        # Targets in memory are mapped once, for all passes.
         with without_warnings():
             return Targets.of(one._load(self.parts[0]))
 
@@ -176,7 +176,7 @@ class Targets(Parts):
         return one
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield the targets of a group of parts as columns, with the places of their rows."""
+        """Yield the targets of a group of parts as columns, with the row numbers of each."""
         for rows in starmap(slice, pairwise(self.block_starts[group.start : group.stop + 1])):
             yield rows, self[rows][:, np.newaxis]
 
@@ -274,7 +274,7 @@ NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
 
 class BlockForm(NamedTuple):
-    """Facts of the first block, which all blocks share."""
+    """Facts of the first block, which all other blocks have to share."""
 
     is_sparse: bool
     is_mapped: bool = False
@@ -328,12 +328,12 @@ class RowBlocks(SkdpContainer):
     (2000, 1)
     """
 
-    # Maps each row by itself; None returns rows unchanged.
+    # Applied to each block; it maps each row by itself. None changes nothing.
     function: Callable[[Any], Any] | None = None
-    # Names of the columns that `function` returns, if any.
+    # Column names of the results of `function`, if they have any.
     names: list[str] | None = None
-    # Two public rows, a data frame, if columns hold texts: of blocks as loaded, and of the results
-    # of `function`. Only public steps of a pipeline accept such rows.
+    # Two public rows as a data frame, if columns hold texts: like blocks as loaded, and like the
+    # results of `function`. Only public steps of a pipeline accept such rows.
     loaded_like: Any = None
     like: Any = None
 
@@ -355,7 +355,7 @@ class RowBlocks(SkdpContainer):
         self.shape = checked_shape(shape)
         self._n_made = self.shape[1]
         self.dtype = checked_dtype(dtype)
-        # Facts of the first block. Copies with other functions share this list.
+        # Facts of the first block, in a list that copies with other functions share.
         self._seen: list[BlockForm] = []
 
     @classmethod
@@ -501,7 +501,7 @@ class RowBlocks(SkdpContainer):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows are sparse; public rows show the result of the function."""
+        """Whether rows are sparse; public rows show what `function` makes of them."""
         if self.function is None:
             return self.kind.is_sparse
         public: Any = self.loaded_like
@@ -512,20 +512,20 @@ class RowBlocks(SkdpContainer):
 
     @property
     def feature_names(self) -> list[str] | None:
-        """The names of the columns; None if they have no names."""
+        """The column names; None if there are none."""
         return self.names if self.function is not None else as_feature_names(self.kind.names)
 
     @property
     @without_warnings()
     def kind(self) -> BlockForm:
-        """The facts of the first block, which is read for them."""
+        """The facts of the first block, which has to be read."""
         if not self._seen:
             next(self._raw_blocks())
         return self._seen[0]
 
     @property
     def _is_stream(self) -> bool:
-        """Whether threads cannot share a pass."""
+        """Whether threads cannot share a pass over the rows."""
         return True
 
     def __iter__(self) -> Iterator[RawBlock]:
@@ -597,8 +597,8 @@ class RowBlocks(SkdpContainer):
         return self
 
     def _blocks_of(self, _: int, starts: Sequence[int]) -> Iterator[RawBlock]:
-        """Yield the rows of a part in blocks that begin at `starts`."""
-        # A stream is one part, whose own blocks may have any length.
+        """Yield the rows of a part, in blocks that begin at `starts`."""
+        # A stream is one part; the blocks that it yields may have any length.
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(starts)[:-1])
         size: Any = next(sizes, np.inf)
@@ -610,19 +610,20 @@ class RowBlocks(SkdpContainer):
                 waiting, n_waiting, start = [], 0, stop
                 size = next(sizes, np.inf)
             if start < block.shape[0]:
-                # Copied, as the function may use the same array for its next block.
+                # A copy, as the function may reuse the array for its next block.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
-        # The last block waits for the end of the stream: one row more is an error.
+        # The last block is yielded after the end of the stream: an additional row is an error.
         yield self._finished(stacked(waiting))
 
     def _finished(self, block: RawBlock) -> RawBlock:
-        # The function maps these blocks: in blocks of other lengths, rows may round differently.
+        # `function` maps blocks of public lengths: with other lengths, rows might round
+        # differently.
         block = in_c_order(block)
         return block if self.function is None else in_c_order(self.function(block))
 
     def _made(self) -> Iterator[Any]:
-        """Make the blocks; errors lose their text, which may contain values."""
+        """Yield the blocks of the function; errors lose their text, which may contain values."""
         blocks = hide_error_text(lambda: iter(self.make_blocks()))
         while (block := hide_error_text(next, blocks, _END)) is not _END:
             yield block
@@ -646,7 +647,7 @@ class RowBlocks(SkdpContainer):
             )
 
     def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
-        """Refuse a block that differs from the first; the error shows nothing of its rows."""
+        """Refuse a block unlike the first one, in an error that shows nothing of its rows."""
         first = (*self._seen, kind)[0]
         if first.flaw and (self.loaded_like is None or self.function is None):
             raise ValueError(f"{name}: {first.flaw}")
@@ -664,7 +665,7 @@ class RowBlocks(SkdpContainer):
 
 
 def read_block(made: Any, like: Any = None) -> tuple[RawBlock, BlockForm]:
-    """Convert a block, and find its facts; texts make it a data frame, like public rows."""
+    """Convert a block, and return it with its facts; texts make it a data frame."""
     if like is not None:
         return made, BlockForm(is_sparse=False, names=list(made.columns))
     made = checked_container(made)
@@ -727,11 +728,11 @@ class RowParts(Parts, RowBlocks):
 
     @property
     def _is_stream(self) -> bool:
-        # Threads share a single part only if each can load only the rows that it needs.
+        # Several threads share a single part only if each can load just the rows that it needs.
         return len(self.parts) == 1 and not self.kind.is_mapped
 
     def load(self, part: int) -> RawBlock:
-        """Load a part that has rows, and refuse a part that differs from its description.
+        """Load a part, without the rows that are not used; refuse a part unlike its description.
 
         Parameters
         ----------
@@ -755,7 +756,7 @@ class RowParts(Parts, RowBlocks):
         return rows if selected is None else rows[selected.start :: selected.step]
 
     def cached(self, blocks: Iterable[RawBlock]) -> Self:
-        """Copy the rows, with arrays instead of loaders: `blocks`, one per part, already mapped."""
+        """Return a copy whose rows are in memory: `blocks`, one for each part, already mapped."""
         one = copy(self)
         one._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
         one._n_made, one.function, one.loaded_like = self.shape[1], None, None
@@ -767,7 +768,7 @@ class RowParts(Parts, RowBlocks):
         return one
 
     def without_targets(self) -> Self:
-        """Copy the rows without targets: kernels have the targets that they need."""
+        """Return a copy without targets, for kernels that have the targets they need."""
         one = copy(self)
         one.y = None
         return one
@@ -776,7 +777,7 @@ class RowParts(Parts, RowBlocks):
         return map(self.load, range(len(self.parts)))
 
     def _every(self, step: int) -> "RowBlocks":
-        # Parts that are not memory maps are loaded as a whole.
+        # Unless they are memory maps, parts are loaded as a whole.
         one, first = copy(self), 0
         one.parts = []
         for part in self.parts:
@@ -810,7 +811,7 @@ def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:
 
 
 def _listed(items: Any, name: str) -> list[Any]:
-    """Return a list with one item for each part; refuse objects other than sequences."""
+    """Return a list with one item for each part; refuse anything but sequences."""
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
         raise ValueError(
             f"{name} must be a list with one item per part, got {type(items).__name__}."
@@ -821,7 +822,7 @@ def _listed(items: Any, name: str) -> list[Any]:
 def _check_parts(
     loaders: list[Any], lengths: list[Any], n_features: Any, y: list[Any] | None
 ) -> None:
-    """Refuse loaders that are not functions, and numbers that are not integers."""
+    """Refuse loaders that are no functions, and lengths that are no integers."""
     if len(loaders) != len(lengths):
         raise ValueError(f"lengths has {len(lengths)} numbers for {len(loaders)} loaders.")
     if y is not None and len(y) != len(loaders):

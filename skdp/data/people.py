@@ -1,4 +1,4 @@
-"""Owners of rows: each person counts once in every sum, however many rows it has."""
+"""People who own rows: each person counts once in every sum, however many rows they have."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,16 +19,16 @@ from skdp.data.sources import depth_of, largest_depth
 # ------------------------------
 # The weight of each row of a person.
 
-# Weights are multiples of 2 ** -24. So sums of weights, such as counts, are exact in any order.
+# Weights are multiples of 2 ** -24, so that sums of weights, such as counts, are exact.
 _BITS = 24  # not tuned
 #: Most rows of all people together. The number itself is private, so rounding is charged for these.
 MOST_ROWS = 1 << 32  # not tuned
 #: Most people: up to here floats represent all sums of halves of weights, so that counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings of a term besides those of the additions in one part: of the root of the weight and of
-# its product, each twice in a product of rows, and of the additions of up to 2 ** 32 parts.
+# Roundings of a term beyond those of additions within a part: of the root of its weight and of its
+# product, twice each in a product of rows, and of adding up to 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
-# Number of rows of a batch, whoever owns them.
+# Number of rows of a batch.
 _BATCH = 1024  # not studied
 
 
@@ -54,16 +54,16 @@ class People:
         return cls(codes, _weights(codes, n_people), n_people)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the numbers out: other processes need only the weights of rows."""
+        """Leave out the numbers of people: other processes need only the weights of rows."""
         return {"weights": self.weights, "n_people": self.n_people}
 
     @cached_property
     def first_rows(self) -> np.ndarray:
-        """Place of the first row of each person who has rows."""
+        """Row number of the first row of each person who has rows."""
         return np.unique(self.codes, return_index=True)[1]
 
     def sample(self, at_most: int) -> tuple[np.ndarray, "People"]:
-        """Choose the first row of every k-th person; return places of these rows, and their people.
+        """Choose the first row of every k-th person; return row numbers, and the people.
 
         A sample by places would depend on the number of rows of each person.
         """
@@ -105,22 +105,22 @@ def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
 
 
 def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """Count the equal codes before each code."""
+    """For each code, count the equal codes before it."""
     counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)
-    # Codes have 32 bits. numpy sorts halves of 16 bits by digits, in a fraction of the time.
+    # Codes have 32 bits: numpy sorts two halves of 16 bits by digits, in a fraction of the time.
     halves = codes.astype(np.uint16), (codes >> 16).astype(np.uint16)
     places[np.lexsort(halves)] = np.arange(len(codes)) - before
     return places
 
 
 def mass_of(people: People | None, rows: slice) -> np.ndarray | None:
-    """Return the weight of each of some rows; None if each counts as one."""
+    """Return the weights of these rows; None if each row counts as one."""
     return None if people is None else people.weights[rows]
 
 
 def people_of(users: Any, rows: Any, unit: Any) -> People | None:
-    """Return the people of rows if they are the unit; refuse ids or that unit alone."""
+    """Return the people who own rows, if they are the unit; refuse `users` without that unit."""
     is_user = isinstance(unit, str) and unit == "user"
     if users is None:
         if is_user:
@@ -147,7 +147,7 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
 
 
 def ids_in_memory(users: Any) -> Any:
-    """Replace ids in a dask collection by numbers of the people; return other ids unchanged."""
+    """Replace user ids in a dask collection by numbers; return other ids unchanged."""
     if not is_collection(users):
         return users
     from skdp.data.dask_rows import computed
@@ -182,12 +182,12 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
 
 
 def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
-    """Add the owner of each row to the digest: equal rows of other people are different data."""
+    """Add the owner of each row to the digest, as equal rows of other people are other data."""
     return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 
 def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = None) -> int:
-    r"""Bound the longest chain of additions of any number of rows.
+    r"""Bound the longest chain of additions in sums over people, who may have any number of rows.
 
     A sum of the :math:`w_i f(x_i)` rounds by at most :math:`h u \sum_i w_i \|f(x_i)\|`, where h is
     the longest chain and u the unit roundoff. As the weights of a person sum to 1, that is at most
@@ -200,7 +200,7 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
 def rounding_of_units(
     like: Any, shape: tuple[int, int], *, are_people: bool, is_sparse: bool
 ) -> float:
-    """Bound the rounding of sums over so many people, or over rows like these."""
+    """Bound the relative rounding of sums over so many people, or over rows like these."""
     if are_people:
         depth = depth_of_people(shape[1], is_sparse=is_sparse)
     else:
@@ -209,19 +209,19 @@ def rounding_of_units(
 
 
 # ------------------------------
-# Ids of people, checked.
+# Ids of people, and their checks.
 
 _KINDS_DIFFER = (
     "The ids of users must be of one kind, all integers or all strings, with none missing."
 )
-# Ids of one of these kinds can be sorted, so that equal ids are neighbors.
+# Ids of one of these kinds can be sorted, which brings equal ids together.
 _KINDS = (str, bytes, int, UUID, date)
 
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return sorted ids, and the number of the user of each row; errors show no id."""
+    """Return the sorted ids, and the index of the user of each row; errors show no id."""
     names, codes = None, None
-    # The error of a comparison may show ids, and is replaced by another.
+    # The error of a comparison may show ids, so another one replaces it.
     with suppress(Exception):
         if _can_be_sorted(ids):
             names, codes = np.unique(ids, return_inverse=True)
@@ -243,7 +243,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _can_be_sorted(ids: np.ndarray) -> bool:
-    """Return whether ids are of one sortable kind, with none missing."""
+    """Return whether all ids are of one kind that can be sorted, and none is missing."""
     if ids.dtype.kind == "f":
         return True
     if ids.dtype.kind == "T":
@@ -257,7 +257,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
 
 
 def kind_of_ids(ids: np.ndarray) -> type:
-    """Return the kind of ids; NoneType for any kind that is not accepted."""
+    """Return the kind of the ids; NoneType if it is not accepted."""
     by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
     if ids.dtype.kind != "O":
         return by_code.get(ids.dtype.kind, NoneType)

@@ -19,11 +19,11 @@ import numpy as np
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-# Most numbers in all leaves together, 64 MB; exceeded only by two leaves.
+# All leaves of a tree together have at most this many numbers, 64 MB, unless there are only two.
 _LEAF_NUMBERS = 1 << 23  # not studied
-# Number of subtrees for each thread: several, as some take longer than others.
+# Subtrees per thread: several, as some take longer than others.
 _TASKS_A_WORKER = 4  # not studied
-# Additions of a chain besides those within a block and in the tree.
+# Additions in a chain beyond those within a block and in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
 #: Maps the rows that a block stands for, and the block, to an array, to `Counts`, to values
@@ -38,14 +38,14 @@ OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 class PerRow:
-    """Values of rows, block by block."""
+    """Values for each row of a block, which a pass joins."""
 
     def __init__(self, block: np.ndarray) -> None:
         self.blocks = [block]
 
 
 class Counts:
-    """Counts of numbers by place; numbers wait until they are as many as places.
+    """Counts of integers, which wait until they are as many as the places to count in.
 
     A block may have far fewer. Counts are exact, also with weights, which are whole parts.
     """
@@ -59,11 +59,11 @@ class Counts:
         self._count_many()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Send counts to other processes, and no numbers of rows."""
+        """Pickle the counts, but no integers of single rows."""
         return {**vars(self), "_counts": self.total(), "_waiting": []}
 
     def plus(self, other: "Counts") -> "Counts":
-        """Add the counts of another object, and its waiting numbers."""
+        """Add the counts of another object, and its waiting integers."""
         self._waiting += other._waiting
         self._counts = _add(self._counts, other._counts)
         self._count_many()
@@ -74,13 +74,13 @@ class Counts:
             self.total()
 
     def total(self) -> Any:
-        """Count the waiting numbers; return the counts, which the caller may change."""
+        """Count the waiting integers; return the counts, which the caller may change."""
         if self._waiting:
             places, weights = map(list, zip(*self._waiting, strict=True))
             joined = None if weights[0] is None else np.concatenate(weights)
             of_all = places[0] if len(places) == 1 else np.concatenate(places)
             counts = np.bincount(of_all, joined, math.prod(self._shape))
-            # Without numbers, counts are integers even with weights.
+            # Without waiting integers, counts would be integers even with weights.
             counts = np.asarray(counts, None if joined is None else np.float64)
             self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
         return self._counts
@@ -92,7 +92,7 @@ def on_block(function: Callable[[Any], Any]) -> Kernel:
 
 
 class BlockView:
-    """A view of data in blocks, as :func:`map_sum` takes it."""
+    """A view of data in blocks, over which :func:`map_sum` passes."""
 
     source: Any
     n_jobs: int | None
@@ -101,25 +101,25 @@ class BlockView:
 
     @property
     def n_units(self) -> int:
-        """Number of rows, possibly agreed by owners, or of people if these are protected."""
+        """Number of rows or, if people are protected, of people; owners agree on it."""
         if self.agreed is not None:
             return int(self.agreed.n_units)
         return int(self.source.shape[0] if self.people is None else self.people.n_people)
 
     @property
     def width(self) -> int:
-        """Length of the vectors whose outer products make up the largest sum."""
+        """Length of the vectors whose outer products are the largest sum."""
         return int(self.source.shape[1])
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Sum the results of a kernel, of `size` numbers.
+        """Sum the results of a kernel, each of `size` numbers, over all blocks.
 
         No leaf is longer than `sum_depth` assumes, even if `size` is larger than it assumes.
         """
         return map_sum(self, kernel, min(size, _most_numbers(self.width)), self.n_jobs)
 
     def map_rows(self, kernel: Kernel) -> Any:
-        """Join the results of a kernel for the rows of each block."""
+        """Join the results of a kernel, values for each row of a block."""
         return map_sum(self, lambda rows, block: PerRow(kernel(rows, block)), 0, self.n_jobs)
 
 
@@ -148,8 +148,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     object
         The sum, with the values of all rows joined.
     """
-    # The pieces of each block are summed first, so that the chain of additions in a leaf is at most
-    # the number of its blocks plus the number of pieces of one block.
+    # The pieces of a block are summed first. So the chain of additions in a leaf is at most as long
+    # as its number of blocks plus the number of pieces of a block.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
     read = getattr(source, "source", source)
@@ -158,13 +158,13 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         with without_warnings():
             return _joined(next(watched(sums, 1)))
     parts = part_ranges(source)
-    # Work for threads, as lists of leaves: parts, or the leaves of a single part.
+    # Lists of leaves to divide among threads: whole parts, or the leaves of a single part.
     units = list(map(partial(_leaves, size=size), parts))
     units = units if len(parts) > 1 else list(map(list, zip(*units, strict=True)))
     is_sequence = len(units) == 1 or getattr(read, "is_stream", False)
     n_workers = 1 if is_sequence else thread_count(n_jobs)
     n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
-    # Aligned subtrees have a power of two of units: any division gives the same tree.
+    # Subtrees of a power of two of units: the tree is then the same for any number of threads.
     span = 1 << (len(units) // n_tasks).bit_length() - (n_tasks > 1)
     groups = [range(i, min(i + span, len(units))) for i in range(0, len(units), span)]
     calls = [partial(_subtree, units[one.start : one.stop], source, kernel) for one in groups]
@@ -175,32 +175,32 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
 
 
 def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-    """Let the observer, if any, see the groups of one pass."""
+    """Yield the groups of blocks of one pass, with reports to the observer, if any."""
     observer = OBSERVER.get()
     return groups if observer is None else observer(groups, n_groups)
 
 
 def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
-    """Sum the results of a kernel for consecutive units."""
+    """Sum the results of a kernel over consecutive units."""
     blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
     return tree_sum(map(tree_sum, map(partial(_chain_sums, kernel, blocks), units)))
 
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
-    """Sum the results of a kernel for one part of a source in parts."""
+    """Sum the results of a kernel over one part of a source in parts."""
     return _subtree([_leaves(part_ranges(source)[part], size)], source, kernel)
 
 
 def part_ranges(source: Any) -> list[range]:
-    """Return the blocks of each part of a source; without `part_starts` it is one part."""
-    # The parts of a view are those of its source.
+    """Return the block numbers of each part of a source; one part without `part_starts`."""
+    # A view has the parts of its source.
     whole, read = (0, len(source.block_starts) - 1), getattr(source, "source", source)
     starts = getattr(read, "part_starts", whole)
     return list(starmap(range, pairwise(starts)))
 
 
 def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> int:
-    """Bound the longest chain of additions in any sum over blocks of rows of length `width`.
+    """Bound the longest chain of additions in sums over blocks of rows of length `width`.
 
     The largest sum has the longest leaves, and thereby the longest chain.
     """
@@ -213,21 +213,21 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
-    """Bound `sum_depth` for all sources in one part with no longer and no more blocks."""
-    # A leaf has the fewest blocks that limit the number of leaves. So fewer blocks give neither
-    # longer leaves nor more of them.
+    """Bound `sum_depth` for any source of one part, with no longer and no more blocks."""
+    # A leaf has as few blocks as the limit on leaves allows, so fewer blocks give neither longer
+    # leaves nor more of them.
     length = _leaf_length(n_blocks, _most_numbers(width))
     n_leaves = min(_most_leaves(_most_numbers(width)), n_blocks)
     return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS
 
 
 def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
-    """Bound the rounding error of a sum over so many units with such a chain of additions."""
+    """Bound the relative rounding error of a sum over units, with a chain of that depth."""
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units * longest)
 
 
 def _most_numbers(width: int) -> int:
-    """Size of the largest sum: all pairs of features and a few more, but at least 4096."""
+    """Return the size of the largest sum: all pairs of features and a few, at least 4096."""
     return int(max(width + 2, 64) ** 2)
 
 
@@ -239,7 +239,7 @@ def _leaves(part: range, size: int) -> list[range]:
 def _chain_sums(
     kernel: Kernel, blocks: Iterator[tuple[slice, Any]], leaves: Iterable[range]
 ) -> Iterator[Any]:
-    """Sum the results of a kernel for the blocks of a leaf, one by one; yield one sum a leaf."""
+    """Sum the results of a kernel over the blocks of each leaf, one by one; yield the sums."""
     for leaf in leaves:
         total = None
         for _ in leaf:
@@ -249,7 +249,7 @@ def _chain_sums(
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
-    """Count the blocks of a leaf: as many leaves as fit in memory, at least two."""
+    """Return the number of blocks of a leaf, with at least two leaves, which fit in memory."""
     return -(-n_blocks // min(_most_leaves(size), n_blocks))
 
 
@@ -258,7 +258,7 @@ def _most_leaves(size: int) -> int:
 
 
 def _add(first: Any, second: Any) -> Any:
-    """Add in place to the first, which nobody else uses; None means nothing."""
+    """Add in place to `first`, which nobody else uses; None means no value."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, tuple):
@@ -272,7 +272,7 @@ def _add(first: Any, second: Any) -> Any:
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
-    """Sum values; at most as many wait as the tree has levels."""
+    """Sum values in a tree; as many partial sums wait as the tree has levels."""
     return joined_trees(reduce(with_value, values, ()))
 
 
@@ -281,7 +281,7 @@ Trees = tuple[tuple[int, Any], ...]
 
 
 def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) -> Trees:
-    """Add a value to a sum, in place unless `add` makes a new one."""
+    """Add a value to waiting sums, in place unless `add` makes a new one."""
     size = 1
     while trees and trees[-1][0] == size:
         value, size, trees = add(trees[-1][1], value), 2 * size, trees[:-1]
@@ -289,7 +289,7 @@ def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) 
 
 
 def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
-    """Join the sums of all trees."""
+    """Add up all waiting sums."""
     return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 

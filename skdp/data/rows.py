@@ -36,7 +36,7 @@ from skdp.linalg.norms import (
 # ------------------------------
 # One block of rows ``weight * (row - center)``, dense or sparse.
 
-# Numbers of a step that should stay in cache: half a megabyte.
+# So many numbers, half a megabyte, should stay in cache during a step.
 _PART = 1 << 16  # not studied
 
 
@@ -45,7 +45,7 @@ Weighting = Callable[[np.ndarray], np.ndarray]
 
 
 class _BaseBlock(Massed, ABC):
-    """The `raw` rows of a source, centered and weighted; rows with `is_null` add nothing."""
+    """Raw rows of a source with their center and weights; rows with `is_null` add nothing."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -69,7 +69,7 @@ class _BaseBlock(Massed, ABC):
 
     @property
     def weights(self) -> np.ndarray:
-        """Factor of each row; 0 for null rows."""
+        """The weight of each row; 0 for null rows."""
         return self._weights
 
     def norms(self) -> np.ndarray:
@@ -79,7 +79,7 @@ class _BaseBlock(Massed, ABC):
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight each row by a function of its own or given norm; rows of norm NaN are null."""
+        """Weight each row by a function of its norm, or of a given one; NaN makes it null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
@@ -87,12 +87,12 @@ class _BaseBlock(Massed, ABC):
         if np.count_nonzero(block.is_null):
             block._weights = np.where(block.is_null, 0.0, block._weights)
         if np.count_nonzero(block._weights) < len(norms):
-            # Null rows become 0: a row that is not finite would become NaN, as 0 * inf is NaN.
+            # Null rows become 0: with entries that are not finite, 0 times them would be NaN.
             block._drop_rows(block._weights == 0)
         return block
 
     def without(self, is_dropped: np.ndarray) -> Self:
-        """Make the rows null where a mask is True."""
+        """Make the rows null where `is_dropped`."""
         if not np.count_nonzero(is_dropped):
             return self
         return self.weighted(lambda _: self._weights, np.where(is_dropped, np.nan, self.norms()))
@@ -108,7 +108,7 @@ class _BaseBlock(Massed, ABC):
 
 
 class DenseBlock(_BaseBlock):
-    """Rows in float64, centered into `scratch` at once, so that their norms are computed in cache.
+    """Rows in float64, centered at once, into `scratch`, so that norms are computed in cache.
 
     Weights multiply the thin factor of a product. Only `gram` has no thin factor, and weights the
     rows themselves, in `scratch`.
@@ -126,10 +126,10 @@ class DenseBlock(_BaseBlock):
         self._summed_rows = self._rows
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Return for each row before weighting whether its sum is at least half of its L1 norm."""
-        # C order fixes the order in which the entries of a row are summed, whatever its block is.
+        """Return which rows are mostly positive: the sum is at least half of the L1 norm."""
+        # C order fixes the order in which entries of a row are added, in every block.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Parts stay in cache: allocating all absolute values would take longer than the sums.
+        # Parts stay in cache: allocating all absolute values would take longer than adding them.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -139,19 +139,19 @@ class DenseBlock(_BaseBlock):
         """Sum the rows."""
         rows = self._summed_rows
         if self._is_weighted or self.mass is not None:
-            return self.added(self._weights) @ rows
+            return self.times_mass(self._weights) @ rows
         return np.asarray(rows.sum(axis=0))
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows, overwriting the rows: no other method may follow."""
+        """Sum the outer products of the rows; this overwrites the rows, and comes last."""
         rows = self._summed_rows
         if self._is_weighted or self.mass is not None:
-            weights = self.half_added(self._weights)
+            weights = self.times_root_mass(self._weights)
             rows = np.multiply(rows, weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
 
     def dense(self) -> np.ndarray:
-        """Return a copy of the rows before weighting."""
+        """Return a copy of the centered rows without weights."""
         return self._rows.copy()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
@@ -160,22 +160,21 @@ class DenseBlock(_BaseBlock):
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        # Norms avoid overflow: squares of a long row may overflow, even if those of the weighted
-        # row do not.
+        # Norms cannot overflow; squares of a long row could, even if its weight makes it short.
         norms = np.where(self._weights == 0, 0.0, self.norms())
-        return np.asarray(self.added(np.square(self._weights * norms)).sum())
+        return np.asarray(self.times_mass(np.square(self._weights * norms)).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
         return np.ascontiguousarray(self.matmul_by_column(right).T)
 
     def matmul_by_column(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`, with a line for each column of it."""
-        # A product with few columns takes two thirds of the time if it is transposed.
+        """Multiply the rows by `right`; the product is stored column by column."""
+        # With few columns, the transposed product takes two thirds of the time.
         return self._weighted_products((right.T @ self._rows.T).T).T
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`; no product depends on place or number of rows.
+        """Multiply the rows by `right`, such that no row's product depends on other rows.
 
         Slower than `matmul`, whose BLAS may round a row differently in another place.
         """
@@ -185,13 +184,13 @@ class DenseBlock(_BaseBlock):
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Compute X' times `left`, where X is the matrix of the rows."""
         # The transposed product takes half the time.
-        return (self.added(self._times_weights(left)).T @ self._summed_rows).T
+        return (self.times_mass(self._times_weights(left)).T @ self._summed_rows).T
 
     def _weighted_products(self, products: np.ndarray) -> np.ndarray:
         if self._is_weighted:
             products *= self._weights[:, np.newaxis]
-        # Rows become 0 only afterwards: a changed copy may have another memory layout, with which
-        # the products of all rows could round differently.
+        # Null rows become 0 only afterwards: a changed copy may have another memory layout, with
+        # which products of all rows could round differently.
         if self._summed_rows is not self._rows:
             products[self._weights == 0] = 0.0
         return products
@@ -204,7 +203,7 @@ class DenseBlock(_BaseBlock):
 
 
 class SparseBlock(_BaseBlock):
-    """Rows that stay sparse: the center and the weights act on products instead.
+    """Rows that stay sparse: the center and the weights are applied to products instead.
 
     Weights are 0 or at least ``2 ** -500``, so that no significant product overflows or underflows.
     """
@@ -214,7 +213,7 @@ class SparseBlock(_BaseBlock):
         self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Return for each row before centering whether its sum is at least half of its L1 norm."""
+        """Return which raw rows are mostly positive: the sum is at least half of the L1 norm."""
         raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 
@@ -234,7 +233,7 @@ class SparseBlock(_BaseBlock):
         return gram
 
     def dense(self) -> np.ndarray:
-        """Return the rows before centering and weighting, as an array."""
+        """Return the raw rows as an array."""
         return self._rows.toarray()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
@@ -259,16 +258,16 @@ class SparseBlock(_BaseBlock):
         return self._times_weights(product)
 
     def matmul_by_column(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`, with a line for each column of it."""
+        """Multiply the rows by `right`; the product is stored column by column."""
         return self.matmul(right).T
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`; no product depends on place or number of rows."""
+        """Multiply the rows by `right`, such that no row's product depends on other rows."""
         return self.matmul(right)
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Compute X' times `left`, where X is the matrix of the rows."""
-        left = self.added(self._times_weights(left))
+        left = self.times_mass(self._times_weights(left))
         product = transposed(self._rows) @ left
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
@@ -283,8 +282,8 @@ class SparseBlock(_BaseBlock):
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
-        """Return both factors of a sum of products of rows, and the weights in each."""
-        weights = self.half_added(self._weights)
+        """Return weighted rows for both sides of a product, and the weights of one side."""
+        weights = self.times_root_mass(self._weights)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
     def _repeated(self, values: np.ndarray) -> np.ndarray:
@@ -300,14 +299,14 @@ Block: TypeAlias = DenseBlock | SparseBlock
 
 
 # ------------------------------
-# The view of all rows, and the sums that fits need.
+# A view of all rows, and the sums that fits need.
 
-# Longest chain of additions in numpy's sum of a contiguous array, and in the few before it.
+# Longest chain of additions in numpy's sum of a contiguous array, with those before it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
 class RowCache(NamedTuple):
-    """Results of an earlier pass over the same rows, which later passes reuse."""
+    """Results of an earlier pass over the same rows, for later passes."""
 
     norms: np.ndarray | None = None
     norm_counts: GridCounts | None = None  # of rows that another pass may read differently
@@ -318,7 +317,7 @@ class RowCache(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Public facts of the units of all owners together, for a view of one owner's units.
+    """Public facts on which all owners agree, for the view of one owner's rows.
 
     Sums, and arrays with a value for each row, contain the own rows only. Whatever depends on the
     number of rows uses the agreed number: the step of a sample, the target of a search, and the
@@ -330,7 +329,7 @@ class Agreed(NamedTuple):
     depth: int  # longest chain of additions that any owner needs
 
     def check(self, depth: int) -> None:
-        """Refuse sums that may round further than agreed."""
+        """Refuse sums that may round further than the owners have agreed."""
         if depth > self.depth:
             raise ValueError(
                 f"A sum over X has a chain of {depth} additions, and at most {self.depth} have "
@@ -382,12 +381,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     agreed: Agreed | None = None
 
     def __post_init__(self) -> None:
-        """Refuse rows whose sums may round further than agreed."""
+        """Refuse sums that may round further than the owners have agreed."""
         if self.agreed is not None:
             self.agreed.check(self._own_depth)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache out: other processes get rows in parts, and read the rows again."""
+        """Leave out the cache: other processes get rows in parts, and read them again."""
         return {**vars(self), "cache": RowCache()}
 
     n_rows = BlockView.n_units
@@ -403,12 +402,11 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.source.block_starts
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of centered and weighted rows."""
+        """Yield blocks of rows, centered and weighted."""
         longest = 0 if self.keeps_sparse else int(np.diff(self.source.block_starts).max())
-        # One array serves all blocks: the system would have to clear each new one.
+        # One array serves all blocks: the system has to clear a new array before use.
         scratch = np.empty((longest, self.n_features))
-        # Another pass might read other rows. So each pass computes the norms again, and clips rows
-        # by their own norms.
+        # Another pass may read other values, so each pass computes the norms by which it clips.
         known = self.cache.norms if self.source.is_repeatable else None
         for rows, raw in self.source.blocks(group):
             block = self._block_of(raw, scratch)
@@ -453,13 +451,13 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, weighting=None).map_rows(on_block(methodcaller("norms")))
 
     def measured(self) -> Self:
-        """Compute the norms of rows in memory once for all passes; other rows in each pass."""
+        """Compute the norms of rows in memory once for all passes."""
         if not self.source.is_repeatable:
             return self
         return replace(self, cache=RowCache(self.norms()))
 
     def counted_norms(self, grid: np.ndarray) -> GridCounts:
-        """Count the norms before weighting on a grid, or return the cached counts."""
+        """Count the norms of unweighted rows on a grid, or return counts of an earlier pass."""
         if self.cache.norms is not None:
             weights = None if self.people is None else self.people.weights
             return GridCounts.in_all(grid, self.cache.norms, self.n_rows, weights)
@@ -470,7 +468,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return GridCounts.of(grid, counts, self.n_rows)
 
     def count_mostly_positive(self) -> float:
-        """Count the raw rows whose sum is at least half of their L1 norm.
+        """Count the mostly positive rows: the sum is at least half of the L1 norm.
 
         Rows of zeros are not mostly positive, nor are rows whose sum is not a number.
         """
@@ -480,18 +478,18 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return float(raw.map_sum(n_mostly_positive, 1))
 
     def total(self) -> tuple[np.ndarray, float]:
-        """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
+        """Sum the rows; return the sum, and its rounding."""
         total = self.cache.total
         if total is None or self.weighting is None or self.bound != self.cache.bound:
             total = self.map_sum(on_block(methodcaller("total")), self.n_features)
         return total, self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
-        """Sum the outer products, a (n_features, n_features) array; bound its rounding error."""
+        """Sum the outer products of the rows; return the sum, and its rounding."""
         return self.map_sum(on_block(methodcaller("gram")), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
+        """Multiply the rows by `right`; return an array with a row for each of them."""
         return self.map_rows(on_block(methodcaller("matmul", right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
@@ -500,7 +498,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_sum(lambda rows, block: block.rmatmul(left[rows]), size)
 
     def dense(self) -> np.ndarray:
-        """Write the raw rows out as an array, of shape (n_rows, n_features)."""
+        """Return the raw rows as an array."""
         return self.map_rows(on_block(methodcaller("dense")))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
@@ -523,12 +521,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return float(total), depth * UNIT_ROUNDOFF * self.n_rows * self.n_features
 
     def squared_norm(self) -> tuple[float, float]:
-        """Sum the squared norms of the rows; bound the rounding error of the sum."""
+        """Sum the squared norms of the rows; return the sum, and its rounding."""
         total = self.map_sum(on_block(methodcaller("squared_norm")), 1)
         return float(total), self._rounding(2)
 
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Count the norms of the rows times `basis` in each bin; null rows are counted nowhere."""
+        """Count the rows by the norm of their projection on `basis`; leave out null rows."""
 
         def _kernel(rows: slice, block: Block) -> np.ndarray:
             norms = _projection_norms(rows, block, basis)
@@ -592,7 +590,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, float]:
-        """Sum the squared coordinates of the projections, with several weights for each row.
+        """Sum the squared coordinates of projections, weighted in several ways, for each weighting.
 
         Parameters
         ----------
@@ -612,12 +610,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         def _kernel(_: slice, block: Block) -> np.ndarray:
             projections = block.matmul(basis)
             weights = weighting(row_norms(projections))
-            return np.asarray(weights @ block.added(np.square(projections)))
+            return np.asarray(weights @ block.times_mass(np.square(projections)))
 
         return self.map_sum(_kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum the outer products of the projections on an orthonormal basis, and the remainder.
+        """Sum the outer products of projections on an orthonormal basis, and the squares outside.
 
         Parameters
         ----------
@@ -635,7 +633,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
         def _kernel(_: slice, block: Block) -> np.ndarray:
             projections, moment = block.matmul(basis), np.zeros((size + 1, size + 1))
-            projections = block.half_added(projections)
+            projections = block.times_root_mass(projections)
             moment[:size, :size] = projections.T @ projections
             moment[size, size] = block.squared_norm() - np.trace(moment)
             return moment
@@ -644,7 +642,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def depth(self) -> int:
-        """Longest chain of additions in a sum over the rows; the agreed one across owners."""
+        """Longest chain of additions in a sum over the rows; several owners agree on it."""
         return self._own_depth if self.agreed is None else self.agreed.depth
 
     @property
@@ -661,20 +659,22 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
-            # These rows are centered in their products, whose terms are longer than centered rows.
+            # Products of sparse rows are centered afterwards, and so are longer than those of
+            # centered rows.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # A projection is a sum over the features, and rounds differently in another place of a
-            # block. Exchanging a row moves no other row; exchanging a person may move all rows.
+            # A projection sums over features, and may round differently at another place in a
+            # block. Exchanging a row moves no other row; exchanging a person may move all.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # The moment of projections is off by one unit, their energy by two: jointly by sqrt(5).
+            # Moments of projections are off by one such error and their squares by two: sqrt(5)
+            # together.
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 
     def moved_rounding(self, n_columns: int, level: float) -> float:
-        r"""Bound the rounding that moved rows add to products clipped to `level`.
+        r"""Bound the rounding of moved rows in products clipped to `level`.
 
         A person with another row moves others' rows within blocks, where BLAS may round products
         differently. Each is off by at most :math:`(d + 2) u \sqrt k` lengths of its row.
@@ -686,17 +686,17 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
 
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
-    """Count norms by bins of a grid; one more bin has those beyond the grid. Skip NaN."""
+    """Count norms by the bins of a grid, with a bin for those beyond it; leave out NaN."""
     return bin_counts(block.norms(), np.append(grid, np.inf), block.mass).astype(np.float64)
 
 
 def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
-    """Count the rows that are mostly positive."""
-    return np.asarray(block.added(block.are_mostly_positive()).sum())
+    """Count the mostly positive rows of a block."""
+    return np.asarray(block.times_mass(block.are_mostly_positive()).sum())
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
-    # Other rows of a person may move this row within its block; its bin must not change.
+    # More rows of a person may move this row in its block, which must not change its bin.
     matmul = block.matmul if block.mass is None else block.matmul_anywhere
     norms = row_norms(matmul(basis))
     norms[block.is_null] = np.nan
@@ -704,8 +704,8 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# The first pass over rows computes everything that a fit needs before its first release. With a
-# public bound it also sums the clipped rows.
+# The first pass over rows, which computes all that a fit needs before its first release and, with a
+# public bound, sums the clipped rows.
 
 
 def open_rows(
@@ -716,7 +716,7 @@ def open_rows(
     first: tuple[float, Weighting] | None,
     grid: np.ndarray | None = None,
 ) -> tuple[Rows, bytes | None]:
-    """Read raw, or centered, rows once, and cache the results; release nothing.
+    """Read raw or centered rows once, and store the results in a cache; release nothing.
 
     Parameters
     ----------
@@ -773,7 +773,7 @@ def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tupl
 
 def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
     if isinstance(block, _BaseBlock):
-        # Finite entries may have an infinite norm, so that the entries of such rows are checked.
+        # Finite entries may have an infinite norm, so the entries of such rows are checked.
         block = block.raw[~np.isfinite(block.norms())]
     return np.asarray(float(not_finite_rows(block, allow_nan=allow_nan).sum()))
 
@@ -786,7 +786,7 @@ def checked_digest(
     name: str = "X",
     allow_nan: bool = False,
 ) -> Callable[[], bytes | None]:
-    """Refuse parts that are not finite, in the one reading that also hashes them for keyed noise.
+    """Refuse parts that are not finite, in the pass that also hashes them, if noise is seeded.
 
     Other rows were checked before, and are hashed on request. Gaps may be allowed.
     """
@@ -803,7 +803,7 @@ def checked_digest(
 def not_finite_error(
     source: Source | Targets, n_jobs: int | None, name: str = "X", *, allow_nan: bool = False
 ) -> ValueError:
-    """Return the error for data in parts; if columns have names, a pass finds the bad columns."""
+    """Return the error for parts that are not finite; if columns have names, a pass finds which."""
     text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
     if allow_nan:
         text = f"Input {name} contains infinity. {CURES['infinity']}"
@@ -817,7 +817,7 @@ def not_finite_error(
 
 
 def _not_finite_by_column(_: slice, block: Any) -> tuple[np.ndarray, ...]:
-    """Count the missing and the infinite entries of each column."""
+    """Count missing and infinite entries by column."""
     values, columns = block, np.broadcast_to(np.arange(block.shape[1]), block.shape)
     if issparse(block):
         values, columns = block.data, block.indices

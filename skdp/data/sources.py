@@ -1,4 +1,4 @@
-"""Sources of rows: arrays, memory maps, blocks and parts; their digests, and sums."""
+"""Sources of rows, which are arrays, memory maps, blocks or parts; digests and sums of them."""
 
 import hashlib
 import math
@@ -36,7 +36,7 @@ _SPARSE_BLOCKS = 32  # not studied
 
 
 class Source:
-    """Rows of an array, a sparse matrix or a `RowBlocks`, read in blocks, part by part.
+    """Rows of an array, a sparse matrix or a `RowBlocks`, which are read block by block.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Source:
         return Source(self.X[places], self._function)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, containers.RawBlock]]:
-        """Yield the blocks of a group with the places of their rows; load each part once."""
+        """Yield the blocks of a group with their row numbers; load each part once."""
         first = bisect_right(self.part_starts, group.start) - 1
         for part in range(first, bisect_left(self.part_starts, group.stop)):
             before, after = self.part_starts[part : part + 2]
@@ -100,7 +100,7 @@ class Source:
 
 
 def holds_sparse(X: Any) -> bool:
-    """Return whether the rows of an array or of blocks are sparse."""
+    """Return whether rows are sparse."""
     if isinstance(X, RowBlocks):
         return X.is_sparse
     # Only data frames with sparse columns have this attribute.
@@ -110,7 +110,7 @@ def holds_sparse(X: Any) -> bool:
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
-    """Choose the source for a validated array, CSR matrix or `RowBlocks`.
+    """Return the source of a checked array, CSR matrix or `RowBlocks`.
 
     A `function` that maps each row by itself is applied at once to rows in memory, and in every
     pass to a memory map or a `RowBlocks`, whose dense rows it may make sparse.
@@ -124,14 +124,14 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 
 @without_warnings()
 def cached(X: Any) -> Any:
-    """Load and map parts that are small together once, for fits of many passes.
+    """Load small parts into memory once, mapped, for fits of many passes.
 
     A mapped file might change between passes. Memory maps are nevertheless read as if they were in
     memory.
     """
     if not isinstance(X, RowParts) or X.pass_over or X.kind.is_mapped:
         return X
-    # The number of nonzero entries of sparse rows is private.
+    # By the size of dense rows, as the number of nonzero entries is private.
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
     source = Source(X)
@@ -145,7 +145,7 @@ def _whole(source: Source, start: int, stop: int) -> containers.RawBlock:
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
-    """Bound the longest chain of additions in sums over the rows of X, or of data of that shape.
+    """Bound the longest chain of additions in sums over the rows of X, or over data of that shape.
 
     The bound depends on public facts: the shape, and in a `RowParts` the lengths of parts.
     """
@@ -179,7 +179,7 @@ def largest_depth(
 
 
 def _without_infinities(block: Any) -> Any:
-    """Set entries that are not finite in this pass to 0: another pass has checked the rows."""
+    """Set entries to 0 that were finite in the pass that checked them, and no longer are."""
     if issparse(block):
         return with_data(block, _without_infinities(block.data))
     is_finite = np.isfinite(block)
@@ -187,7 +187,7 @@ def _without_infinities(block: Any) -> Any:
 
 
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
-    """First rows of the blocks, and the end.
+    """Return the first row of each block, and the end.
 
     They depend only on the shape, since the contribution of a row must not depend on other rows. No
     block is a single row unless there is only one: alone in a product, a row may round differently.
@@ -199,19 +199,19 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
 
 
 def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
-    """Choose the largest number of rows of a block; it never decreases with `n_rows`."""
+    """Return the largest number of rows of a block, which does not decrease with `n_rows`."""
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # Small enough for the cache, if possible, but with so many rows that products take far
-        # longer than the sum of their d x d results.
+        # Small enough for the cache, if possible; but with so many rows that products take far
+        # longer than adding their d x d results.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])
 
 
 # ------------------------------
-# Sums of results for rows in blocks or in parts.
+# Sums of results for rows in blocks or parts.
 
 
 def sum_of_results(
@@ -220,7 +220,7 @@ def sum_of_results(
     size: int,
     n_jobs: int | None,
 ) -> Any:
-    """Sum the values of a function for the results of blocks of rows.
+    """Sum a function of the results for all blocks of rows.
 
     The code that sums the rows, such as dask workers, also computes this sum.
 
@@ -253,13 +253,13 @@ def sum_of_results(
 
 
 def mean_of_results(results: PartResults | np.ndarray, n_jobs: int | None) -> float:
-    """Average the numbers that are the results for rows."""
+    """Return the mean of results that are a number for each row."""
     total = sum_of_results(results, lambda _, values: np.asarray(values.sum()), 1, n_jobs)
     return float(total) / len(results)
 
 
 # ------------------------------
-# Digests of the values of rows, whatever their container.
+# Digests of the values of rows, which are the same in every container.
 
 
 def digest(source: Source | Targets) -> bytes:
@@ -282,7 +282,7 @@ def digest(source: Source | Targets) -> bytes:
 
 
 def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
-    """Hash each of several sources and arrays; a vector counts as a column."""
+    """Hash several sources and arrays; a vector counts as a column."""
     return tuple(
         digest(as_source(one.reshape(len(one), -1)) if isinstance(one, np.ndarray) else one)
         for one in parts
@@ -290,7 +290,7 @@ def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
 
 
 def digest_kernel(source: Source | Targets) -> reduce.Kernel:
-    """Make the kernel that hashes blocks, cut at every possible end of dense and sparse blocks."""
+    """Return a function that hashes blocks in pieces that are common to dense and sparse rows."""
     starts = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     ends = np.unique(np.concatenate(starts))
 
@@ -315,7 +315,7 @@ def _hashed(values: Any) -> bytes:
 
 
 def _canonical_parts(block: containers.RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return counts of nonzeros by row, their columns (only in rows with zeros) and values."""
+    """Return counts of nonzeros by row, their columns, if a row has zeros, and values."""
     rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()

@@ -1,4 +1,4 @@
-"""The rows of users in batches, so that no user's results depend on other users.
+"""Rows of users in batches, so that no user's results depend on other users.
 
 In a product over the rows of all users, another row of one user would move the rows of others,
 which might then round differently. Here users with similar numbers of rows share a batch, padded by
@@ -19,12 +19,12 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 #: Larger values are clipped to this one, so that products of several of them do not overflow.
 LARGEST_VALUE = 1e60  # not tuned
-# A batch should stay in cache while several products are computed from it.
+# A batch should stay in cache during several products.
 _BATCH_ENTRIES = 1 << 18  # not studied
-# Number of users in a block, who are batched together: few, so that threads have enough blocks.
+# Users of a block, which are batched together: few, so that there are blocks for all threads.
 _BLOCK_SLOTS = 1024  # not studied
-# Number of padded lengths between two powers of two. Padding adds at most a quarter of the rows, or
-# makes their number even.
+# Rows are padded to one of this many lengths per power of two. That adds at most a quarter of the
+# rows, or makes their number even.
 _LENGTHS_IN_OCTAVE = 4  # not studied
 
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass
 class UserBatch:
-    """Users that are padded to the same number of rows.
+    """Users whose rows are padded to the same number.
 
     Attributes
     ----------
@@ -96,16 +96,16 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Largest number of entries of a representation: the largest sum is over their pairs."""
+        """Largest number of entries of a representation; the largest sum is over pairs of these."""
         return self.n_features**2
 
     @property
     def batches(self) -> list[UserBatch]:
-        """All batches."""
+        """All batches, in order."""
         return [batch for block in self.by_block for batch in block]
 
     def blocks(self, group: range) -> Iterator[tuple[slice, list[tuple[slice, UserBatch]]]]:
-        """Yield the batches of consecutive blocks of slots."""
+        """Yield the batches of consecutive blocks of users."""
         for index in group:
             slots = slice(int(self.block_starts[index]), int(self.block_starts[index + 1]))
             yield slots, [(slots, batch) for batch in self.by_block[index]]
@@ -123,7 +123,7 @@ class Users(BlockView):
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
     def map_users(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
-        """Compute a statistic of every user; NaN for null users.
+        """Compute a statistic for each user; NaN for null users.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Users(BlockView):
 
 
 def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
-    """Compute a statistic, or a tuple of statistics, of the users of a batch.
+    """Compute a statistic, or a tuple of statistics, for the users of a batch.
 
     A user who is alone in a batch is computed together with a copy: numpy may sum the numbers of
     one user in another order than those of several, and no result may depend on other users.
@@ -190,8 +190,8 @@ def _blocks(
     starts = np.cumsum(counts) - counts
     if max_rows_per_user is not None:
         counts = np.minimum(counts, max_rows_per_user)
-    # The rows of each user are padded to one of few lengths, all even. They then begin at multiples
-    # of 16 bytes: elsewhere some processors add up in another order.
+    # Rows are padded to one of few lengths, all even, so that each user's numbers begin at
+    # multiples of 16 bytes: elsewhere some processors add in another order.
     exponents = np.frexp(counts.astype(np.float64))[1]
     step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
     lengths = (step * np.ceil(counts / step)).astype(np.int64)
@@ -199,7 +199,7 @@ def _blocks(
         batches, of_block = list[UserBatch](), lengths[first:end]
         for length in np.unique(of_block[of_block > 0]):
             slots = np.flatnonzero(of_block == length) + first
-            # As many users of this length as stay in cache together.
+            # As many users as stay in cache together.
             size = max(_BATCH_ENTRIES // (int(length) * rows.shape[1]), 1)
             for chosen in (slots[i : i + size] for i in range(0, len(slots), size)):
                 places = starts[chosen, np.newaxis] + np.arange(length)
@@ -218,7 +218,7 @@ def _blocks(
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:
-    """Clip numbers in place, and set padding to 0; nobody else uses the array."""
+    """Limit numbers, and set padding to 0, in place: nobody else uses the array."""
     values = values.astype(np.float64, copy=False)
     np.clip(values, -LARGEST_VALUE, LARGEST_VALUE, out=values)
     if not is_row.all():

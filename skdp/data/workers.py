@@ -1,4 +1,4 @@
-"""Threads that share a pass over rows, and settings of the process during a pass."""
+"""Threads that share a pass over rows, and settings of the process during the pass."""
 
 import os
 import sys
@@ -19,20 +19,20 @@ from threadpoolctl import ThreadpoolController
 from skdp.exceptions import PrivacyWarning
 
 # ------------------------------
-# Settings of the whole process, in force while a thread requests them.
+# Settings of the whole process, which hold while any thread asks for them.
 
 T = TypeVar("T")
 
 
 class _Request:
-    """One request of a setting by a thread; it ends when the object is gone."""
+    """A thread's request for a setting, which ends when this object is deleted."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
 
 
 class _Setting:
-    """A setting of the whole process, in force while any thread requests it.
+    """A setting of the whole process, which holds while any thread asks for it.
 
     An interrupt cannot leave it in force: requests of deleted objects are dropped, and the end of
     the next request restores the earlier state. So `start` and `stop` may be called twice.
@@ -59,7 +59,7 @@ class _Setting:
                     self._stop()
 
     def _after_fork(self) -> None:
-        # Other threads do not continue in a forked process: they would never end their requests.
+        # The forked process has only this thread: requests of others would never end.
         own = (one for one in [*self.requests] if one.thread == threading.get_ident())
         self._lock, self.requests = threading.RLock(), WeakSet(own)
         if not self.requests:
@@ -67,25 +67,25 @@ class _Setting:
 
 
 # ------------------------------
-# Warnings of functions that load or make rows, which may show values.
+# Warnings of functions that load or make rows may show values: they are silenced.
 
 
 class _WhileRequested(type):
-    """Makes a category contain all warnings but the public ones of skdp; or none at all."""
+    """Makes a category of all warnings but public ones of skdp, while a thread asks for it."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
 
 
 class _Silenced(metaclass=_WhileRequested):
-    """Category of silenced warnings: empty unless a thread requests it, even in copied filters."""
+    """Category of silenced warnings; empty unless a thread asks for silence."""
 
 
 _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
 
 
 def _filters() -> Any:
-    # From Python 3.14 on, a context may have filters of its own.
+    # From Python 3.14 on, each context may have filters of its own.
     return getattr(warnings, "_get_filters", lambda: warnings.filters)()
 
 
@@ -106,14 +106,14 @@ without_warnings = _Setting(_silence, _unsilence)
 
 
 # ------------------------------
-# Matrix products use one thread: with another number of threads, results may round differently.
+# Matrix products use one thread, as results may round differently with more.
 
 
 @cache
 def _libraries(*, shared: bool) -> tuple[Any, ...]:
-    """Find the BLAS libraries with one limit for all threads, or those with one for each thread."""
-    # The result is cached, as finding the libraries takes longer than many passes. Only OpenBLAS
-    # with threads of its own has one limit for the whole process.
+    """Return BLAS libraries with one limit for all threads, or those with one for each."""
+    # Cached, as finding libraries takes longer than many passes. Only OpenBLAS with threads of its
+    # own has one limit for the process.
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     own = [
         one.internal_api != "openblas" or getattr(one, "threading_layer", None) == "openmp"
@@ -123,7 +123,7 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 
 
 class _Limit:
-    """Limits libraries to one thread; `before` has their earlier limits until it stops."""
+    """Limits libraries to one thread, and restores the limits in `before` at the end."""
 
     def __init__(self, *, shared: bool) -> None:
         self.is_shared, self.before = shared, tuple[int, ...]()
@@ -142,7 +142,8 @@ class _Limit:
     def _set(self, limits: tuple[int, ...]) -> None:
         for library, limit in zip(_libraries(shared=self.is_shared), limits, strict=False):
             if limit != library.num_threads:
-                # Newer versions of threadpoolctl let only one thread set a shared limit.
+                # Newer versions of threadpoolctl let only one thread set a shared limit, unless it
+                # is cleared.
                 clear = getattr(library, "clear_controlling_thread", lambda **_: None)
                 clear(force=True)
                 library.set_num_threads(limit)
@@ -150,7 +151,7 @@ class _Limit:
 
 
 class _LimitOfThread(_Limit, threading.local):
-    """The same for libraries with a limit in every thread."""
+    """The same, for libraries with a limit for each thread."""
 
 
 _SHARED, _OWN = _Limit(shared=True), _LimitOfThread(shared=False)
@@ -159,7 +160,7 @@ _ONE_THREAD = _Setting(_SHARED.start, _SHARED.stop)
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Make matrix products use one thread."""
+    """Limit matrix products to one thread, while the context lasts."""
     with _ONE_THREAD():
         is_outermost = not _OWN.before
         try:
@@ -175,9 +176,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Count the threads that share a pass; ``None`` means as many as BLAS has."""
+    """Return the number of threads of a pass; ``None`` means as many as BLAS has."""
     n_threads = effective_n_jobs(n_jobs)
-    # If n_jobs is None, the caller may have set this number through joblib.
+    # Without n_jobs, the caller may have set this number through joblib.
     if n_jobs is not None or n_threads != 1:
         return n_threads
     return max(1, *(n for limit in (_SHARED, _OWN) for n in limit.before or limit.current()))
@@ -188,9 +189,9 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
     if n_threads == 1:
         yield from map(on_one_thread, calls)
         return
-    # joblib's pool may notice the end of a pass later than the pass takes, and Python waits for
-    # threads of its own pool before it ends, even if one loads a part for ever. So these threads
-    # are our own. One limit that all threads share is set around all of them.
+    # Threads of our own: joblib's pool may notice the end of a pass later than the pass takes, and
+    # Python waits for threads of its own pool before it exits, even if one loads forever. One limit
+    # on BLAS holds for all of them.
     tasks = deque((call, Future[T]()) for call in calls)
     futures = deque(future for _, future in tasks)
 
@@ -212,14 +213,14 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
                 yield futures.popleft().result()
         finally:
             tasks.clear()
-            # After an error other parts may still be loading, and warnings are silenced only until
-            # the pass ends: so it waits. If interrupted or closed, it does not wait.
+            # After an error, wait for other parts that are still loading, as warnings are silenced
+            # only until the pass ends. After an interrupt, do not wait.
             for thread in threads if isinstance(sys.exception(), Exception) else ():
                 thread.join()
 
 
 def on_one_thread(call: Callable[[], T]) -> T:
     """Call a function with one BLAS thread and without warnings of numpy."""
-    # Rows that overflow become null. A warning of numpy would depend on single rows.
+    # Rows that overflow become null; a warning of numpy would depend on single rows.
     with one_blas_thread(), np.errstate(all="ignore"):
         return call()

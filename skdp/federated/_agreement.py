@@ -1,4 +1,4 @@
-"""The agreement of all parties of a federated fit, and the one fit that every party runs."""
+"""What all parties of a federated fit agree on, and the fit that each of them runs."""
 
 import math
 from collections.abc import Callable
@@ -40,19 +40,18 @@ from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
 from skdp.units import ResolvedRow
 
-# Bound on the rows of an owner who is a unit. The number of its rows is private, and the rounding
-# of their sum depends on it.
+# Most rows of an owner who is the unit: their number is private, and rounding depends on it.
 MOST_ROWS = 1 << 24  # not tuned
-# Additions besides those of rows in one part: those of up to 2 ** 14 parts, and one for the
-# division by the number of rows.
+# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and the division by the number
+# of rows.
 _MORE_DEPTH = 15  # not tuned
-# Public facts of a spec that follow from the kind of rows, and are equal for all owners.
+# Fields of a spec that follow from the kind of rows, and are equal for all owners.
 _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
 
 @dataclass(frozen=True)
 class ResolvedOwner(ResolvedRow):
-    """The unit is an owner with all rows, whose sum is divided by their number."""
+    """The unit is an owner with all rows, who contributes the mean of these."""
 
     name: ClassVar[str] = "owner"
     counted: ClassVar[str] = "owners"
@@ -69,7 +68,7 @@ class Terms:
     seed: int
 
     def spec_of(self, estimator: PrivateEstimator, like: Any, null: Any) -> tuple[Any, Agreed]:
-        """Return the spec of all rows together, none of which any party has seen."""
+        """Return the spec of all owners' rows together, which no party has seen."""
         depth = _depth_of(estimator, null, self.most_rows)
         spec = _spec_of(estimator, self.shares.n_units, like, null, depth)
         if self.is_unit_owner:
@@ -79,7 +78,7 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Agreement(Terms):
-    """The facts of one federated fit, as every party computes them."""
+    """Facts of a federated fit, which every party computes for itself."""
 
     estimator: Any
     spec: Any  # None for a pipeline, whose steps each have a spec
@@ -98,7 +97,7 @@ class Agreement(Terms):
 
     @property
     def has_roll_calls(self) -> bool:
-        """Whether owners report that they are ready before each release."""
+        """Whether owners report before each release that they are ready."""
         return self.dropouts > 0
 
     @property
@@ -108,7 +107,7 @@ class Agreement(Terms):
 
     @property
     def layouts(self) -> list[ShareLayout]:
-        """The layouts of the releases of the default branch."""
+        """The layouts of the releases on the default branch."""
         return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
 
 
@@ -143,17 +142,17 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
 
 
 def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
-    """Bound the longest chain of additions in a sum over the rows of any owner."""
+    """Bound the longest chain of additions in a sum over any owner's rows."""
     size, is_sparse = math.prod(null.shape[1:]), holds_sparse(null)
     if isinstance(estimator, MatrixEstimator):
         is_sparse |= estimator._resolved_unit().is_sparse
         return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
-    # Kinds of blocks: whether they are sparse, and the width that decides their length.
+    # Kinds of blocks: whether rows are sparse, and the width on which their length depends.
     kinds = [(is_sparse, size)]
     if isinstance(null, RankOneMatrices):
         kinds = [(null.dense_width == 0, null.dense_width)]
     elif isinstance(estimator, SupervisedEstimator):
-        # Rows may be stored with a constant; sparse vectors may be those beside a number.
+        # Rows may get a constant; long sparse vectors may become outer products with a number.
         kinds += [(is_sparse, size + 1), (False, size), (False, size + 1)]
         kinds += [(False, 1)] * is_sparse
     longest = (largest_depth(most_rows, size + 1, is_sparse=s, width=w) for s, w in kinds)
@@ -161,16 +160,16 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
 
 
 def _n_rows(spec: Any) -> int:
-    """Return the number of rows of all owners; units may be entries of rows."""
+    """Return the number of rows of all owners, also if units are entries of rows."""
     return int(spec.shape[0] if isinstance(spec, MatrixSpec) else spec.n_units)
 
 
 def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, depth: int) -> Any:
-    """Return the spec of all rows together, none of which any party has seen."""
+    """Return the spec of all owners' rows together, which no party has seen."""
     size = math.prod(null.shape[1:])
     if isinstance(estimator, MatrixEstimator):
         rounding = max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units)
-        # These public facts are those of an array, wherever the owner's rows are.
+        # Facts of an array of that shape, whatever the container of an owner's rows.
         return estimator._spec_of((n_units, size), like=null, rounding=rounding)
     spec = estimator._spec_of_size(n_units, size, like)
     within = terms_within(spec.matrix_shape) if hasattr(spec, "matrix_shape") else 0
@@ -180,7 +179,7 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 
 
 # ------------------------------
-# The fit that every party runs. Parties differ in the rows that it reads, and in who answers.
+# The fit that every party runs, on its own rows, and with sums from all others.
 
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
@@ -213,8 +212,7 @@ def _own_view(
         check_size(checked.shape, is_sparse=holds_sparse(checked))
 
         def _rows(source: Source, n_jobs: int | None) -> Rows:
-            # A fit may wait for days. If X changes meanwhile, rows must not be clipped by old
-            # norms.
+            # A fit may wait for days. If X changes meanwhile, old norms must not clip new rows.
             source.is_repeatable = False
             return Rows(source, n_jobs, agreed=agreed)
 
@@ -222,7 +220,7 @@ def _own_view(
     own = clone(estimator)
     own._part = estimator._part
     if getattr(spec, "interval", None) is not None:
-        # Bounds go by position, as rows of an array and the null record have no names.
+        # Bounds go by position, as arrays and the null record have no column names.
         own.set_params(bounds=spec.interval)
     its, (view, _) = own._validate(*in_parts(X, y))
     source = source_of_view(view)
@@ -243,12 +241,12 @@ def _check_classes(found: Any, agreed: Any) -> None:
 
 
 def source_of_view(view: Any) -> Any:
-    """Return the source of the rows of a view."""
+    """Return the source of a view's rows."""
     return getattr(view, "design", view).source
 
 
 def digest_of_view(view: Any) -> bytes:
-    """Hash the rows of an owner, and their responses or labels."""
+    """Hash the rows of an owner, with their responses or labels."""
     if isinstance(view, PipelineData):
         return digest_of("pipeline", joblib.hash(tuple(view)))
     source, targets = source_of_view(view), getattr(view, "codes", getattr(view, "responses", None))
@@ -284,7 +282,7 @@ def run_fit(
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own = n_rows if agreement.is_unit_owner else 1
-    # A part that all owners send is weighted by their rows, if sums are scaled by rows.
+    # A value that all owners send is weighted by their numbers of rows, if sums are.
     has_sizes = bool(shares.sizes) and not agreement.is_unit_owner
     weight = n_rows / shares.n_units if has_sizes else n_own / shares.n_owners
     opening = partial(
@@ -310,11 +308,11 @@ def run_fit(
 
 
 # ------------------------------
-# Pipelines: each step is a fit of all owners, to rows mapped by the released steps before it.
+# Pipelines: each step is a fit of all owners, to rows that the released steps have mapped.
 
 
 class PipelineData(NamedTuple):
-    """Copies of the rows and targets of one owner, for later passes."""
+    """Copies of an owner's rows and targets, for later passes."""
 
     source: Any
     y: Any
@@ -345,7 +343,7 @@ def party_of(
 
 
 def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple[Plan, list[str]]:
-    """Check steps, rows and targets before anything is spent; return the plan, and warnings."""
+    """Check steps, rows and targets; return the plan, and warnings; nothing is spent."""
     party = party_of(terms, ShareBudget.open, None)
     run, shares, _, places = pipeline._opened(X, y, party=party)
     return planned(run, shares, places), warnings_of(run, shares, places)

@@ -50,7 +50,7 @@ Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
 
 
 class Coordinator:
-    """Leads a federated fit: asks all owners, sums their counts, and gets the model.
+    """Leads a federated fit: it asks all owners, sums their counts, and gets the model.
 
     The coordinator runs the same fit as every owner, without rows. With masked sums it sees only
     the sum of all owners, which the fit releases.
@@ -110,7 +110,7 @@ class Coordinator:
         """
         agreement = self._agreement
         asking = _Asking(agreement, send)
-        # The coordinator has no rows.
+        # The coordinator has no rows: it uses null ones.
         null = view_of(agreement, agreement.like, agreement.null_target)
         model, warnings = run_fit(agreement, null, asking.exchange)
         asking.end()
@@ -119,7 +119,7 @@ class Coordinator:
 
 
 class _Asking:
-    """Asks all owners the questions of one fit, and checks the answers."""
+    """Asks all owners the questions of a fit, and checks their answers."""
 
     def __init__(self, agreement: Agreement, send: Send) -> None:
         self._agreement, self._send = agreement, send
@@ -129,14 +129,14 @@ class _Asking:
         self._story = Story(agreement.digest, keys)
 
     def exchange(self, layout: ShareLayout, part: np.ndarray) -> Summed:
-        """Ask all owners for their counts of a release, and sum these."""
+        """Ask all owners for the counts of a release, and sum them."""
         if self._agreement.has_roll_calls:
-            self._call_roll(self._go_on("ready", self._story.of(layout)))
+            self._call_roll(self._send_last_sum("ready", self._story.of(layout)))
             fields = {"release": self._number, "absent": list(self._absent)}
             answers = self._ask("hand_in", fields, expected="answer")
             self._check(answers, self._story.of(layout, self._absent))
         else:
-            answers = self._go_on("answer", self._story.of(layout))
+            answers = self._send_last_sum("answer", self._story.of(layout))
         words = sum_modulo([answer.arrays[0] for answer in answers.values()], layout.words)
         total = checked_sum(words, layout)
         self._last_sum = [words]
@@ -145,11 +145,11 @@ class _Asking:
         return total, self._absent
 
     def end(self) -> None:
-        """Send all owners the last sum; check that all have reached the same end."""
-        self._go_on("end", self._story.of(None))
+        """Send the last sum to all owners; check that all have come to the same end."""
+        self._send_last_sum("end", self._story.of(None))
 
-    def _go_on(self, expected: str, story: bytes) -> dict[int, Message]:
-        """Send all owners the last sum; check that they agree on the fit so far."""
+    def _send_last_sum(self, expected: str, story: bytes) -> dict[int, Message]:
+        """Send the last sum to all owners; check that they agree on the fit so far."""
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
         kind = "ready" if self._agreement.has_roll_calls else "answer"
@@ -168,7 +168,7 @@ class _Asking:
             )
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
-        """Leave out owners who are not ready, or who missed an earlier call for this release."""
+        """Leave out owners who are not ready, or have missed an earlier call for this release."""
         before = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
         gone = {number for number in range(self._agreement.n_owners) if number not in ready}
         if len(before) > 1:
@@ -186,7 +186,7 @@ class _Asking:
         )
 
     def _gather_keys(self) -> tuple[bytes, list[list[Any]]]:
-        """Ask all owners for their keys, then ask them to confirm the keys of all."""
+        """Collect the keys of all owners, then their confirmations of all keys."""
         answers = self._ask("keys", {})
         publics, signatures = _listed(answers, "public"), _listed(answers, "signature")
         confirmed = self._ask("confirm", {"publics": publics, "signatures": signatures})
@@ -196,7 +196,7 @@ class _Asking:
     def _ask(
         self, kind: str, fields: dict[str, Any], *arrays: np.ndarray, expected: str = ""
     ) -> dict[int, Message]:
-        """Send a question to all owners; return their answers in the order of owners."""
+        """Send a question to all owners; return their answers, in the order of owners."""
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
         asked = [number for number in range(n_owners) if number not in self._absent]
@@ -226,7 +226,7 @@ def _listed(answers: Mapping[int, Message], field: str) -> list[list[Any]]:
 
 
 # ------------------------------
-# The agreement of owners.
+# The agreement of all owners, and the federation.
 
 _NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
 _CONSTRAINTS: dict[str, Any] = {
@@ -247,14 +247,14 @@ FITTED: tuple[type[PrivateEstimator], ...] = (
 
 
 def _null_target(estimators: Sequence[Any]) -> Any:
-    """Return a null target: a response of zero, or a label."""
+    """Return the target of a null record: the response 0, or a label."""
     classes = [one.classes for one in estimators if hasattr(one, "classes")]
     return given_classes(classes[0])[:1] if classes else np.zeros(1)
 
 
 def _check_estimator(estimator: Any, unit: str) -> None:
     """Refuse fits that need more than noisy sums, and units that owners cannot protect."""
-    # A subclass, of the estimator or of its unit, may release other values.
+    # A subclass, of the estimator or of its unit, may release something else.
     if type(estimator) not in (*FITTED, DPPipeline):
         names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
@@ -320,7 +320,7 @@ def _shares_of(
 
 
 def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[int, ...]:
-    """Return the number of units of each owner, if public."""
+    """Return the number of units of each owner, if it is public."""
     if unit == "owner":
         if n_rows is not None and n_rows != owners:
             raise ValueError(
@@ -529,7 +529,7 @@ class Federation:
 
     @property
     def noise_factor(self) -> float:
-        """Ratio of the noise std of sums to that of the plan."""
+        """Noise std of sums, relative to that of the plan."""
         return self._agreement.shares.excess
 
     def fit(self, parts: Sequence[Any], y: Any = None, *, ledger: Any = None) -> Any:
@@ -566,7 +566,7 @@ class Federation:
             owners: list[Owner] = []
             targets = [None] * len(parts) if y is None else y
             for number, given in enumerate(zip(parts, targets, identities, strict=True)):
-                # The first owner charges the whole fit, before anybody answers.
+                # The first owner charges the ledger for the whole fit, before anybody answers.
                 keys = {"identity": given[-1], "peers": peers, "ledger": None if number else ledger}
                 owner = self._owner_of(number, *given[:-1], **keys)
                 owners.append(stack.enter_context(owner))
@@ -592,7 +592,7 @@ class Federation:
                 f"parts have {n_rows} rows together, but n_rows={agreement.shares.n_units} is "
                 "agreed on."
             )
-        # Sums go by position: data frames with other columns are refused.
+        # Sums go by position, so data frames with other columns are refused.
         named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
         found = [names for names in map(as_feature_names, named) if names]
         if any(names != found[0] for names in found):
@@ -612,8 +612,8 @@ class Federation:
         agreement = self._agreement
         shares = agreement.shares
         n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
-        # Two exchanges for keys, one for each release of the longest path, or two with a roll call,
-        # and one for the end.
+        # Two exchanges of keys, one for each release of the longest branch, or two with a roll
+        # call, and one for the end.
         n_releases = agreement.plan.n_releases * (1 + agreement.has_roll_calls)
         n_exchanges = 2 * agreement.is_masked + n_releases + 1
         return (

@@ -1,4 +1,4 @@
-"""Masks that cancel in the sum of all owners, and the history on which their keys depend."""
+"""Masks that cancel in the sum of all owners, and the history from which their keys are derived."""
 
 import hashlib
 import struct
@@ -18,25 +18,25 @@ from skdp.exceptions import FederationError
 from skdp.privacy.shares import ShareLayout
 
 # ------------------------------
-# Masks, and the keys and signatures behind them.
+# Masks, with their keys and signatures.
 
-# The primitives are those of `cryptography`; their combination here was not audited.
+# The primitives are those of `cryptography`; nobody has audited their combination here.
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
 _RING = b"skdp federated ring 1"
 # An owner shares masks with at least this many others.
 _FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
-# Owners in one process check the same public signatures: this many results are cached.
+# Owners in one process check the same signatures: so many results are cached.
 _MOST_CHECKED = 1 << 14  # not tuned
-# Bytes of a block of AES. `update_into` needs a buffer that is 15 bytes longer than the stream.
+# Bytes of a block of AES; `update_into` needs 15 bytes more than the stream.
 _BLOCK = 16  # not tuned
-# Counter mode starts from 0, as each key is used once.
+# The counter starts from 0, as each key is used once.
 _CTR = modes.CTR(bytes(_BLOCK))
 
 
 def digest(*parts: bytes) -> bytes:
-    """Hash parts with SHA-256, each after its length: different lists have different hashes."""
+    """Hash parts with SHA-256, each behind its length, so that different lists differ."""
     return _hashed(*parts).digest()
 
 
@@ -47,12 +47,12 @@ def _hashed(*parts: bytes) -> Any:
 
 
 def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
-    """Sign parts for one purpose: 64 bytes, which are invalid for any other purpose."""
+    """Sign parts for a purpose; the 64 bytes are invalid for any other purpose."""
     return identity.sign(digest(_SIGNATURE, purpose, *parts))
 
 
 def is_signed(identity: bytes, signature: bytes, purpose: bytes, *parts: bytes) -> bool:
-    """Return whether a signature is of this identity, this purpose and these parts."""
+    """Return whether a signature is by this identity, for this purpose and these parts."""
     return _is_signed(identity, signature, digest(_SIGNATURE, purpose, *parts))
 
 
@@ -66,17 +66,17 @@ def _is_signed(identity: bytes, signature: bytes, message: bytes) -> bool:
 
 
 def new_key() -> bytes:
-    """Make the secret key of one owner and one fit, from the entropy of the system."""
+    """Make the secret key of an owner for one fit, from the entropy of the system."""
     return X25519PrivateKey.generate().private_bytes_raw()
 
 
 def public_of(key: bytes) -> bytes:
-    """Return the public key that belongs to a secret one."""
+    """Return the public key of a secret one."""
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
 
 
 def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Derive a secret with the owner of each public key; refuse invalid keys.
+    """Derive a secret with each owner of a public key; refuse invalid keys.
 
     A point of low order makes the secret 0 for any own key: anybody would know it.
     """
@@ -93,7 +93,7 @@ def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]
 
 
 def n_neighbors(n_owners: int, lost: int) -> int:
-    """Return how many others an owner shares masks with: an even number above `lost`, or all.
+    """Return with how many others an owner shares masks: an even number above `lost`, or all.
 
     Masks then connect all honest owners, whichever owners collude or leave: a ring with k / 2
     neighbors on either side falls apart only without k of its owners.
@@ -102,7 +102,7 @@ def n_neighbors(n_owners: int, lost: int) -> int:
 
 
 def neighbors_of(seed: bytes, number: int, n_owners: int, count: int) -> list[int]:
-    """Return the neighbors of an owner: the nearest on a ring, in an order from the seed.
+    """Return the neighbors of an owner: the nearest on a ring, whose order the seed decides.
 
     Being neighbors is symmetric.
     """
@@ -140,7 +140,8 @@ def masked(
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     story_hash, length = _hashed(_MASK, story), _LENGTH.pack(_NUMBERS.size)
     for peer, secret in secrets.items():
-        # The key has the numbers: masks of peers with one public key differ, and do not cancel.
+        # The numbers of both are in the key, so that masks of peers with one public key do not
+        # cancel.
         info = story_hash.copy()
         info.update(length + _NUMBERS.pack(*sorted((number, peer))))
         key = HKDF(SHA256(), length=32, salt=None, info=info.digest()).derive(secret)
@@ -150,7 +151,7 @@ def masked(
 
 
 def signed(words: np.dtype) -> np.dtype:
-    """Return the signed type of the same size as the words."""
+    """Return the signed type of the same size as `words`."""
     return np.dtype(words.str.replace("u", "i"))
 
 
@@ -168,9 +169,9 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 
 
 # ------------------------------
-# The history of a fit: everything that a party has received.
+# The history of a fit: all that a party has received.
 
-# The history has the std, 16 to 32 steps, rounded to this part of a step.
+# The history contains the noise std, 16 to 32 steps, rounded to this part of a step.
 _PARTS_OF_STEP = 1024  # not tuned
 
 
@@ -179,7 +180,7 @@ Summed = tuple[np.ndarray, tuple[int, ...]]
 
 
 class Story:
-    """The agreement, the keys of the fit, all sums so far, and the owners in each sum.
+    """The agreement, the keys of a fit, all sums so far, and the owners in each sum.
 
     Keys of masks depend on it: masks of owners with different histories do not cancel.
     """
@@ -196,7 +197,7 @@ class Story:
         self._number += 1
 
     def of(self, layout: ShareLayout | None, absent: Iterable[int] = ()) -> bytes:
-        """Hash the history, the layout of the next release, and the owners who are absent.
+        """Hash the history, the layout of the next release, and the absent owners.
 
         A layout of None means the end of the fit.
         """
@@ -207,7 +208,7 @@ class Story:
             layout.name,
             layout.mechanism,
             str(list(layout.shape)),
-            # A std that depends on a basis rounds differently on another BLAS kernel.
+            # A std that depends on a basis rounds differently on other kernels of BLAS.
             str(round(layout.std / layout.step * _PARTS_OF_STEP)),
             layout.step.hex(),
             layout.words.str,
@@ -221,7 +222,7 @@ def _named(owners: Iterable[int]) -> list[bytes]:
 
 
 def checked_sum(total: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Refuse a sum of another type or size, or one that no counts of all owners can have."""
+    """Refuse a sum of another type or size, or one that owners' counts cannot have."""
     if total.dtype != signed(layout.words) or total.shape != (layout.size,):
         raise FederationError("A sum has another type or size than its release.")
     if total.min() < -layout.largest or total.max() > layout.largest:

@@ -18,13 +18,13 @@ import numpy as np
 
 from skdp.exceptions import FederationError
 
-# Length of the head, and CRC-32 of the rest, which finds accidents but no attacks.
+# The length of the head, and a CRC-32 of the rest, which finds accidents but no attacks.
 _START = struct.Struct("<II")
-# Heads are padded to multiples of this, so that the numbers after them are aligned.
+# Heads are padded to multiples of this, to align the numbers behind them.
 _ALIGNMENT = 8  # not tuned
-# Public bounds on the length of a head: fixed, and for each owner a key and a signature in hex.
+# Most bytes of a head: a fixed number, and for each owner a key and a signature in hex.
 _HEAD, _HEAD_OF_OWNER = 1024, 256  # not tuned
-# Bound on the number of an exchange.
+# An exchange has a number below this.
 _MOST_RELEASES = 2**31  # not tuned
 
 _SUMS = {text: np.dtype(text) for text in ("<i4", "<i8")}
@@ -32,7 +32,7 @@ _WORDS = {text: np.dtype(text) for text in ("<u4", "<u8")}
 
 
 class Message(NamedTuple):
-    """A message that its table allows; arrays are read-only and one-dimensional."""
+    """A message as its kind allows; arrays are read-only and have one axis."""
 
     kind: str
     fields: dict[str, Any]
@@ -60,9 +60,9 @@ def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Me
     head, body = _split(data, _HEAD + _HEAD_OF_OWNER * n_owners)
     try:
         fields = json.loads(head.decode("ascii"))
-        # The one encoding of a head has no repeated names.
+        # A head has one encoding, without repeated names.
         is_same = isinstance(fields, dict) and _encode(fields) == head
-    # `_encode` refuses NaN and infinity. Deep nesting raises a RecursionError.
+    # `_encode` refuses NaN and infinity; deep nesting raises a RecursionError.
     except (ValueError, RecursionError):
         is_same = False
     if not is_same:
@@ -83,13 +83,13 @@ def check_bytes(data: Any) -> None:
 
 
 def _encode(head: Mapping[str, Any]) -> bytes:
-    """Write the one encoding of a head."""
+    """Write the only encoding of a head."""
     text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return text + b" " * (-len(text) % _ALIGNMENT)
 
 
 def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
-    """Split a message into its head, of at most `most` bytes, and the rest, which is not copied."""
+    """Split a message into its head, of at most `most` bytes, and the rest, without a copy."""
     if len(data) < _START.size:
         raise FederationError("A message is too short.")
     length, checksum = _START.unpack_from(data)
@@ -119,7 +119,7 @@ def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) ->
 def _read_arrays(
     described: Any, body: memoryview, kind: "MessageKind", fields: dict[str, Any]
 ) -> list[np.ndarray]:
-    """View the arrays that follow a head; refuse other types, shapes and sizes."""
+    """Read the arrays behind a head, as views; refuse other types, shapes and sizes."""
     if not isinstance(described, list) or len(described) != kind.has_array(fields):
         raise FederationError("Field 'arrays' of a message must describe those of its kind.")
     types = []
@@ -137,19 +137,19 @@ def _read_arrays(
 
 
 def _is_below(number: Any, limit: float) -> bool:
-    """Return whether this is an integer, and no bool, in [0, limit)."""
+    """Return whether this is an integer in [0, limit), and no bool."""
     return type(number) is int and 0 <= number < limit
 
 
 class Check(NamedTuple):
-    """Condition on a field; `holds` takes the field's value and the number of owners."""
+    """A condition on a field: `holds` gets its value and the number of owners."""
 
     what: str
     holds: Callable[[Any, int], bool]
 
 
 def _hex(n_bytes: int) -> Check:
-    """Check for `n_bytes` bytes of lowercase hex."""
+    """Return the condition of `n_bytes` bytes in lowercase hex."""
     pattern = re.compile(f"[0-9a-f]{{{2 * n_bytes}}}")
     return Check(
         f"{2 * n_bytes} hexadecimal digits in lower case",
@@ -157,12 +157,12 @@ def _hex(n_bytes: int) -> Check:
     )
 
 
-def _of_all(check: Check) -> Check:
-    """Check for a list with a pair [number, value] for each owner."""
+def _pair_per_owner(check: Check) -> Check:
+    """Return the condition of a list with a pair [number, value] for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
-        # A repeated name would remove a mask, and a list without some owners would show the sum of
-        # the others.
+        # A number twice would remove a mask; a list without some owners would show the sum of the
+        # others.
         are_pairs = isinstance(entries, list) and all(
             isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
         )
@@ -184,7 +184,7 @@ def _are_ascending(numbers: Any, n_owners: int) -> bool:
 
 
 class MessageKind(NamedTuple):
-    """Contents of a message of one kind."""
+    """What messages of one kind contain."""
 
     fields: Mapping[str, Check]
     types: Mapping[str, np.dtype] = _SUMS
@@ -197,7 +197,7 @@ _RELEASE = Check(
 )
 # Lengths are those of SHA-256, X25519 and Ed25519.
 _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
-_SIGNATURES = _of_all(_SIGNATURE)
+_SIGNATURES = _pair_per_owner(_SIGNATURE)
 _CONFIRMATIONS = Check(
     f"empty or {_SIGNATURES.what}",
     lambda value, n_owners: value == [] or _SIGNATURES.holds(value, n_owners),
@@ -220,7 +220,7 @@ _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(
-        {"agreement": _DIGEST, "publics": _of_all(_KEY), "signatures": _SIGNATURES}
+        {"agreement": _DIGEST, "publics": _pair_per_owner(_KEY), "signatures": _SIGNATURES}
     ),
     "answer": _NEXT,
     "ready": _NEXT,
@@ -229,7 +229,7 @@ TO_OWNER = {
 TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
-    # An owner who returns names the absent owners of a release if it has sent its part already.
+    # An owner who returns after sending its part says who was absent then.
     "ready": MessageKind(_ANSWERED | {"absent": _ABSENT_OR_NONE}),
     "answer": MessageKind(_ANSWERED, _WORDS, lambda fields: True),
     "end": MessageKind(_ANSWERED),

@@ -1,4 +1,4 @@
-"""An owner of rows: keys, a fit that waits for sums, and answers to a coordinator."""
+"""An owner of rows: its keys, its fit, which waits for sums, and its answers to a coordinator."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import Exchange, ShareLayout, counts_of
 
 # ------------------------------
-# The keys of one fit, which every owner makes, signs and confirms before the first answer.
+# Keys of one fit: every owner makes, signs and confirms them before the first answer.
 
 _KEYS, _CONFIRM = b"keys of a fit", b"confirmation of all keys"
 
 
 class Handshake:
-    """Signs the key of one owner, and confirms the keys of all owners that it has seen.
+    """Signs an owner's key, and confirms the keys of all owners that it has received.
 
     Keys belong to one fit. Whoever replays a key of an earlier fit, or shows different keys to
     different owners, lacks the confirmation of the key's owner.
@@ -48,7 +48,7 @@ class Handshake:
         self._secrets = dict[int, bytes]()
 
     def make_keys(self, state: OwnerState) -> bytes:
-        """Make the key of this fit, and sign its public key."""
+        """Make the key of this fit, and sign its public part."""
         if state.pair:
             raise FederationError(
                 "An owner takes part in one fit, and has made its keys: make another owner."
@@ -80,7 +80,7 @@ class Handshake:
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
 
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
-        """Refuse to begin before every neighbor has confirmed the keys that this owner has seen."""
+        """Refuse to begin unless every neighbor has confirmed the same keys."""
         if not state.publics or not asked.fields["confirmations"]:
             raise FederationError("A masked fit begins with the confirmations of all owners.")
         keys = keys_of(state)
@@ -88,20 +88,20 @@ class Handshake:
             self._check(asked.fields["confirmations"][number], _CONFIRM, keys)
 
     def _neighbors(self, publics: Sequence[bytes], keys: bytes) -> dict[int, bytes]:
-        """Return the keys of the neighbors of this owner; the order follows from all keys."""
+        """Return the neighbors' keys; who is a neighbor follows from all keys."""
         count = self._n_neighbors
         neighbors = masks.neighbors_of(keys, self._number, len(publics), count)
         return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
-        """Return the secret with each neighbor who is present; compute secrets once."""
+        """Return the secret with each present neighbor; secrets are computed once."""
         if not self._secrets:
             neighbors = self._neighbors(*_read_keys(tuple(state.publics)))
             self._secrets = masks.shared_secrets(bytes.fromhex(state.pair), neighbors)
         return {peer: secret for peer, secret in self._secrets.items() if peer not in absent}
 
     def forget(self, state: OwnerState) -> None:
-        """Drop the keys of a fit that has ended."""
+        """Delete the keys of a fit that has ended."""
         state.pair, self._secrets = "", {}
 
     def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
@@ -116,12 +116,12 @@ class Handshake:
 
 
 def keys_of(state: OwnerState) -> bytes:
-    """Hash the public keys of all owners; return no bytes if there are no keys."""
+    """Hash the public keys of all owners; no bytes if there are no keys yet."""
     return _read_keys(tuple(state.publics))[1] if state.publics else b""
 
 
-# Owners in one process share results of public messages only: each would otherwise read the same
-# keys and questions, which are longer with more owners.
+# Owners in one process share what they have read of public messages; otherwise each of them would
+# read all keys and questions, whose size grows with the number of owners.
 
 
 @lru_cache(maxsize=1)
@@ -142,7 +142,7 @@ def _name(number: int) -> bytes:
 
 
 def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -> list[bytes]:
-    """Return the public keys of all owners as bytes."""
+    """Return the public keys of all owners, as bytes."""
     if not isinstance(identity, Ed25519PrivateKey):
         raise ValueError(
             "identity must be an Ed25519PrivateKey of the package cryptography where sums are "
@@ -167,22 +167,22 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
 
 
 # ------------------------------
-# A fit in its own thread, which waits for sums.
+# A fit in a thread of its own, which waits for sums.
 
 
 class Waiting(NamedTuple):
-    """A release whose sum the fit waits for, and the part of this party."""
+    """A release whose sum a fit waits for, and this party's part of it."""
 
     layout: ShareLayout
     part: np.ndarray
 
 
 class _Stopped(BaseException):
-    """Ends a fit that nobody waits for any more; solvers do not catch it."""
+    """Ends a fit for which nobody waits any more; solvers do not catch it."""
 
 
 class RunningFit:
-    """Runs ``fit(exchange)`` from one release to the next.
+    """Runs ``fit(exchange)`` up to the next release, again and again.
 
     A fit is one function that calls its budget for every release. The budget waits for messages, so
     that function and messages alternate in two threads.
@@ -196,14 +196,14 @@ class RunningFit:
         self._thread.start()
 
     def next(self) -> Any:
-        """Return the release that the fit waits for, or its result; raise the error of the fit."""
+        """Return the release for which the fit waits, or its result; raise its error."""
         found = self._questions.get()
         if isinstance(found, BaseException):
             raise found
         return found
 
-    def go_on(self, summed: masks.Summed) -> Any:
-        """Pass the sum that the fit waits for; return the next release or the result."""
+    def resume(self, summed: masks.Summed) -> Any:
+        """Give the fit the sum for which it waits; return the next release, or the result."""
         self._answers.put(summed)
         return self.next()
 
@@ -341,7 +341,7 @@ class Owner:
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
         self._rows, self._ledger = view_of(agreement, X, y, number), ledger
-        # A link is resolved once, as it may lead elsewhere later.
+        # A link is resolved once, as it may point elsewhere later.
         self._path = None if state is None else Path(os.path.realpath(state))
         # An owner who returns with other rows would mix two datasets in one fit.
         digest_of_own = b"" if state is None else digest_of_view(self._rows)
@@ -381,7 +381,7 @@ class Owner:
         """
         if os.getpid() != self._process:
             raise FederationError("An owner does not go on in a forked process: make one there.")
-        # One message at a time: a question asked twice at once must not draw noise twice.
+        # One message at a time: the same question, asked twice at once, must not draw noise twice.
         with self._lock:
             return self._handle(message)
 
@@ -397,23 +397,23 @@ class Owner:
             )
         is_new = question not in self._state.answers
         if self._is_closed and (is_new or not self._is_saved):
-            # Nothing is saved: with the state, the owner continues from the file.
+            # Not saved: the owner can continue from the file with its state.
             raise FederationError(
                 "The fit has ended for this owner, which was closed or interrupted: another one "
                 "that has its state goes on."
             )
         if is_new:
             reply = to_text(self._reply_or_close(asked))
-            # Marked first: after an interrupt, no answer may leave that is not on disk.
+            # First of all, so that after an interrupt no answer leaves without being on disk.
             self._is_saved = False
             self._state.answers[question] = reply
         if not self._is_saved:
-            # Saved before the answer leaves, as a repeated question must get the same answer. If
-            # the save fails, no answer leaves, and a repeated question gets the same noise.
+            # Saved before the answer leaves, as the same question must get the same answer. If
+            # saving fails, no answer leaves, and the question gets the same noise again.
             self._state.save(self._path)
             self._is_saved = True
         if self._ledger is not None and self._state.is_charged and not self._is_marked:
-            # Marked before the answer leaves: an older state would draw other noise, a second time.
+            # Before the answer leaves: an older state would draw different noise for it.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = from_text(self._state.answers[question])
@@ -448,7 +448,7 @@ class Owner:
         )
 
     def _is_current(self) -> bool:
-        """Return whether nobody else has continued with the state."""
+        """Return whether nobody else has continued from the state."""
         return self._state.is_in(self._path)
 
     def _reply_or_close(self, asked: Message) -> bytes:
@@ -465,15 +465,15 @@ class Owner:
                 raise FederationError(
                     "The roll is called before each release if dropouts is positive, and only then."
                 )
-            return self._hand_in(asked) if asked.kind == "hand_in" else self._go_to(asked)
+            return self._send_part(asked) if asked.kind == "hand_in" else self._advance_to(asked)
         if self._handshake is None:
             raise FederationError("No keys are agreed on: sums are not masked.")
         if asked.kind == "keys":
             return self._handshake.make_keys(self._state)
         return self._handshake.confirm(self._state, asked)
 
-    def _go_to(self, asked: Message) -> bytes:
-        """Go to the next release, given the last sum; send the part, or "ready"."""
+    def _advance_to(self, asked: Message) -> bytes:
+        """Go on to the next release, given the last sum; return this owner's part, or "ready"."""
         number = asked.fields["release"]
         self._check_is_next(number)
         if number == 0:
@@ -481,7 +481,7 @@ class Owner:
                 self._handshake.check_confirmations(self._state, asked)
             self._begin()
         else:
-            self._go_on(asked.arrays[0])
+            self._resume(asked.arrays[0])
         fields = {"owner": self.number, "release": number}
         if self._waiting is None:
             self._end()
@@ -491,11 +491,11 @@ class Owner:
         story = self._story.of(self._waiting.layout).hex()
         return pack("ready", fields | {"digest": story, "absent": None})
 
-    def _hand_in(self, asked: Message) -> bytes:
-        """Send the part of the release that this owner is ready for, with all present owners."""
+    def _send_part(self, asked: Message) -> bytes:
+        """Return this owner's part of the release for which it is ready, for present owners."""
         number, absent = asked.fields["release"], asked.fields["absent"]
         state = self._state
-        # The release must be next: the last sum has come, and the release has no answer.
+        # The release must be next: the last sum is here, and no part has been sent.
         if self._waiting is None or not number == len(state.sums) == len(state.absent):
             raise FederationError("The question is not about the next release, or was answered.")
         gone = set(state.absent[-1] if state.absent else ())
@@ -506,14 +506,14 @@ class Owner:
         return self._counted(number, self._waiting, absent)
 
     def _with_absent(self, reply: bytes) -> bytes:
-        """Add to "ready" who was absent when this owner sent its part: that must not change."""
+        """Add to "ready" who was absent when this owner sent its part, which must not change."""
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
         return pack(ready.kind, ready.fields | fields)
 
     def _check_is_next(self, number: int) -> None:
-        """Refuse to go to a release twice, or before its turn."""
+        """Refuse a release that comes twice, or before its turn."""
         if self._state.has_ended:
             raise FederationError("The fit has ended.")
         is_next = number == len(self._state.sums) + self._state.is_charged
@@ -526,24 +526,24 @@ class Owner:
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
             what, fit = f"{name} of {n_owners} owners", self._state.fit
-            # An owner who crashes before the first answer is saved returns with this id, and is not
-            # charged again.
+            # An owner who crashes before it has saved its first answer returns with this id, and is
+            # not charged again.
             charge = partial(self._ledger._charge, what=what, fit=fit)
         self._run(charge)
         self._state.is_charged = True
 
     def _run(self, charge: Callable[[Any], None] | None = None) -> None:
-        """Run up to the first release whose sum is not in the state."""
+        """Run up to the first release whose sum the state does not have."""
         stored = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
         absent = map(tuple, self._state.absent)
         sums = [(total.astype(np.int64), gone) for total, gone in zip(stored, absent, strict=False)]
         self._story = masks.Story(self._agreement.digest, keys_of(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
-        # The thread holds no reference to this object, and ends with it.
+        # The thread does not refer to this object, and ends with it.
         finalize(self, self._fit.stop)
         self._keep(self._fit.next())
 
-    def _go_on(self, words: np.ndarray) -> None:
+    def _resume(self, words: np.ndarray) -> None:
         """Check the last sum, and run up to the next release."""
         assert self._fit is not None
         assert self._waiting is not None
@@ -551,9 +551,9 @@ class Owner:
         absent = tuple(self._state.absent[-1])
         found = None
         with suppress(Exception):
-            # Impossible sums, and parts that cannot be loaded, end the fit here. The text of the
-            # error could show private values.
-            found = self._fit.go_on((total, absent))
+            # Impossible sums, and parts that cannot be loaded, end the fit; the error's text could
+            # show private values.
+            found = self._fit.resume((total, absent))
         if found is None:
             self._end()
             self._state.save(self._path)
@@ -563,13 +563,13 @@ class Owner:
         self._keep(found)
 
     def _end(self) -> None:
-        """Refuse new answers, and drop the keys."""
+        """Refuse further answers, and delete the keys."""
         self._state.has_ended = True
         if self._handshake is not None:
             self._handshake.forget(self._state)
 
     def _keep(self, found: Any) -> None:
-        """Store the release that the fit waits for, or its model."""
+        """Store the release for which the fit waits, or its model."""
         if isinstance(found, Waiting):
             self._waiting = found
         else:
@@ -577,7 +577,7 @@ class Owner:
             self.estimator_, _ = found
 
     def _counted(self, number: int, waiting: Waiting, absent: list[int]) -> bytes:
-        """Add a share of the noise, round, and mask the counts; never twice for one release."""
+        """Add a share of noise, round, and mask the counts; never twice for a release."""
         layout = waiting.layout
         counts = counts_of(waiting.part, layout, NoiseSource().key())
         story = self._story.of(layout, absent)

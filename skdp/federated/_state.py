@@ -17,16 +17,16 @@ from skdp.ledger._database import UnsafeFileError, connected, insert, rows_of
 if TYPE_CHECKING:
     import sqlite3
 
-# The table has one row, and a name with the version of its contents.
+# The table has one row; its name has the version of the contents.
 _TABLE = "skdp_owner_1"
-# Two owners with one state would draw noise twice: the second to save finds another state than its
-# own, and is refused. An interrupted save may have written the new state already.
+# Two owners with one state would draw noise twice: the second one to save finds a state that is not
+# its own, and is refused. An interrupted save may have written the new state already.
 _SAVE = f"UPDATE {_TABLE} SET state = :new WHERE state IN (:old, :new)"
 
 
 @dataclass
 class OwnerState:
-    """Secret: its key would show the counts of this owner, and a copy could draw noise again."""
+    """Secret state of an owner: the key shows its counts, and a copy could draw noise again."""
 
     agreement: str  # digest
     owner: int  # number
@@ -36,7 +36,7 @@ class OwnerState:
     publics: list[str] = field(default_factory=list)  # public keys of all owners
     is_charged: bool = False
     sums: list[str] = field(default_factory=list)  # of all releases so far
-    # The absent owners in each release to which this owner has contributed.
+    # The absent owners of each release to which this owner has contributed.
     absent: list[list[int]] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)  # by the digest of the question
     has_ended: bool = False
@@ -46,7 +46,7 @@ class OwnerState:
         self._saved = self._text()
 
     def save(self, path: Path | None) -> None:
-        """Write the whole state to disk, or nothing."""
+        """Write the whole state to disk, or nothing of it."""
         if path is None:
             return
         if not path.exists():
@@ -59,7 +59,7 @@ class OwnerState:
         self._saved = states["new"]
 
     def is_in(self, path: Path | None) -> bool:
-        """Return whether a file still has this state."""
+        """Return whether a file has this state."""
         if path is None or not path.exists():
             return False
         with connected(path, partial(_not_read, path)) as database:
@@ -71,7 +71,7 @@ class OwnerState:
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> OwnerState:
-    """Read the state of an owner who returns, or begin one; refuse the state of another fit."""
+    """Read the state of an owner who returns, or begin a new one; refuse a state of other fits."""
     fit = token_hex()
     new = OwnerState(agreement, owner, fit, _salted(rows, fit))
     if path is None:
@@ -92,15 +92,15 @@ def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> Ow
 
 
 def _salted(rows: bytes, fit: str) -> str:
-    """Hash a digest of rows with the id of the fit: files of two fits do not reveal equal rows."""
+    """Hash a digest of rows with the id of the fit, so that files do not show equal rows."""
     return digest(fit.encode(), rows).hex()
 
 
 def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
-    """Read the state in a file; write a new state to an empty file."""
+    """Return the state in a file; write a new state to an empty file."""
     database.execute("BEGIN IMMEDIATE")
     if not rows_of(database, "SELECT name FROM sqlite_master"):
-        # Only its user may read the file; its journals get the same mode.
+        # Readable by its user only; journals get the same mode.
         path.chmod(0o600)
         database.execute(f"CREATE TABLE {_TABLE} (state TEXT NOT NULL)")
         insert(database, _TABLE, {"state": new})

@@ -21,7 +21,7 @@ if sys.platform != "win32":
 
 T = TypeVar("T")
 
-# Seconds to wait for other processes that lock the file, and between two attempts.
+# Seconds to wait while other processes lock the file, and between two attempts.
 _TIMEOUT = 60.0  # not tuned
 _PAUSE = 1e-3  # not tuned
 # A forked process must not inherit an open SQLite connection. So every operation holds this lock,
@@ -31,28 +31,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
     )
-# With a lower setting of the first two, a power cut can restore the journal and undo the last
-# change. Deleted data are overwritten, as the file may have held a key.
+# With lower settings of the first two, a power cut could bring back the journal and undo the last
+# change. Deleted data are overwritten, as they may be a key.
 _SETTINGS = ("synchronous = EXTRA", "fullfsync = ON", "secure_delete = ON")
 
 
 # On Linux, flock and the locks of SQLite do not see each other, and both are taken. Elsewhere they
 # exclude each other: flock alone excludes other programs too, and SQLite must not wait for it.
 _SYSTEM = "" if sys.platform in ("linux", "win32") else "&vfs=unix-none"
-# During a change, a file has a second name: its own, with this ending.
+# A file has a second name during a change: its own, with this ending.
 _WRITTEN = "-written"
 
 
 class UnsafeFileError(ValueError):
-    """A file cannot be used safely at its place; the text shows none of its contents."""
+    """A file cannot be used safely in this place; the error shows none of its contents."""
 
 
 @contextmanager
 def connected(
     path: str | Path, failed: Callable[[Exception], Exception], *, writes: bool = True
 ) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for one operation; after a failure, raise the result of `failed`."""
-    # Imported late, as most fits have no file.
+    """Open an existing file for one operation; if it fails, raise the error that `failed` makes."""
+    # Imported here, as most fits have no file.
     import sqlite3
 
     path = os.path.realpath(path)
@@ -70,8 +70,8 @@ def connected(
                     yield database
                     check_place(path, place_of(file))
                 finally:
-                    # Closing rolls back uncommitted changes. It is a C call, which an interrupt
-                    # cannot separate from the end of the lock.
+                    # Closing rolls back what was not committed. As a C call, it cannot be separated
+                    # by an interrupt from the end of the lock.
                     database.close()
         except (BudgetError, FederationError, LedgerError):
             raise
@@ -82,14 +82,14 @@ def connected(
 
 @contextmanager
 def _locked(path: str, until: float) -> Iterator[int]:
-    """Exclude all other users of the file at a path, by whatever name they open it.
+    """Exclude all other users of the file at a path, by whatever name they have opened it.
 
     The locks of SQLite do not suffice: they end when any thread of this process closes the file, as
     after a backup or a checksum. An flock ends with its own descriptor, which nobody else has, and
     belongs to the file rather than to its name. Windows locks descriptors anyway.
     """
     while True:
-        # Opened again, as another file may have replaced it meanwhile.
+        # Opened again, as another file may have taken its place.
         with open(path, "rb", buffering=0) as file:
             if _is_locked(file) and place_of(path) == place_of(file.fileno()):
                 yield file.fileno()
@@ -144,7 +144,7 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
 
 @contextmanager
 def new_file(path: str | Path, mode: int) -> Iterator[None]:
-    """Make an empty file, which must not exist; remove it if the body of `with` fails."""
+    """Make an empty file, which must not exist; remove it if the body of `with` raises."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
     try:
         yield
@@ -154,8 +154,8 @@ def new_file(path: str | Path, mode: int) -> Iterator[None]:
 
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
-    """Read all rows of a query, each as a dict with the names of its columns."""
-    # A stored error would hold a cursor, and its lock, longer than the connection.
+    """Return all rows of a query as dicts by column names."""
+    # A stored error would hold the cursor, with its lock, longer than the connection.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -184,15 +184,15 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
 
 
 # ------------------------------
-# Secret data that one process writes and one process takes.
+# Secret data that one process writes and only one process reads.
 
-# A table of one row, and one with a row for each part; the names end with the format version.
+# Tables of one row, and of a row for each part; the names end with the version of the format.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
     f"CREATE TABLE {_PARTS} (number INTEGER PRIMARY KEY, part BLOB NOT NULL)",
 )
-# Reason why nobody may take the data out of the file; empty if a process may.
+# Why nobody may read the data in the file; empty if a process may.
 _UNFINISHED = "it was not written to its end"
 _TAKEN = "it was resumed before, which happens once"
 _MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"
@@ -218,7 +218,7 @@ def checked_key(key: Any) -> bytes:
 
 
 def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[[], None]) -> None:
-    """Write encrypted data to a new file for `take_once`; call `let_go` before they can be taken.
+    """Write encrypted data to a new file for `take_once`; call `let_go` before they are readable.
 
     The parts have their own key, encrypted by the caller's key and written last, in the space
     reserved for it. Without it nobody can read the parts: whatever interrupts this function, either
@@ -250,7 +250,7 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
 
 
 def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T]) -> T:
-    """Return the result of `read` for the data in a file, and remove their key from it."""
+    """Return what `read` makes of the data in a file, and remove their key from the file."""
     text = f"path={str(path)!r} cannot be resumed: "
     with connected(path, lambda why: ValueError(f"{text}{why}.")) as database:
         place = place_of(path)
@@ -260,7 +260,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))
-        # If several processes have read so far, one finds no mark, even if their locks are lost.
+        # If several processes have come so far, only one still finds the mark, even without locks.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):
             check_place(path, place)
@@ -269,7 +269,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
 
 @contextmanager
 def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -> Iterator[None]:
-    """Run the body of `with`, which may raise an error, and then change the head of the file."""
+    """Run the body of `with`, then change the head of the file, even if the body raises."""
     # A killed process must leave no journal, which SQLite would find by the name of the file: it
     # could restore the key after the file was resumed under another name. A half-written page is
     # harmless: nothing has been returned yet.
@@ -303,5 +303,5 @@ def _nonce(number: int) -> bytes:
 
 
 def _bound(kind: str, n_parts: int) -> bytes:
-    """Return the bytes that are authenticated with every part."""
+    """Return the bytes with which every part is authenticated."""
     return f"{kind}, {n_parts} parts".encode()

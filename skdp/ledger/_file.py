@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import sqlite3
 
 # ------------------------------
-# Costs of fits as integers, whose sums neither round nor depend on their order.
+# Costs of fits as integers, whose sums are exact in any order.
 
 #: Number of units in the whole limit.
 WHOLE = 2**62  # not tuned
-# Half of the relative margin by which mu is rounded to the safe side.
+# Half of the relative margin by which mu is rounded down.
 _LESS_SAFETY = 5e-10  # not tuned
 # Relative margin by which epsilons of sums are rounded to the safe side.
 _SAFETY = 1e-12  # not tuned
@@ -32,7 +32,7 @@ _SAFETY = 1e-12  # not tuned
 
 @dataclass(frozen=True)
 class Limit:
-    """The guarantee of all fits together, and its mu."""
+    """The guarantee of all fits together, with its mu."""
 
     epsilon: float
     delta: float
@@ -40,7 +40,7 @@ class Limit:
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Limit:
-        """Make the limit from a guarantee; refuse numbers out of range."""
+        """Make a limit from a guarantee; refuse numbers out of range."""
         are_numbers = isinstance(epsilon, Real) and isinstance(delta, Real)
         if not are_numbers or not 0 < epsilon < math.inf or not 0 <= delta < 1:
             raise ValueError(
@@ -53,7 +53,7 @@ class Limit:
         return cls(epsilon, delta, gaussian_dp.mu_from_epsilon_delta(epsilon, delta))
 
     def cost_of(self, record: Any) -> tuple[int, int]:
-        """Compute the cost of a fit from its record, rounded up; refuse fits without privacy.
+        """Return the cost of a fit, from its record, rounded up; refuse fits without privacy.
 
         The cost counts units of the square of mu, or of epsilon if delta is 0; and units of delta
         for tail events, after which nothing is promised.
@@ -67,13 +67,13 @@ class Limit:
         return self._units_of(float(record.mu)), self.units_of_tail(float(record.delta_tail))
 
     def units_of_tail(self, delta_tail: float) -> int:
-        """Express a part of delta in units, rounded up."""
+        """Convert a part of delta to units, rounded up."""
         if delta_tail == 0:
             return 0
         return math.ceil(Fraction(delta_tail) / Fraction(self.delta) * WHOLE)
 
     def units_beside(self, tails: int) -> int:
-        """Compute how many units may be spent besides `tails` units of delta, rounded down."""
+        """Return how many units may be spent beside `tails` units of delta, rounded down."""
         if tails == 0:
             return WHOLE
         if tails >= WHOLE:
@@ -82,14 +82,14 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu was rounded down by twice as much, and a fit with exactly this tail must be affordable.
+        # mu was rounded down by twice as much; a fit with exactly this tail must remain possible.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
     def epsilon_of_fit(
         self, units: int, delta: float | None = None, delta_tail: float = 0.0
     ) -> float:
-        """Compute the largest epsilon of a fit that costs at most `units`, rounded down."""
+        """Return the largest epsilon of a fit that costs at most `units`, rounded down."""
         if units <= 0:
             return 0.0
         if self.delta == 0:
@@ -100,7 +100,7 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # Rounding may make this epsilon too expensive: it is lowered until it is affordable.
+        # Rounding may have made it too expensive: lower it until it is not.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
@@ -108,7 +108,7 @@ class Limit:
         return min(epsilon, self.epsilon) if delta <= self.delta else epsilon
 
     def epsilon_of_sum(self, spent: int, tails: int) -> tuple[float, float]:
-        """Compute mu, and epsilon at the delta of the limit, of a total cost, rounded up."""
+        """Return mu of a total cost, and epsilon at the delta of the limit, both rounded up."""
         share = spent / WHOLE
         if self.delta == 0:
             epsilon = share * self.epsilon * (1 + _SAFETY)
@@ -122,14 +122,14 @@ class Limit:
 
 
 def _units(part: Fraction, whole: Fraction) -> int:
-    """Express a part of the limit in units: at least one, rounded up in exact arithmetic."""
+    """Convert a part of the limit to units, at least one: rounded up, in exact arithmetic."""
     return max(1, math.ceil(part / whole * WHOLE))
 
 
 # ------------------------------
 # The file: tables, triggers, reading and writing.
 
-# The letters "skdp".
+# The letters "skdp", in hex.
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
 # Columns in the order of their tables, without the id.
 _HEAD: dict[str, type] = {
@@ -143,12 +143,12 @@ _CHARGE: dict[str, type] = {
     **dict.fromkeys(("seeded", "enforced", "spent", "tails"), int),
 }
 _SQL = {str: "TEXT", float: "REAL", int: "INTEGER"}
-# Relative difference in mu between versions of the functions behind it.
+# Largest relative difference in mu between versions of the functions that compute it.
 _SAME = 1e-8  # not tuned
 
 
 def _table(name: str, key: str, columns: dict[str, type], least_spent: int) -> str:
-    """Return the SQL that makes a table, with constraints on its counts of units."""
+    """Return the SQL of a table, with constraints on its counts of units."""
     lines = [f"id INTEGER PRIMARY KEY {key}"]
     lines += [f"{column} {_SQL[kind]} NOT NULL" for column, kind in columns.items()]
     lines += [
@@ -192,11 +192,10 @@ END;
 def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger in one transaction; an existing file is never replaced."""
     try:
-        # An incomplete file, to which nothing was charged, is removed.
+        # If it is interrupted, the incomplete file, to which nothing was charged, is removed.
         with new_file(path, 0o660), connected(path, partial(_failed, path)) as database:
             database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            # executescript commits before it runs, so that the script itself begins the
-            # transaction.
+            # executescript commits first, so the script itself begins the transaction.
             database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
             insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
             database.execute("COMMIT")
@@ -222,7 +221,7 @@ def _failed(path: str, error: Exception) -> LedgerError:
 
 
 def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
-    """Read the limit and the totals of a ledger; refuse a file that is no ledger."""
+    """Read the limit and the totals of a ledger; refuse a file that is none."""
     if rows_of(database, "PRAGMA application_id") != [{"application_id": _APPLICATION_ID}]:
         raise LedgerError(f"{path!r} is not a ledger.")
     if rows_of(database, "PRAGMA user_version") != [{"user_version": _VERSION}]:
@@ -236,7 +235,7 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
 
 
 def _is_sound(head: dict[str, Any]) -> bool:
-    """Return whether the limit is valid and agrees with its mu, so that no damage has raised it."""
+    """Return whether the limit is valid and agrees with its mu, so that damage cannot raise it."""
     if not _has_types(head, _HEAD):
         return False
     try:
@@ -253,7 +252,7 @@ def _has_types(row: dict[str, Any], columns: dict[str, type]) -> bool:
 
 
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
-    """Read all charges, the oldest first; refuse a file with a damaged one."""
+    """Read all charges, oldest first; refuse a file in which one is damaged."""
     charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
     notes = attached(database, "note")
     for charge in charges:
@@ -266,7 +265,7 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
     return charges
 
 
-# These texts have their own tables: the first files lack them, and older versions ignore them.
+# Texts have tables of their own, which the first files lack, and older versions ignore.
 _TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
 
 
@@ -277,7 +276,7 @@ def attach(database: sqlite3.Connection, table: str, text: str) -> None:
 
 
 def mark_answered(database: sqlite3.Connection, fit: str) -> None:
-    """Mark the charges of a fit that has answered."""
+    """Mark the charges of a fit that has sent its first answer."""
     for table in ("fit", "answered"):
         database.execute(_TEXTS.format(table))
     charges = "SELECT id, text FROM fit WHERE text = ?"
@@ -285,7 +284,7 @@ def mark_answered(database: sqlite3.Connection, fit: str) -> None:
 
 
 def attached(database: sqlite3.Connection, table: str) -> dict[int, str]:
-    """Read the texts of one table, by the numbers of their charges."""
+    """Return the texts of a table by the numbers of their charges."""
     if not rows_of(database, f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"):
         return {}
     return {one["id"]: one["text"] for one in rows_of(database, f"SELECT * FROM {table}")}

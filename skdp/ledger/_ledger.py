@@ -25,7 +25,7 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 
 class LeftOutLedger:
-    """Placeholder for a ledger, which charges nothing; there is a single instance.
+    """Stands for a ledger that a pickle has left out, and refuses charges; there is one instance.
 
     Pickles hold it instead of a ledger: not everybody who gets a model may see its path.
     """
@@ -51,7 +51,7 @@ LEFT_OUT = LeftOutLedger()
 
 
 # ------------------------------
-# Checks of charges, and the text of a refusal.
+# Checks of charges, and the error of a refused one.
 
 #: Names of what estimators of skdp protect, as in their records.
 UNITS = ["row", "record", "user", "response", "entry", "edge", "interaction", "update"]
@@ -61,7 +61,7 @@ NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 
 
 def check_kind(head: dict[str, Any], spent: Any) -> None:
-    """Refuse a fit with another unit or adjacency than that of the ledger."""
+    """Refuse a fit with another unit or adjacency than the ledger's."""
     units = head["units"].split("\n")
     if spent.unit not in units or spent.adjacency != head["adjacency"]:
         raise BudgetError(
@@ -76,7 +76,7 @@ _OF_SEARCHES = " The search would continue with its next candidate: pass error_s
 
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
-    """Return the text of a refusal, with the rest of the limit."""
+    """Return the error text of a refused charge, with the epsilon that is left."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     more *= bool(spent.delta_tail)
@@ -100,7 +100,7 @@ def check_note(note: Any) -> None:
 def report_of(
     path: str, head: dict[str, Any], limit: file.Limit, charges: Sequence[dict[str, Any]]
 ) -> str:
-    """Format the limit, its rest, and a line for each charge."""
+    """Format the limit, what is left of it, and a line for each charge."""
     delta, units = head["delta"], head["units"].replace("\n", " or ")
     _, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
     left = limit.units_beside(head["tails"]) - head["spent"]
@@ -125,7 +125,7 @@ def _line(charge: dict[str, Any]) -> str:
 
 
 def _shown(text: str) -> str:
-    """Escape characters that would break the line, such as a newline."""
+    """Escape characters that would break a line, such as a newline."""
     return text if text.isprintable() else ascii(text)
 
 
@@ -287,7 +287,7 @@ class PrivacyLedger:
     def _charge(
         self, spent: Any, what: str, note: str | None = None, fit: str | None = None
     ) -> None:
-        """Charge a fit, unless it was charged with this id and has not answered since.
+        """Charge a fit, unless it was charged with this id and has sent no answer since.
 
         An owner may continue after a crash. With an older state, a second fit is charged again.
         """
@@ -315,7 +315,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Mark a fit whose answer leaves: the next charge with its id counts again."""
+        """Mark a fit that sends an answer: the next charge with its id counts again."""
         with self._opened(writes=True) as (database, _, _):
             file.mark_answered(database, fit)
             database.execute("COMMIT")
@@ -429,7 +429,7 @@ class PrivacyLedger:
             file.check_sums(database, head, self.path)
             for charge in file.read_charges(database, self.path):
                 units, tails = limit.cost_of(SimpleNamespace(**charge))
-                # Different versions of the functions round differently.
+                # Versions of the functions that compute a cost round differently.
                 rounding = max(1, charge["spent"] >> 24)
                 is_alike = abs(units - charge["spent"]) <= rounding
                 if not is_alike or tails != charge["tails"]:
@@ -437,10 +437,10 @@ class PrivacyLedger:
 
     @contextmanager
     def _opened(self, *, writes: bool = False) -> Iterator[tuple[Any, dict[str, Any], file.Limit]]:
-        """Open the file, and check that it is the file that this object was made for."""
+        """Open the file, and check that it is the one for which this object was made."""
         with file.open_file(self.path, writes=writes) as database:
             if writes:
-                # From here on nobody else can write, so that the head stays valid.
+                # From here on nobody else can write, so what is read stays valid.
                 database.execute("BEGIN IMMEDIATE")
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
@@ -467,5 +467,5 @@ class PrivacyLedger:
 
 
 def _now() -> str:
-    # Times are for people only: numbers order the charges.
+    # For people only: numbers order the charges.
     return datetime.now(UTC).isoformat()

@@ -10,13 +10,13 @@ from scipy.linalg import eigh, pinvh
 from skdp.linalg.spectrum import noise_edge
 
 # ------------------------------
-# Averages of noisy products of one low-rank matrix with different bases.
+# Averages of noisy products of one low-rank matrix with several bases.
 
-# Rounds of reweighting: from the second on, products that do not fit the model get little weight.
+# Rounds of reweighting; from the second on, products that do not fit the model count little.
 _N_ROUNDS = 3  # not studied
 _SLACK = 1.05  # not studied
 _TINY = np.finfo(np.float64).tiny
-# In units of the noise. Larger numbers make no difference, and their squares overflow.
+# In units of the noise: beyond these numbers nothing changes, and squares would overflow.
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
@@ -38,7 +38,7 @@ class ProductAverage:
         self._n_averaged, self.is_gaussian = n_averaged, is_gaussian
         self._n_added = 0
         self._noise_stds: list[float] = []
-        # Bases and values of all products, side by side, and inner products of the values.
+        # Bases and values of all products side by side, and inner products of the values.
         self._bases = np.zeros((0, 0))
         self._values = np.zeros((0, 0))
         self._gram = np.zeros((0, 0))
@@ -49,7 +49,7 @@ class ProductAverage:
         return self._n_added == 0
 
     def add(self, basis: np.ndarray, value: np.ndarray, noise_std: float) -> None:
-        """Add a noisy product with a basis; a full memory replaces the oldest product."""
+        """Add a noisy product with a basis; once the memory is full, it replaces the oldest one."""
         n_rows, size = value.shape
         if self.is_empty:
             self._bases = np.zeros((len(basis), self._n_averaged * size), order="F")
@@ -67,11 +67,11 @@ class ProductAverage:
         self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
 
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate A V, and the covariance of the noise in a row; V is close to the last basis."""
+        """Estimate A V for a V close to the last basis, and the noise covariance of a row."""
         size = basis.shape[1]
         noise_variances = np.square(self._noise_stds)
         if noise_variances.min() == 0:
-            # A single product, or an exact one, needs no average.
+            # A single product, or one without noise, needs no average.
             slot = (self._n_added - 1) % self._n_averaged
             last = self._values[:, slot * size : (slot + 1) * size]
             return last, np.zeros((size, size))
@@ -82,17 +82,17 @@ class ProductAverage:
     def _fit(
         self, overlaps: np.ndarray, noise_variances: np.ndarray, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute weights of the columns of all products, and the covariance of their sum."""
+        """Return weights for the columns of all products, and the covariance of the sum."""
         size = overlaps.shape[1]
         gram = self._gram[: len(overlaps), : len(overlaps)]
-        # Variances are relative to the smallest one, so that nothing overflows.
+        # Divided by the smallest variance, so that nothing overflows.
         smallest = noise_variances.min()
         variances = noise_variances / smallest
         for _ in range(_N_ROUNDS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
             values, vectors = np.linalg.eigh(weighted.T @ overlaps)
-            # Directions without information, such as those of zero bases, get a huge but finite
-            # variance.
+            # Directions without information, as of zero bases, get a variance that is huge but
+            # finite.
             values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
             inverse = (vectors / values) @ vectors.T
             coefficients = weighted @ inverse
@@ -111,7 +111,7 @@ class ProductAverage:
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
-    """Count the singular values of a noisy matrix that exceed those of its noise alone."""
+    """Count the singular values of a noisy matrix that exceed all singular values of its noise."""
     n_rows, size = estimate.shape
     if not covariance.any():
         return size
@@ -123,18 +123,18 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 
 
 # ------------------------------
-# Rows of a noisy matrix, shrunk to their posterior means.
+# Rows of a noisy matrix, replaced by their posterior means.
 
-# Variances of the signal in a row, relative to the average: a geometric grid, from rows of nearly
-# pure noise to a single row with all of the signal.
+# Grid of the variance of the signal in a row, relative to the average: from nearly pure noise to a
+# row that has all of the signal.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
-# Approximate number of rows that estimate the distribution of scales, and number of steps.
+# About so many rows estimate the distribution of these variances, in so many steps.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
-# The variance of the signal in a direction is at least this fraction of that of the noise.
+# The variance of the signal along any direction is at least this part of that of the noise.
 _LEAST_SIGNAL = 0.02  # not studied
-# Above this ratio of variances there is nothing to shrink, and squares could overflow.
+# Above this ratio of variances, nothing needs shrinkage, and squares could overflow.
 _LARGEST_SIGNAL = 1e100  # not tuned
 
 
@@ -150,7 +150,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """
     if not covariance.any():
         return values
-    # Maps that turn the noise into N(0, 1), and back.
+    # Maps that give the noise variance 1, and back.
     noise, turn = np.linalg.eigh(covariance)
     noise_stds = np.sqrt(np.maximum(noise, 1e-12 * noise[-1]))
     whiten, color = turn / noise_stds, (turn * noise_stds).T
@@ -163,7 +163,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     rows = values @ (whiten @ axes)
     scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
     variances = scales[:, None] * signal
-    # Densities of rows under N(0, 1 + variances), relative to the largest of each row.
+    # Densities of rows under N(0, 1 + variances), relative to the largest density of each row.
     log_likelihood = np.square(rows) @ (-0.5 / (1 + variances)).T
     log_likelihood -= 0.5 * np.log(1 + variances).sum(axis=1)
     log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
@@ -176,7 +176,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 
 def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -> np.ndarray:
-    """Fit the weights of a mixture by expectation maximization, starting with equal weights."""
+    """Fit the weights of a mixture by expectation maximization, starting from equal weights."""
     weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     for _ in range(n_steps):
         density = np.maximum(likelihood @ weights, _TINY)
@@ -185,14 +185,14 @@ def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -
 
 
 # ------------------------------
-# Estimates of nonnegative means from noisy ones.
+# Estimates of nonnegative means from noisy numbers.
 
-# In units of the noise: larger numbers need no shrinking, and the grid ends one unit farther.
+# In units of the noise: larger numbers need no shrinkage, and the grid ends one unit beyond.
 _FARTHEST = 8  # not studied
-# Points of the grid per unit of noise. Noisy numbers are rounded to these points, too.
+# Points of the grid per unit of noise, to which noisy numbers are rounded, too.
 _PER_UNIT = 8  # not studied
 _N_STEPS_OF_MEANS = 100  # not studied
-# If no mean exceeds this, in units of the noise, all may be noise.
+# If no mean exceeds this many units of noise, all of them may be noise.
 _LEAST = 1e-9  # not tuned
 
 
@@ -220,18 +220,18 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
         np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
     )
     grid = np.linspace(0, _FARTHEST + 1, _PER_UNIT * (_FARTHEST + 1) + 1)
-    # Densities up to a factor of each number, which cancels.
+    # Densities but for a factor of each number, which cancels.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
     prior = _mixture_weights(likelihood, counts, _N_STEPS_OF_MEANS)
     return np.asarray(((likelihood @ (prior * grid)) / (likelihood @ prior))[places])
 
 
 # ------------------------------
-# Singular values of a matrix with independent Gaussian noise on every entry.
+# Singular values of a matrix with independent Gaussian noise on all entries.
 
 
 def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Subtract from singular values the increase by noise.
+    r"""Reduce singular values by as much as noise has increased them.
 
     Noise moves a singular value x of a large matrix to y with
     :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise
@@ -246,7 +246,7 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
 
 
 def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Return whether at least half of the squared length of right singular vectors is signal.
+    r"""Return for which right singular vectors at least half of the squared length is signal.
 
     With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, that part is
     :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the singular value x
@@ -257,7 +257,7 @@ def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ..
 
 
 def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Shrink singular values to fit a matrix best along its *noisy* singular vectors.
+    r"""Shrink singular values so that the noisy singular vectors give the best approximation.
 
     The squared cosine between the noisy vector of a singular value x and the true one is
     :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m; on the other, n
@@ -273,23 +273,23 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit that keeps fourth powers finite, and squared values and noise in this unit."""
+    """Return a unit in which fourth powers do not overflow, and squared values and noise in it."""
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares
 
 
 # ------------------------------
-# Regressions of one column on others, from noisy covariances, and their errors.
+# Regressions of one column on others by noisy covariances, and their errors.
 
-# Penalty of a regression, relative to the largest eigenvalue of the noise, its edge.
+# Ridge penalty of a regression, relative to the largest eigenvalue of the noise (its edge).
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
-# A direction of columns is hidden if its variance is below this many edges of the noise.
+# Noise hides a direction if its variance is below this many edges of the noise.
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 
 
 class Regression(NamedTuple):
-    """Coefficients, and what is needed for their errors."""
+    """Coefficients of a regression, and what their errors depend on."""
 
     coef: np.ndarray
     inverse: np.ndarray  # of the penalized covariance of the columns
@@ -376,19 +376,19 @@ def regress(
 
 
 def penalties_of(noise_std: np.ndarray) -> np.ndarray:
-    """Return ridge penalties, a fraction of the edges of the noise."""
+    """Return the ridge penalties against noise, by column."""
     return _edges(noise_std) * _PENALTY
 
 
 def _edges(noise_std: np.ndarray) -> np.ndarray:
-    """Return the edge of the noise in the units of each column."""
+    """Return the edge of the noise, in the units of each column."""
     return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
 
 
 def coefficient_errors(
     found: Regression, n_units: int, presence: np.ndarray, unclipped: float, left: np.ndarray
 ) -> np.ndarray:
-    r"""Estimate standard errors of coefficients: by noise, sampling, penalty, and clipping.
+    r"""Estimate standard errors of coefficients, due to noise, sampling, penalty and clipping.
 
     With the penalized covariance A of the columns, noise E in the covariance of columns and target
     moves the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the
@@ -432,7 +432,7 @@ class Estimate(NamedTuple):
 
 
 def explained_by(found: Regression, n_units: int) -> Estimate:
-    r"""Estimate R2 of a regression on new rows, and its standard error.
+    r"""Estimate R2 on new rows, with its standard error.
 
     A regression seems better than it is, as it fits its noise and its rows: by twice the trace of
     the inverse times the covariance of the noise and of the sampling.
@@ -452,16 +452,16 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 
 
 # ------------------------------
-# Repairs of noisy covariances.
+# Noisy covariances made positive definite, and shrunk toward priors.
 
-# Least eigenvalue of a scaled covariance, relative to the largest one of its noise, if the trace
-# allows it; and least mean of the eigenvalues below that of the noise.
+# Least eigenvalue of a scaled covariance, relative to the edge of its noise, if the trace allows
+# for it; and least mean of the eigenvalues that noise hides.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
 
 def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
-    """Raise eigenvalues below the floor; hidden ones share the rest of the trace."""
+    """Raise small eigenvalues to a floor; hidden ones share what is left of the trace."""
     raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
     hidden = raised[is_hidden].sum()
     left = max(values.sum() - raised[~is_hidden].sum(), _LEAST_OF_HIDDEN * is_hidden.sum())
@@ -469,14 +469,14 @@ def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
     return raised
 
 
-# Least variance of a scaled column beside a prior.
+# Least variance of a scaled column if there is a prior.
 _LEAST_VARIANCE = 0.25  # not studied
 
 
 def toward_prior(
     released: np.ndarray, noise: np.ndarray, prior: np.ndarray, is_seen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Shrink covariances of seen columns toward those with the correlations of a prior.
+    """Shrink covariances of visible columns toward those with the correlations of a prior.
 
     Variances stay, so that units do not matter. Return also the remaining noise, and the share of
     the prior: the part of their squared distance that noise explains (W. James, C. Stein, 1961).
@@ -492,7 +492,7 @@ def toward_prior(
     return released + taken * away, (1 - taken * is_moved) * noise, taken
 
 
-# If noise in its location exceeds this part of its scale, a column may lie anywhere.
+# A column may lie anywhere if noise in its mean exceeds this part of its scale.
 _MOST_NOISE = 0.3  # benchmarks/sweep/sweep.md, job "regression"
 
 
@@ -503,7 +503,7 @@ def located(
     center_std: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine the mean of clipped rows with the center of the scales, noisier but unbiased.
+    """Combine two estimates of means: of clipped rows, and of the scales, noisier but unbiased.
 
     Their distance beyond the noise of both is the bias of the first. Return also the remaining
     noise, and which columns have a visible location.

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from skdp.linalg.norms import UNIT_ROUNDOFF, as_dense, row_norms, row_products, sparse_row_norms
 
 # ------------------------------
-# Matrices of fixed rank: their factors, tangent vectors, and the retraction.
+# Matrices of fixed rank: factors, tangent vectors, and the retraction to the same rank.
 
 _joined = partial(np.concatenate, axis=1)
 
@@ -73,12 +73,12 @@ def inner_product(first: FixedRank, second: FixedRank) -> float:
 
 
 def tangent_dimension(shape: tuple[int, int], rank: int) -> int:
-    """Dimension of the tangent space at a matrix of that rank."""
+    """Return the dimension of the tangent space at a matrix of that rank."""
     return rank * (sum(shape) - rank)
 
 
 def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray:
-    r"""Project a vector to the coordinates of a tangent vector at an orthonormal point.
+    r"""Project a vector to coordinates of a tangent vector at an orthonormal point.
 
     The tangent space at :math:`M = U \operatorname{diag}(s) V^T`, with U and V orthonormal, has the
     projection :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T` (B. Vandereycken, 2013,
@@ -96,7 +96,7 @@ def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray
 
 
 def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
-    """Return the tangent vector of these coordinates, of rank 2 * rank."""
+    """Return the tangent vector of these coordinates, whose rank is 2 * rank."""
     size = point.left.size
     return FixedRank(
         _joined([coordinates[:size].reshape(point.left.shape), point.left]),
@@ -106,7 +106,7 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
 
 
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
-    """Move by `step` times a tangent vector, and truncate to the rank: orthonormal, descending."""
+    """Move along a tangent vector by `step`, and truncate to the rank, with orthonormal factors."""
     moved = tangent_vector(point, coordinates)
     # M + step P = [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step B']: no factor is repeated.
     size = point.rank
@@ -116,26 +116,26 @@ def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank
 
 
 def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
-    """Find the nearest matrix of that rank; orthonormal, values descending."""
+    """Return the nearest matrix of that rank, with orthonormal factors and descending values."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     return FixedRank(left[:, :rank], values[:rank], right[:rank].T)
 
 
 # ------------------------------
-# A block of measurement matrices, and the sums over it that a fit needs.
+# Blocks of measurement matrices, and the sums over blocks that a fit needs.
 
-# Longer factors of an outer product count as null, so that products of two stay normal numbers.
+# Longer factors make a null matrix, so that no product of two is subnormal.
 _LONGEST = 1e100  # not tuned
-# Relative error, per feature, added to the norm of the part outside a subspace.
+# Relative error, per feature, added to the norm outside a subspace.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
-# Added to the length of a mapped vector: far more than products lose by underflow.
+# Added to the length of a mapped vector: far more than underflow may lose.
 _LOST = 1e-290  # not tuned
-# Factors with at most this many columns are stored by columns.
+# Factors with at most this many columns are stored column by column.
 _NARROW = 16  # not studied
 
 
 class Massed:
-    """Rows or matrices, each multiplied by its mass once in every sum.
+    """Base of blocks in which a row counts by its `mass`, such as one over its owner's rows.
 
     Another row of one person moves the rows of others to other places, where a joint product may
     round differently. So matrices with masses are multiplied one by one, or by columns.
@@ -144,12 +144,12 @@ class Massed:
     #: What each counts, after clipping; None if it counts as one.
     mass: np.ndarray | None = None
 
-    def added(self, values: np.ndarray) -> np.ndarray:
-        """Multiply values of rows, before their sum, by the mass of the rows."""
+    def times_mass(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the terms of a sum, one for each row, by the mass of the row."""
         return values if self.mass is None else _times_rows(self.mass, values)
 
-    def half_added(self, values: np.ndarray) -> np.ndarray:
-        """Multiply a factor of a sum of products of rows by the root of the mass."""
+    def times_root_mass(self, values: np.ndarray) -> np.ndarray:
+        """Multiply one of two factors of such terms by the root of the mass."""
         return values if self.mass is None else _times_rows(np.sqrt(self.mass), values)
 
 
@@ -165,29 +165,29 @@ Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
 
 
 class DenseCoordinates:
-    """Vectors with all entries stored."""
+    """Vectors that are stored with all entries."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
         self.size = values.shape[1]
 
     def multiply(self, factors: np.ndarray) -> None:
-        """Multiply each vector by its factor; vectors that are not finite become null."""
+        """Multiply each vector by a factor; vectors that are not finite become null."""
         self.values *= factors[:, np.newaxis]
 
     def norms(self) -> np.ndarray:
-        """Compute the Euclidean norms; inf or NaN for null vectors."""
+        """Compute the norms; inf or NaN for null vectors."""
         return row_norms(self.values)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Sum the vectors, each times its weight; null vectors have the weight 0."""
+        """Sum the vectors by weights; null vectors have weight 0."""
         self.values[weights == 0] = 0.0
         return np.asarray(weights @ self.values)
 
 
 @dataclass(eq=False)
 class DenseMatrices(Massed):
-    """Matrices `scale * row_map @ X_i @ column_map` with symmetric maps and dense X_i.
+    """Matrices `scale * row_map @ X_i @ column_map`, with symmetric maps and dense X_i.
 
     Scale and maps act on thin factors of products, so that the matrices are not copied.
     """
@@ -206,13 +206,13 @@ class DenseMatrices(Massed):
         return self.scale * row_norms(self._mapped().reshape(len(self), -1))
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0."""
+        """Sum X X' (side 0) or X'X (side 1) by weights; null matrices have weight 0."""
         values, factors = self._mapped(), self.scale * weights
         if not (factors == 1).all():
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # One sum for each row of a matrix rounds less than a single sum over all rows.
+        # A sum for each row of a matrix has shorter chains than a sum over all rows.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
@@ -221,7 +221,7 @@ class DenseMatrices(Massed):
         return DenseCoordinates(self.scale * self._mapped().reshape(len(self), -1))
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return tangent coordinates, a last one for the intercept, and the inner products.
+        """Return tangent coordinates, with one for the intercept at the end, and inner products.
 
         Callers have to project the sum of the coordinates by `project_coordinates`.
         """
@@ -242,20 +242,20 @@ class DenseMatrices(Massed):
 
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.mass is not None and values.shape[2] > 1:
-            # Contiguous like its copy in another process, as the layout affects rounding.
+            # Contiguous, as in other processes: the memory layout affects rounding.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # A single product is faster. With one column no entry is a sum, so rounding is equal.
+        # A single product is faster; with one column, no entry is a sum, and rounding is the same.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
-        """Map the matrices, without their scale."""
+        """Apply both maps to the matrices, without the scale."""
         values = _mapped(self.values, self.row_map)
         return values if self.column_map is None else values @ self.column_map
 
 
 @dataclass(eq=False)
 class Vectors(DenseMatrices):
-    """Matrices of one column, which are mapped after their sum.
+    """Matrices of one column, whose map is applied after their sum.
 
     Their mapped lengths, with the intercept, are the same at every point, and may be given by an
     earlier pass.
@@ -265,11 +265,11 @@ class Vectors(DenseMatrices):
 
     @property
     def rows(self) -> np.ndarray:
-        """The unmapped vectors, as rows."""
+        """The vectors before the map, as rows."""
         return self.values[:, :, 0]
 
     def norms(self) -> np.ndarray:
-        r"""Bound the norms of mapped vectors from above; compute the norms of other vectors.
+        r"""Return norms of vectors; of mapped vectors, upper bounds.
 
         A product with the map A is off by at most :math:`d^{3/2} u \|A\| \|z\|`; relative to the
         length of A z, by :math:`d^{3/2} u` times the condition of A. Twice that is added.
@@ -281,7 +281,7 @@ class Vectors(DenseMatrices):
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return coordinates, with a 0 for the side of the one column, and the inner products."""
+        """Return coordinates, with 0 for the single column, and inner products."""
         of_rows = self.scale * _mapped(point.matrix, self.row_map)
         inner = self._times_each(of_rows)[:, 0]
         total = partial(self._total, sign=float(point.right[0, 0]))
@@ -295,14 +295,14 @@ class Vectors(DenseMatrices):
     def _total(self, weights: np.ndarray, sign: float) -> np.ndarray:
         total = weights @ self.rows
         if np.count_nonzero(np.isfinite(total)) < len(total):
-            # A vector that is not finite has the weight 0; 0 times infinity would be NaN.
+            # A vector that is not finite has weight 0; 0 times infinity would be NaN.
             total = weights @ np.where(weights[:, np.newaxis] == 0, 0.0, self.rows)
         return np.concatenate([sign * self.scale * _mapped(total, self.row_map), [0.0]])
 
 
 @dataclass(eq=False)
 class LazyCoordinates:
-    """Vectors that are never stored; only norms and sums are computed.
+    """Vectors that are never stored: only their norms and weighted sums are computed.
 
     `total` sums the vectors with given weights. An intercept is the last coordinate of each, and
     `lengths` are upper bounds on their norms, including the intercept.
@@ -315,17 +315,17 @@ class LazyCoordinates:
     _factors: np.ndarray | float = field(default=1.0, init=False)
 
     def multiply(self, factors: np.ndarray) -> None:
-        """Multiply each vector by its factor; vectors that are not finite become null."""
+        """Multiply each vector by a factor; vectors that are not finite become null."""
         is_usable = np.abs(factors) <= _LONGEST
         are_all = np.count_nonzero(is_usable) == len(factors)
         self._factors = factors if are_all else np.where(is_usable, factors, np.nan)
 
     def norms(self) -> np.ndarray:
-        """Compute upper bounds of the norms; NaN for null vectors."""
+        """Return upper bounds of the norms; NaN for null vectors."""
         return np.asarray(np.abs(self._factors) * self.lengths)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Sum the vectors, each times its weight; null vectors have the weight 0."""
+        """Sum the vectors by weights; null vectors have weight 0."""
         is_null, weights = weights == 0, weights * self._factors
         weights[is_null] = 0.0
         of_intercept = [self.intercept * weights.sum()] * (self.intercept > 0)
@@ -343,7 +343,7 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            # Dense factors are doubles: numpy may sum others in parts that begin within a row.
+            # Dense factors in float64: numpy may sum others in parts that begin within a row.
             left, right = (
                 one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
             )
@@ -359,7 +359,7 @@ class OuterMatrices(Massed):
         return self.scale * self._left_norms * self._right_norms
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; only the diagonal if sparse."""
+        """Sum X X' (side 0) or X'X (side 1) by weights; for sparse factors only the diagonal."""
         sides = [(self.left, self._right_norms), (self.right, self._left_norms)]
         factors, lengths = sides[side]
         if issparse(factors):
@@ -383,7 +383,7 @@ class OuterMatrices(Massed):
         return LazyCoordinates(self.norms(), _weighted_sum, size)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        r"""Return tangent coordinates, a last one for the intercept, and the inner products.
+        r"""Return tangent coordinates, with one for the intercept at the end, and inner products.
 
         The two parts of the coordinates of :math:`u v^T` are :math:`u (V^T v)^T` and
         :math:`(U^T u) q^T`, with q the part of v outside the span of V. The sums use v instead of
@@ -393,7 +393,7 @@ class OuterMatrices(Massed):
         """
         along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
         along_norms, across_norms = row_norms(along), row_norms(across)
-        # The norms of the right factors outside the subspace follow from those inside.
+        # The norms of right factors outside the subspace, from the norms inside it.
         lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
         squares = np.maximum(1 - (along_norms / lengths) ** 2, 0.0)
         outside = self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
@@ -414,7 +414,7 @@ class OuterMatrices(Massed):
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)
         else:
-            # einsum sums whole columns, each times a number: all entries of a column round alike.
+            # einsum sums columns, each times a number, so all entries of a column round alike.
             right = np.ascontiguousarray(basis)
             products = np.einsum("ji,jk->ki", laid_out(factors).T, right).T
         products[self._is_null] = 0.0
@@ -430,14 +430,14 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
     if right.shape[1] == 1:
-        # BLAS may sum a single product in another order at another address.
+        # At another address, BLAS may sum a single product in another order.
         return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
 
 
 def laid_out(factors: Any) -> Any:
-    """Copy factors, if needed, so that a product with one does not depend on its place."""
-    # Columns of doubles stay as they are, even as parts of longer ones.
+    """Copy factors, if needed, so that their products do not depend on their places."""
+    # Columns of doubles need no copy, even as parts of longer ones.
     if issparse(factors) or (
         order_of(factors) == "F"
         and factors.dtype == np.float64
@@ -448,12 +448,12 @@ def laid_out(factors: Any) -> Any:
 
 
 def order_of(factors: np.ndarray) -> Literal["C", "F"]:
-    """Choose the memory order in which each factor is multiplied fastest."""
+    """Return the memory order in which factors are multiplied fastest."""
     return "F" if factors.shape[1] <= _NARROW else "C"
 
 
 def in_rows(factors: Any) -> Any:
-    """Copy factors, if needed, to rows, so that results for one do not depend on its place.
+    """Copy factors to rows, if needed, so that results do not depend on their places.
 
     In other orders strides depend on the number of rows, and numpy converts other dtypes in parts
     that may begin within a row.

@@ -8,14 +8,14 @@ from scipy.optimize import nnls
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
-# Exponents of scale factors are clipped to this range, where 2 ** exponent is a normal number.
-# Outside it, squares of scaled entries are safe anyway.
+# Exponents of scale factors are clipped to this range, where 2 ** exponent is a normal number;
+# beyond it, squares of scaled entries are safe, too.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
 EXACT = 2.0**53  # not tuned
-# Least relative rounding in every sensitivity. It covers errors that bounds leave out: a basis, for
-# example, is orthonormal only up to rounding.
+# Every sensitivity allows for at least this relative rounding, which covers errors beyond its
+# bounds: for example, a basis is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
 # Sums of squares within these limits have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
@@ -29,7 +29,7 @@ def row_norms(values: np.ndarray) -> np.ndarray:
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
     if extreme.any():
-        # The squares of these rows may overflow or underflow.
+        # Squares of these rows could overflow or underflow.
         exponents = exponents_of(np.abs(values[extreme]).max(axis=1))
         scaled = values[extreme] * np.ldexp(1.0, -exponents)[:, None]
         norms[extreme] = np.ldexp(np.sqrt(row_squares(scaled)), exponents)
@@ -37,7 +37,7 @@ def row_norms(values: np.ndarray) -> np.ndarray:
 
 
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Compute the inner product of each row with that row of `others`, or with its only row.
+    """Return the inner product of each row with that row of `others`, or with its only row.
 
     With BLAS, the rounding of a row would depend on its place among the rows.
     """
@@ -47,9 +47,9 @@ def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:
-    """Sum the squares of each row in double precision, in the same order for any number of rows."""
+    """Sum the squares of each row in double precision, in an order that depends on nothing else."""
     if len(values) == 1:
-        # numpy sums a single long row in another order than several rows.
+        # numpy sums a single long row in another order than one of several.
         return row_squares(np.repeat(values, 2, axis=0))[:1]
     return np.asarray(np.einsum("ij,ij->i", values, values, dtype=np.float64))
 
@@ -63,7 +63,7 @@ def sparse_row_norms(rows: csr_array) -> np.ndarray:
 
 
 def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
-    r"""Bound the norms of the rows minus `center` from above, without making them dense.
+    r"""Return upper bounds of the norms of sparse rows minus `center`.
 
     :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels if a row is close to a long center. So a bound
     on its rounding error is added, :math:`8 d u (\|x\| + \|m\|)^2`.
@@ -74,7 +74,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     scale = np.maximum(norms, center_norm)
     scale[scale == 0] = 1.0
     lengths = np.diff(rows.indptr)
-    # Each entry is divided by the scale of its row before it is multiplied by the center.
+    # Entries are divided by the scale of their row before they are multiplied by the center.
     scaled = rows.data / np.repeat(scale, lengths)
     relative_center = center / (center_norm or 1.0)
     products = _reduce_rows(np.add, scaled * relative_center[rows.indices], rows.indptr)
@@ -86,12 +86,12 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
 
 
 def exponents_of(peaks: np.ndarray) -> np.ndarray:
-    """Return exponents of 2 that scale numbers to at most 1, if their powers are normal numbers."""
+    """Return exponents of 2 that scale numbers to at most 1, within the range of normal numbers."""
     return np.clip(np.frexp(peaks)[1], *_EXPONENT_RANGE)
 
 
 def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Reduce `values` over the segments of `indptr`; an empty segment gives 0."""
+    """Reduce `values` over the segments of `indptr`; empty segments give 0."""
     out = np.zeros(len(indptr) - 1)
     filled = np.diff(indptr) > 0
     if values.size:
@@ -100,7 +100,7 @@ def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.
 
 
 # ------------------------------
-# Sparse arrays: converted to dense, or sharing memory with other arrays.
+# Sparse arrays: dense copies, and views that share memory.
 
 
 def as_dense(values: Any) -> np.ndarray:
@@ -109,7 +109,7 @@ def as_dense(values: Any) -> np.ndarray:
 
 
 def with_data(rows: csr_array, data: np.ndarray) -> csr_array:
-    """Return an array with the same sparsity pattern and other data."""
+    """Return a sparse array with the same pattern and other data."""
     return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
@@ -128,18 +128,18 @@ def transposed(rows: csr_array) -> csc_array:
 
 def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarray) -> Any:
     view = kind(shape, dtype=data.dtype)
-    # Data are set afterwards: the constructor, and the attribute T, copy data that are less than
+    # Data are set afterwards, as the constructor, and the attribute T, copy data that are less than
     # half of their base array.
     view.data, (view.indices, view.indptr) = data, places
     return view
 
 
 # ------------------------------
-# Histograms over public bins, and quantiles from their noisy counts.
+# Histograms over public bins, and quantiles from noisy counts.
 
 
 class GridCounts(NamedTuple):
-    """Number of units whose value does not exceed it, for each point of a public grid.
+    """The number of units up to each point of a public grid.
 
     The counts are exact: only a budget may release them. With weights they are not integers: a unit
     that moves past an integer would otherwise count as a whole one or none.
@@ -151,21 +151,21 @@ class GridCounts(NamedTuple):
 
     @classmethod
     def of(cls, grid: np.ndarray, in_bins: np.ndarray, n_units: int) -> "GridCounts":
-        """Cumulate `bin_counts`, which have one bin more for values beyond the grid."""
+        """Make the counts from those of `bin_counts`, whose last bin is beyond the grid."""
         return cls(grid, np.cumsum(in_bins[:-1]), n_units)
 
     @classmethod
     def in_all(
         cls, grid: np.ndarray, values: np.ndarray, n_units: int, weights: np.ndarray | None = None
     ) -> "GridCounts":
-        """Count the values of units; NaN, the value of a null unit, does not count.
+        """Count the values of units; a NaN, the value of a null unit, does not count.
 
         `n_units` is the number of all units, of which `values` may hold a part.
         """
         return cls.of(grid, bin_counts(values, np.append(grid, np.inf), weights), n_units)
 
     def zeros_last(self) -> "GridCounts":
-        """Move the first point, and the units up to it, behind all other points.
+        """Move the first point of the grid, and its units, behind all other points.
 
         A unit is still in at most one bin, so it moves each count by at most 1.
         """
@@ -177,14 +177,14 @@ class GridCounts(NamedTuple):
 def bin_counts(
     values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Count the values in each bin: those above the edge before and up to its own edge.
+    """Count the values in each bin: above the edge before, and up to its own.
 
     The last bin also contains larger values. NaN, the value of a null unit, does not count. The
     counts are exact: only a budget may release them. With `weights` each value counts by its own.
     """
     is_there = ~np.isnan(values)
     if weights is None and len(values) > len(edges):
-        # Sorting all values takes less time than a search for each.
+        # Sorting all values takes less time than searching for each.
         up_to = np.searchsorted(np.sort(values[is_there]), edges, side="right")
         up_to[-1] = np.count_nonzero(is_there)
         return np.diff(up_to, prepend=0)
@@ -193,7 +193,7 @@ def bin_counts(
 
 
 def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
-    r"""Estimate the part of a sum of squares that clipping norms at their quantile `q` leaves.
+    r"""Estimate the part of the sum of squares that clipping norms at a quantile leaves.
 
     The quantile is `bound`, and `fractions` of the norms do not exceed `points` above it. There
     norms are assumed to be log-normal: a line from the bound through the points gives the standard
@@ -209,46 +209,46 @@ def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
-    """Return the first edge above a fraction `q` of the noisy counts; negative counts become 0."""
+    """Return the first edge above a part `q` of the noisy counts; negative counts become 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
 
 
 # ------------------------------
-# Searches over a grid by noisy counts: where to count next, and what the counts show.
+# Searches over a grid by noisy counts: which points to count next, and what the counts say.
 
-# This many halvings of the candidates are released together; more would give too little of the
-# share to counts near the target.
+# The counts of this many halvings are released together; with more, counts near the target would
+# get too little of the share.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
-# Counts that are fitted together have about this part of the noise of a single count.
+# Counts that are fitted together have about this part of a single count's noise.
 _OF_NOISE = 0.5  # not studied
-# A fitted count may be the target if they differ by at most this many noise standard deviations.
+# A fitted count within so many noise standard deviations of the target may be it.
 _AS_GOOD = 2.0  # benchmarks/search/halvings.md
-# Points that are this much less likely than others cannot be the result.
+# A point that is this much less likely than the likeliest cannot be the result.
 _RULED_OUT = 0.01  # not tuned
 _ROUNDING = 1e-6  # not tuned
-# Weight of the public number of all units, relative to noisy counts.
+# Weight of the number of all units, which is public, relative to noisy counts.
 _WEIGHT_OF_ALL = 30.0  # not tuned
-# Noisy counts are clipped to this multiple of all units.
+# Noisy counts are clipped to this many times the number of units.
 _FAR = 1e3  # not tuned
 # A fit of so few numbers needs far fewer iterations than this.
 _MOST_ITERATIONS = 10_000  # not tuned
 
 
 def n_halvings(n_points: int) -> int:
-    """Return how many halvings leave one of `n_points` candidates."""
+    """Return how many halvings leave one of `n_points` points."""
     return math.ceil(math.log2(n_points))
 
 
 def steps_of(n_points: int) -> tuple[int, int]:
-    """Return the number of steps of a search, and the number of halvings in each."""
+    """Return the number of steps of a search, and the number of halvings in a step."""
     halvings = n_halvings(n_points)
     n_steps = math.ceil(halvings / _MOST_LEVELS)
     return n_steps, max(math.ceil(halvings / max(n_steps, 1)), 1)
 
 
 def tree_of_differences(n_levels: int) -> np.ndarray:
-    """Return the matrix that maps counts up to points, the last of which is all, to differences.
+    """Return the matrix that maps counts up to 2 ** `n_levels` points to a tree of differences.
 
     The points are the ends of 2 ** `n_levels` bins. From the count up to the middle of an interval,
     the map subtracts the mean of the counts up to its ends; the whole interval is halved first,
@@ -278,19 +278,19 @@ class GridSearch:
         self.counted = np.zeros(0, dtype=np.intp), np.zeros(0)
 
     def next_places(self) -> np.ndarray:
-        """Return the points to count up to, which divide candidates into equally likely bins."""
+        """Return the next points to count up to, which make equally likely bins."""
         bins = len(self._tree) + 1
-        # The last point is the default result, so that counting up to it shows nothing more.
+        # The last point is the result by default, so counting up to it would show nothing.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
         self._places = np.vstack([self._places, places])
         return places
 
     def differences(self, up_to: np.ndarray) -> np.ndarray:
-        """Return the differences to release, of all counts up to the next points or of a part."""
+        """Return the tree of differences that is released, from counts up to the next points."""
         return self._tree[:, :-1] @ up_to
 
     def learn(self, noisy: np.ndarray, noise_std: float) -> None:
-        """Fit increasing counts to all released ones, and update the odds of the points."""
+        """Fit counts to all releases so far, and update how likely each point is."""
         self._noise_std = noise_std
         self._noisy = np.vstack([self._noisy, noisy])
         points, first = np.unique(self._places, return_index=True)
@@ -305,7 +305,7 @@ class GridSearch:
         self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
-        """Fit the numbers of units between points, and after the last, to all released sums."""
+        """Fit the numbers of units between points, and beyond the last, to all released sums."""
         last = len(self._odds)
         # Counts are fitted as fractions of all units.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
@@ -316,7 +316,7 @@ class GridSearch:
         return np.cumsum(in_bins[:-1]) * self._n_units
 
     def place(self) -> int:
-        """Return the place of the result.
+        """Return the index of the resulting point.
 
         The result is a point whose fitted count may be the target. The odds do not show that:
         beyond the point there may be a bin of thousands of points, whose odds add up. Without such
@@ -330,6 +330,6 @@ class GridSearch:
 
 
 def _quantiles(odds: np.ndarray, fractions: np.ndarray | float) -> np.ndarray:
-    """Return the first points at which the cumulated odds reach these fractions."""
+    """Return the first points up to which these fractions of the odds lie."""
     total = np.cumsum(odds)
     return np.searchsorted(total, total[-1] * (1 - _ROUNDING) * fractions)

@@ -30,19 +30,18 @@ from scipy.optimize import nnls
 from scipy.special import binom
 
 _N_BUFFERS = 5  # not studied
-# Smallest rate of decay, times the horizon, and largest rate. The logarithms of the rates are
-# evenly spaced.
+# Slowest decay rate, times the horizon, and fastest rate; the logarithms of rates are evenly
+# spaced.
 _SLOWEST, _FASTEST = 0.3, 3.0  # not studied
-# Number of lags to which the coefficients are fitted.
+# Coefficients are fitted at this many lags.
 _N_POINTS = 400  # not studied
-# The recursion rounds by some 1e-13 of the noise, and the change by one unit may be far smaller
-# than the noise.
+# The recursion rounds by some 1e-13 of the noise, which may be far more than one unit adds.
 _RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 
 @dataclass(frozen=True)
 class PrefixNoise:
-    """Coefficients of the approximate square root, for `horizon` epochs."""
+    """Coefficients of an approximate square root of prefix sums, for `horizon` epochs."""
 
     horizon: int
     decays: np.ndarray  # theta_j, (n_buffers,)
@@ -50,20 +49,20 @@ class PrefixNoise:
 
     @property
     def sensitivity(self) -> float:
-        """Bound of the norm of a normalized column, rounding of the recursion included."""
+        """Bound of the norm of a normalized column, including rounding."""
         return _RECURSION_MARGIN if self.horizon > 1 else 1.0
 
     def column_norm(self, epoch: int) -> float:
-        """Compute the norm of the column of C of an epoch, which counts from 0."""
-        # Squared coefficients are geometric series, with ratios so near to 1 that a product of
-        # decays would lose the difference.
+        """Return the norm of the column of C that belongs to an epoch; epochs count from 0."""
+        # Squared coefficients are geometric series, with ratios so near 1 that products of decays
+        # would lose the difference.
         rates = 1 - self.decays
         logarithms = np.add.outer(np.log1p(-rates), np.log1p(-rates))
         sums = np.expm1((self.horizon - 1 - epoch) * logarithms) / np.expm1(logarithms)
         return float(np.sqrt(1 + self.weights @ sums @ self.weights))
 
     def step(self, fresh: np.ndarray, buffers: np.ndarray, epoch: int) -> np.ndarray:
-        """Turn `fresh` noise into the noise that an epoch adds; overwrite it and the `buffers`."""
+        """Turn `fresh` noise into the noise to add in an epoch; overwrite it and the `buffers`."""
         for weight, buffer in zip(self.weights, buffers, strict=True):
             fresh -= weight * buffer
         for decay, buffer in zip(self.decays, buffers, strict=True):
@@ -73,36 +72,36 @@ class PrefixNoise:
         return fresh
 
     def next_covariance(self, covariance: np.ndarray, epoch: int) -> np.ndarray:
-        """Advance by an epoch the covariance of the buffers and, last, of the sum of the noise."""
+        """Return the covariance of the buffers and, last, the noise sum, after one more epoch."""
         norm, n_buffers = self.column_norm(epoch), len(self.decays)
-        # Buffers and sum without fresh noise, and the contribution of fresh noise.
+        # Buffers and sum with decay, then what fresh noise adds.
         added = np.append(np.ones(n_buffers), norm)
         move = np.diag(np.append(self.decays, 1.0))
         move[:, :n_buffers] -= np.outer(added, self.weights)
         return np.asarray(move @ covariance @ move.T + np.outer(added, added))
 
     def window_std(self, first: int, last: int) -> float:
-        """Compute the noise of a sum of epochs, `first` included and `last` excluded.
+        """Return the noise std of a sum of epochs, from `first` to the one before `last`.
 
         It equals the noise of the difference of two prefix sums, in units of fresh noise.
         """
         covariance = np.zeros((len(self.decays) + 1,) * 2)
         for epoch in range(last):
             if epoch == first:
-                # The noise of later epochs depends on the buffers alone.
+                # Noise of later epochs depends on the buffers only.
                 covariance[-1], covariance[:, -1] = 0.0, 0.0
             covariance = self.next_covariance(covariance, epoch)
         return float(np.sqrt(covariance[-1, -1]))
 
 
 def prefix_noise(horizon: int) -> PrefixNoise:
-    """Fit the exponentials for `horizon` epochs, by relative errors of the coefficients."""
+    """Fit the coefficients for `horizon` epochs, by their relative errors."""
     if horizon == 1:
         return PrefixNoise(1, np.zeros(0), np.zeros(0))
     decays = np.exp(-np.geomspace(_SLOWEST / horizon, _FASTEST, _N_BUFFERS))
     last = horizon - 1
     lags = np.unique(np.rint(np.geomspace(1, last, min(_N_POINTS, last))))
-    # Equals the binomial coefficient of 2 i over i, divided by 4 ** i, without overflow.
+    # The binomial coefficient of 2 i over i, divided by 4 ** i, without overflow.
     coefficients = binom(lags - 0.5, lags)
     powers = decays ** (lags[:, np.newaxis] - 1)
     weights, _ = nnls(powers / coefficients[:, np.newaxis], np.ones(len(lags)))

@@ -44,7 +44,7 @@ class Sketch(ABC):
 
     @abstractmethod
     def add_both(self, left: Self, sums: Pair, cells: Pair, counts: np.ndarray) -> None:
-        """Add counts in cells of a matrix to both of its sums, modulo 2 ** 64.
+        """Add counts in cells of a matrix to two sums, modulo 2 ** 64.
 
         This is the sketch of the columns; `left`, of the same kind, is that of the rows. The sums
         are the matrix times this sketch, and the transposed matrix times `left`. Cells are given by
@@ -53,11 +53,11 @@ class Sketch(ABC):
 
     @abstractmethod
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add `count` times a row of the sketch to a row of sums, modulo 2 ** 64."""
+        """Add `count` times a row of the sketch to a row of the sums, modulo 2 ** 64."""
 
 
 def tail_factor(t: int, probability: float) -> float:
-    r"""Bound how much a sketch lengthens a fixed matrix, with probability 1 - `probability`.
+    r"""Bound how much a sketch lengthens a fixed matrix, except with that `probability`.
 
     For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability
     :math:`(q e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the
@@ -99,15 +99,15 @@ class CountSketch(Sketch):
         return csr_array((self._signs.astype(np.float64), self._buckets, starts), shape=self.shape)
 
     def add_both(self, left: "CountSketch", sums: Pair, cells: Pair, counts: np.ndarray) -> None:
-        """Add updates of a matrix to both of its sums, each update to two numbers."""
+        """Add counts in cells to both sums; each count changes two numbers."""
         rows, columns = cells
         self._add(sums[0], rows, columns, counts)
         left._add(sums[1], columns, rows, counts)
 
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add a row of the sketch to a row of sums."""
+        """Add `count` times a row of the sketch to a row of the sums."""
         bucket = self._buckets[cell]
-        # Python integers are used, as numpy warns if a single int64 overflows.
+        # Python integers, as numpy warns if a single int64 overflows.
         total = int(sums[place, bucket]) + count * int(self._signs[cell])
         sums[place, bucket] = (total + 2**63) % 2**64 - 2**63
 
@@ -122,9 +122,9 @@ class CountSketch(Sketch):
 # ------------------------------
 # Dense sketches: an orthonormal basis of a uniformly random subspace.
 
-# Entries are multiples of 2 to the power of minus this number.
+# Entries are multiples of 2 to the power of minus this.
 _BITS = 20  # not tuned
-# A block with at most this many cells per update is multiplied as a dense matrix.
+# With at most this many cells per update, a block is multiplied as a dense matrix.
 _LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray
@@ -135,7 +135,7 @@ class HaarSketch(Sketch):
 
     def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
         self.shape, self.unit = (n, t), 2.0**-_BITS
-        # If all dimensions stay, the sketch is the identity, and exact.
+        # With t = n, the sketch is the identity, which is exact.
         basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
         self.integers = np.rint(basis / self.unit)
         self._largest = float(np.abs(self.integers).max())
@@ -145,12 +145,12 @@ class HaarSketch(Sketch):
         self.spectral_norm = float(np.linalg.norm(values, 2)) * NORM_MARGIN
 
     def add_both(self, left: "HaarSketch", sums: Pair, cells: Pair, counts: np.ndarray) -> None:
-        """Add updates of a matrix to both of its sums, by two matrix products."""
+        """Add counts in cells to both sums, by two matrix products."""
         if not len(counts):
             return
         some_rows, rows, n_rows = _touched(cells[0], left.shape[0])
         some_columns, columns, n_columns = _touched(cells[1], self.shape[0])
-        # The updates of each cell are summed: dense and in floating point where that is exact.
+        # Counts of a cell are added up, dense and in floating point where that is exact.
         largest = float(np.abs(counts, dtype=np.float64).max())
         if n_rows * n_columns <= _LEAST_FILLING * len(counts) and largest * len(counts) < EXACT:
             block = np.bincount(rows * n_columns + columns, counts, n_rows * n_columns)
@@ -161,7 +161,7 @@ class HaarSketch(Sketch):
         sums[1][some_columns] += left._exact_product(block.T, some_rows)
 
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add a row of the sketch to a row of sums."""
+        """Add `count` times a row of the sketch to a row of the sums."""
         sums[place] += np.int64(count) * self.integers[cell].astype(np.int64)
 
     def _exact_product(self, block: Any, cells: Index) -> np.ndarray:
@@ -175,22 +175,22 @@ class HaarSketch(Sketch):
 
 
 def haar_rounding(n: int, t: int) -> float:
-    """Bound the spectral norm of the rounding errors of the entries of a sketch."""
+    """Bound the spectral norm of the rounding errors in a sketch."""
     return 2.0 ** -(_BITS + 1) * math.sqrt(n * t)
 
 
 def haar_norm(n: int, t: int) -> float:
-    """Bound the largest singular value of every sketch that may be drawn."""
+    """Bound the largest singular value of any sketch that may be drawn."""
     return (math.sqrt(n / t) + haar_rounding(n, t)) * NORM_MARGIN
 
 
 def probable_norm(n: int, t: int, tail: float) -> float:
-    """Bound how much a Haar sketch lengthens a fixed matrix, with probability 1 - tail."""
+    """Bound how much a Haar sketch lengthens a fixed matrix, except with probability `tail`."""
     return tail_factor(t, tail) + haar_rounding(n, t)
 
 
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
-    """Find the places of a side that have updates, and renumber the updates accordingly."""
+    """Return the places with updates on a side, and the updates renumbered by these."""
     if len(places) >= side:
         return slice(None), places, side
     touched, places = np.unique(places, return_inverse=True)

@@ -11,18 +11,18 @@ from scipy.special import chdtri, gammaln
 from skdp.linalg.norms import UNIT_ROUNDOFF
 
 # ------------------------------
-# Orthonormal bases: random and computed ones, their signs, and the angles between them.
+# Orthonormal bases: random or computed ones, and their signs.
 
 
 def random_basis(n_features: int, size: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw an orthonormal basis, (n_features, size), of a uniformly random subspace."""
+    """Draw an orthonormal basis of a uniformly random subspace, of shape (n_features, size)."""
     return orthonormal_basis(generator.normal(size=(n_features, size)))
 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
     """Compute orthonormal columns whose span contains all `vectors`, whatever their rank."""
-    # The signs are deterministic. LAPACK reflects a column to the side opposite to its first entry,
-    # so that the triangle gets the sign: flipping columns of `vectors` changes no bit of the basis.
+    # LAPACK reflects a column away from the sign of its first entry, which goes to the triangle. So
+    # flipping columns of `vectors` changes no bit of the basis.
     return np.linalg.qr(vectors)[0]
 
 
@@ -32,15 +32,15 @@ def coherence(basis: np.ndarray) -> float:
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
 
-# Relative tolerance of singular values, and root of the largest number added to the diagonal of a
-# scaled Gram matrix; squares of both are far above rounding.
+# Relative tolerance of singular values; and root of the largest number added to the diagonal of a
+# scaled Gram matrix. Squares of both are far above rounding.
 _TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
 
 
 def leading_right_vectors(
     X: Any, center: np.ndarray | None, length: float, size: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Compute the leading right singular vectors of a sparse X, divided by `length`, by ARPACK.
+    """Compute the leading right singular vectors of a sparse X / `length` by ARPACK.
 
     If `center` is given, it is subtracted from the rows.
     """
@@ -55,7 +55,8 @@ def leading_right_vectors(
 
     first, second = (_product, _adjoint) if is_tall else (_adjoint, _product)
     # If a start vector spans few directions, as with few distinct singular values, ARPACK draws
-    # others, which our seed does not repeat. Small unequal numbers on the diagonal prevent this.
+    # others by itself, which a seed does not repeat. Small unequal numbers on the diagonal prevent
+    # that.
     start = generator.normal(size=min(X.shape))
     beside = np.square(_BESIDE * generator.uniform(size=min(X.shape)))
     moment = LinearOperator(
@@ -71,13 +72,13 @@ def leading_right_vectors(
 
 
 def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the `size` largest eigenvalues of a symmetric matrix, descending, and their vectors.
+    """Return the `size` largest eigenvalues of a symmetric matrix, descending, with eigenvectors.
 
     Their signs are fixed.
     """
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
-    # Contiguous like any copy: products with another memory layout may round differently.
+    # Contiguous, as copies are: other memory layouts may round differently in products.
     return values[::-1], np.ascontiguousarray(with_fixed_signs(vectors[:, ::-1]))
 
 
@@ -104,7 +105,7 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Symmetry up to rounding.
+# Symmetry, but for rounding.
 
 _TOLERANCE = 1e-10  # not tuned
 
@@ -119,21 +120,21 @@ def is_symmetric(X: Any) -> bool:
 
 
 # ------------------------------
-# Post-processing of a noisy spectrum: cleaned eigenvalues and the number of components.
+# Eigenvalues of noisy matrices: their errors, and the number of components.
 
-# Cumulated ratios that differ by at most this many units in the last place count as equal.
+# Cumulated ratios within this many units in the last place are equal.
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Lower numbers until they are in descending order; negative ones become 0."""
+    """Lower numbers until they descend; negative ones become 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
 def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
-    r"""Estimate the upward push that symmetric Gaussian noise gives to eigenvalues.
+    r"""Estimate by how much symmetric Gaussian noise has raised eigenvalues.
 
     To second order noise of standard deviation :math:`\tau` off the diagonal (`off_diagonal_std`)
     moves an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy
@@ -146,31 +147,31 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     largest_push = off_diagonal_std * np.sqrt(len(eigenvalues))
     with np.errstate(divide="ignore", over="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
-        # Only smaller eigenvalues push: near the edge, larger ones would cancel their push. A
-        # product of ratios avoids the overflow of squares.
+        # Only smaller eigenvalues push: near the edge, larger ones would cancel the push. Ratios
+        # are multiplied, as squares could overflow.
         pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
 
 def noise_edge(off_diagonal_std: float, n_features: int) -> float:
-    """Compute the largest eigenvalue of symmetric noise alone, in the limit of a large matrix."""
+    """Return the largest eigenvalue of symmetric noise alone, for a large matrix."""
     return 2 * off_diagonal_std * float(np.sqrt(n_features))
 
 
-# Probability that noise turns an eigenvector by no more than its angle.
+# Noise turns an eigenvector by less than its angle with this probability.
 _CONFIDENCE = 0.95  # not tuned
-# Smaller squared gaps, in units of the noise, count as this one: the angle is then 90 degrees.
+# Smaller squared gaps, in units of the noise, count as this one, with an angle of 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied
-# Largest weight, in errors, of a pair of visible components.
+# Largest weight of a pair of visible components in errors.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
-# Largest ratio of eigenvalues to noise: above, squares overflow, and nothing changes.
+# Largest ratio of eigenvalues to noise: beyond it squares overflow, and nothing changes.
 _LARGEST_RATIO = 1e150  # not tuned
 
 
 def noise_errors(
     eigenvalues: np.ndarray, off_diagonal_std: float, edge: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Estimate errors of eigenvalues without their pushes, and angles by which vectors turn.
+    r"""Estimate errors of eigenvalues, and the angles by which noise turns eigenvectors.
 
     Noise is symmetric and Gaussian; the noisy eigenvalues :math:`\mu` descend. To first order an
     eigenvalue moves by :math:`\sqrt 2 \tau`, and the squared tangent of the angle is a sum of
@@ -205,19 +206,19 @@ def noise_errors(
 
 
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
-    """Count the components needed to explain more than `ratio` of the variance, at least 1.
+    """Count the components that explain more than `ratio` of the variance, at least 1.
 
     A `ratio` that is one of the cumulated ratios counts as equal to it, despite rounding.
     """
     cumulated = np.cumsum(explained_variance_ratio)
-    # These are fractions of a total, itself a sum of as many numbers in double precision.
+    # Fractions of a total, which is itself a sum of as many numbers.
     tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
     needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))
 
 
 def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: float = 0.0) -> int:
-    r"""Choose a rank below d, but at least 1, by the approximate evidence of each rank.
+    r"""Choose a rank from 1 to d - 1 by the approximate evidence for each rank.
 
     The approximation is from T. P. Minka (2000), "Automatic choice of dimensionality for PCA",
     NIPS. The eigenvalues contain noise: an entry of the covariance of rows with variance v has the
@@ -227,7 +228,7 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
     most, usual = len(eigenvalues) - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
     if off_diagonal_std > 0:
         n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / usual) ** 2)), 2)
-        # With about as many rows as features the approximation fails, as noise alone has a spread.
+        # With about as many rows as features it fails, as noise alone has a spread.
         edge = usual + noise_edge(off_diagonal_std, len(eigenvalues))
         most = min(most, max(int(np.sum(eigenvalues > edge)), 1))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, most + 1)]
@@ -251,7 +252,7 @@ def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
 
 
 def _log_curvature(eigenvalues: np.ndarray, rank: int, noise_variance: float, n_rows: int) -> float:
-    """Log determinant of the Hessian of the evidence in the angles of the subspace."""
+    """Return the log determinant of the Hessian of the evidence, in the angles of the subspace."""
     flattened = eigenvalues.copy()
     flattened[rank:] = noise_variance
     first, second = np.triu_indices(rank, 1, len(eigenvalues))

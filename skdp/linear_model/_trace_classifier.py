@@ -197,7 +197,7 @@ def _descend(
         # A record whose label is no class is null.
         coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
         weights = clip_weights(coordinates.norms(), level, coordinates.size)
-        return coordinates.weighted_sum(matrices.added(weights))
+        return coordinates.weighted_sum(matrices.times_mass(weights))
 
     for release in plan:
         total = design.map_sum(_clipped_gradients, size)

@@ -54,7 +54,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
     """
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
-    others = block.half_added(others)
+    others = block.times_root_mass(others)
     # `block.gram` overwrites the rows, so it comes last.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 

@@ -1,4 +1,4 @@
-"""The candidates of a search, and their distinct fits, each made once."""
+"""The candidates of a search, and the fits that they share."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -35,14 +35,14 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# Candidates, split by steps, and the fits that several candidates share.
+# Candidates, and the fits of steps that several candidates share.
 
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups", "user_column"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
 
 class Candidate(NamedTuple):
-    """Parameters of a candidate, and its steps."""
+    """A candidate: its parameters, and the run with its steps."""
 
     parameters: dict[str, Any]
     run: Run
@@ -65,7 +65,7 @@ class Keys(NamedTuple):
 def candidates_of(
     grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], Run]
 ) -> list[Candidate]:
-    """Check each pipeline of the grid, and set the parameters of each candidate on its steps.
+    """Check each pipeline of a grid, and set the parameters of each candidate on its steps.
 
     Refuse unknown parameters, and parameters that must not be searched.
     """
@@ -74,7 +74,7 @@ def candidates_of(
         for name in parameters:
             _check_searched(name)
         exchanged = _exchanged(parameters, estimator)
-        # Candidates hold references to these objects, so that no other object gets the same id.
+        # Candidates hold these objects, so that no other object can get the same id.
         key = tuple((name, id(value)) for name, value in exchanged.items())
         if key not in found:
             run = checked(clone(estimator).set_params(**clone(exchanged, safe=False)))
@@ -83,7 +83,7 @@ def candidates_of(
         run, kinds, shares = found[key]
         own = {name: value for name, value in parameters.items() if name not in exchanged}
         of_steps = _split(own, run.steps)
-        # This refuses unknown parameters.
+        # Called to refuse unknown parameters.
         clone(run.estimator).set_params(**own)
         run = replace(run, steps=_steps_for(of_steps, run))
         candidates.append(Candidate(parameters, run, kinds, of_steps, shares))
@@ -106,7 +106,7 @@ def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
 
 
 def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
-    """Return a key of a step before the parameters of a candidate are set."""
+    """Return a key of a step before the candidate's parameters are set."""
     functions = step.target and (step.target.func, step.target.inverse_func)
     facts = step.columns, step.before, functions, None if step.is_private else step.estimator
     return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
@@ -114,8 +114,8 @@ def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
 
 def _check_searched(name: str) -> None:
     """Refuse parameters of the guarantee, and parameters that the search sets itself."""
-    # A step may have the name privacy_unit. Parameters of a unit itself, such as
-    # privacy_unit__bounds, may be searched.
+    # A step may be named privacy_unit. Parameters of a unit, as in privacy_unit__bounds, may be
+    # searched.
     parts = name.split("__")
     if parts[-1] in _GUARANTEE:
         raise ValueError(
@@ -130,7 +130,7 @@ def _check_searched(name: str) -> None:
 
 
 def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
-    """Return the parameters of each step.
+    """Return the candidate's parameters of each step.
 
     Parameters of a private part of a ColumnTransformer belong to the transformer, too.
     """
@@ -152,14 +152,14 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
 
 
 def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
-    """Set the parameters of a candidate on the steps; refuse public steps that become private."""
+    """Set a candidate's parameters on the steps; refuse public steps that become private."""
     given, is_behind = list[Step](), False
     for step, parameters in zip(run.steps, of_steps, strict=True):
         one = clone(step.estimator, safe=False)
         if parameters:
             one.set_params(**parameters)
             if not step.is_private:
-                # The step was checked before, but without these parameters.
+                # The step was checked before, without these parameters.
                 for refusal in not_private(step.name, one, is_behind=is_behind):
                     raise ValueError(refusal)
         is_behind = is_behind or (step.is_private and step.columns is None)
@@ -168,7 +168,7 @@ def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
 
 
 def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
-    """Return the keys of a candidate, which show the fits that it shares."""
+    """Return the keys of a candidate at each step, which show the fits that it shares."""
     keys: list[Keys] = []
     before: Hashable = ()
     steps, given = candidate.run.steps, (candidate.kinds, candidate.of_steps)
@@ -178,7 +178,7 @@ def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
             if place.spec is not None and not place.follows:
                 free = free_parameters(place.step, place.spec)
             own = place.step.get_params(deep=False)
-        # Candidates may differ in which parameters are free, so that this is part of the key.
+        # Which parameters are free may differ between candidates, so they are part of the key.
         fit = before, kind, tuple(sorted(free)), _key(own, without=free)
         before = before, kind, _key(own)
         keys.append(Keys(fit, before))
@@ -186,11 +186,11 @@ def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
 
 
 def free_parameters(step: Any, spec: Any) -> frozenset[str]:
-    """Return the free parameters of a step: they affect only the use of its releases."""
+    """Return the free parameters of a step, which affect only the use of its releases."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
-    # A solver that releases the second moment of all rows serves any number of components. Other
-    # solvers release a basis of `n_components` columns.
+    # A released second moment of all rows serves any number of components. Other solvers release a
+    # basis of `n_components` columns.
     is_whole = {spec.solver, *spec.guided_solvers} <= {"covariance"}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
@@ -204,22 +204,22 @@ def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(as_python(value)))
     except Exception:
-        # Objects that cannot be pickled equal nothing else. That may cost fits, but no privacy.
+        # An object that cannot be pickled is unlike all others: that may cost fits, but no privacy.
         return object()
 
 
 # ------------------------------
-# The split of a budget among the fits of steps, and the choice of a search.
+# How a search splits its budget between the fits of steps and the choice.
 
-# Share of the choice: if one release serves all candidates, and if several fits are needed.
+# Share of the choice: if one fit serves all candidates, and if there are several fits.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 _FINAL_PARTS = 9  # not studied
-# Largest excess of the sum of all shares over 1 by rounding.
+# The sum of all shares may exceed 1 by this, as they are rounded.
 _ROUNDING = 1e-12  # not tuned
 
 
 class BudgetSplit(NamedTuple):
-    """The cost that each part of a search may spend."""
+    """The cost that each fit and the choice may spend."""
 
     whole: PrivacyCost  # total cost
     n_fits: dict[str, int]  # fits of each private step, by its name
@@ -235,7 +235,7 @@ def split_budget(
     *,
     refits: bool = False,
 ) -> BudgetSplit:
-    """Split a budget among the fits of each step, last fits if the search `refits`, and the choice.
+    """Split a budget between the fits of each step, last fits if `refits`, and the choice.
 
     The choice gets a small part of the square of mu. The private steps share the rest by the
     caller's shares, or in proportion to their squares of mu. If one fit of a step serves all
@@ -255,14 +255,14 @@ def split_budget(
     n_last = {
         name: int(refits and not (n == 1 and name in serves_all)) for name, n in n_fits.items()
     }
-    # Every fit gets an equal part of delta, from which some fits reserve a tail.
+    # Each fit gets an equal part of delta, of which it may reserve a tail.
     delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
     tail = math.fsum((n + n_last[it]) * delta * max(reserved[it]) for it, n in n_fits.items())
     whole = PrivacyCost(cost.epsilon, cost.delta, tail if cost.is_private else 0.0)
     choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
     choice = choice if len(candidates) > 1 else 0.0
 
-    # Squares of mu add up, so that shares are shares of the square of mu.
+    # Squares of mu add up, and shares are parts of the square of mu.
     sizes = {name: n + _FINAL_PARTS * n_last[name] for name, n in n_fits.items()}
     parts, last = list[dict[int, float]](), list[dict[int, float]]()
     for one in candidates:
@@ -280,7 +280,7 @@ def split_budget(
 
 
 def _shares(steps: Sequence[Step]) -> dict[int, float]:
-    """Return the share of each step; equal shares if a step has an infinite epsilon."""
+    """Return the share of each step; with an infinite epsilon, equal shares."""
     private = [i for i, step in enumerate(steps) if step.is_private]
     if all(steps[i].share is not None for i in private):
         return shares_of(steps, PrivacyCost(1.0, 0.5)).of
@@ -297,7 +297,7 @@ def _shares(steps: Sequence[Step]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Search:
-    """The fits of each candidate, and their costs."""
+    """The candidates of a search, and the costs of their fits."""
 
     run: Run  # common to all candidates
     candidates: Sequence[Candidate]
@@ -306,7 +306,7 @@ class Search:
     split: BudgetSplit
 
     def chooses_within(self, name: str) -> bool:
-        """Return whether candidates that share a fit of a step use it differently."""
+        """Return whether candidates that share a fit of a step use its releases differently."""
         keys = [
             key
             for one, own in zip(self.candidates, self.keys, strict=True)
@@ -330,7 +330,7 @@ def search_of(
     """Check grid and data; return the candidates, and the costs of their fits."""
     checked = partial(prepare, X=X, y=y, seed=seed, users=users)
     candidates = candidates_of(grid, estimator, checked)
-    # The places of the steps show how many fits share the cost.
+    # Traced with the whole cost first, which shows how many fits will share it.
     start = Prefix((), None, X)
     ones = [Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta) for one in candidates]
     pairs = zip(candidates, ones, strict=True)
@@ -338,7 +338,7 @@ def search_of(
     keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
-    # The record concerns all candidates: those that take their classes from labels come first.
+    # The record covers all candidates, so prefer one that takes its classes from labels.
     runs = (one.run for one in candidates)
     run = min(runs, key=lambda run: (not run.lack_classes, run.enforced))
     return Search(run, candidates, places, keys, split)
@@ -368,7 +368,7 @@ def warnings_for_fits(search: Search) -> list[str]:
 def fit_candidates(
     search: Search, charge: Charge | None, records: dict[str, PrivacySpent]
 ) -> list[tuple[Any, ...]]:
-    """Return the fitted steps of all candidates; add the costs of fits to the records.
+    """Return the fitted steps of all candidates; add the costs of the fits to `records`.
 
     The first fit charges the whole cost.
     """
@@ -380,7 +380,7 @@ def fit_candidates(
 def refit(
     search: Search, chosen: int, fitted: Sequence[Any], records: dict[str, PrivacySpent]
 ) -> tuple[Any, ...]:
-    """Fit the chosen candidate again, from the first step with a last fit on.
+    """Fit the chosen candidate again, from its first step with a last fit on.
 
     Earlier steps have spent their whole part, and stay as they are.
     """
@@ -398,12 +398,12 @@ def _fit_from(
     charge: Charge | None,
     records: dict[str, PrivacySpent],
 ) -> dict[int, tuple[Any, ...]]:
-    """Fit all steps after a prefix, for the candidates that share the prefix.
+    """Fit the steps behind a prefix, for all candidates that share it.
 
     The order is depth first, so that memory holds rows along one path at a time.
     """
     number, found = len(prefix.fitted), dict[int, tuple[Any, ...]]()
-    # All candidates have the same number of steps, whose names are parts of the keys.
+    # Candidates have equally many steps, whose names are parts of the keys.
     if number == len(search.keys[members[0]]):
         return dict.fromkeys(members, prefix.fitted)
     for group in _grouped(members, lambda j: search.keys[j][number].fit):
@@ -421,7 +421,7 @@ def _fit_from(
 
 
 def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int]]:
-    """Group candidates with the same key, in their order."""
+    """Group candidates by their keys, in order."""
     groups: dict[Any, list[int]] = {}
     for j in members:
         groups.setdefault(key(j), []).append(j)
@@ -436,9 +436,10 @@ def _fit_together(
     charge: Charge | None,
     records: dict[str, PrivacySpent],
 ) -> list[tuple[Any, Any]]:
-    """Fit a private step once, for candidates that differ only in its free parameters.
+    """Fit a private step once, for candidates that differ only in free parameters of the step.
 
-    Return the step of each candidate, and its corrections of the scales before it.
+    Return, for each candidate, its fitted step, and the scales with which it corrects the scaler
+    before the step.
     """
     number, own = len(prefix.fitted), shares[members[0]]
     runs, is_last = [search.candidates[j].run for j in members], shares is search.split.final
@@ -448,7 +449,7 @@ def _fit_together(
         label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
         label += step.label.removeprefix(step.name)
     first, *others = (handed(run, number, own, label) for run in runs)
-    # If candidates would correct scales differently, they are compared without corrections.
+    # Candidates that would correct the scaler differently are compared without corrections.
     corrects = is_last or search.split.n_fits[step.name] == 1
     given = Place(first), label, None if records else charge
     released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
@@ -460,11 +461,11 @@ def _fit_together(
 
 
 def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
-    """Fit the other candidates from the releases of the first: only free parameters differ."""
+    """Fit the other candidates from the releases of the first; only free parameters differ."""
     for other in others:
         for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
-        # The only free parameter in a spec.
+        # The only free parameter that is in a spec.
         spec = replace(released.spec, n_components=as_python(other.n_components))
         result = released.result.for_rank(spec.n_components)
         other._warnings_given = other._keep(spec, result, released.budget)

@@ -30,10 +30,10 @@ from skdp.privacy.precision import as_python
 
 # Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned
-# Number of directions next to the released ones that are simulated exactly, as they may swap.
+# This many directions beside the released ones are simulated exactly, as they may swap.
 _N_NEIGHBORS = 5  # not studied
 _MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
-# Rough limit of the multiplications of all draws together.
+# Rough limit on the number of multiplications of all draws.
 _EFFORT = 5e8  # not studied
 _TINY = np.finfo(np.float64).tiny
 
@@ -141,9 +141,9 @@ def expected_subspace_error(
     if off_diagonal_std == 0 or n_components == len(spectrum):
         return 0.0
     norm_squared = spectrum.sum() + len(spectrum) * mean_std**2
-    # Clipping shrinks rows beyond the bound, together with the noise that centering adds.
+    # Clipping shortens rows beyond the bound, and with them the noise that centering adds.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
-    # From here on the unit is the noise off the diagonal.
+    # From here on, numbers are in units of the noise off the diagonal.
     n_in_units = n_samples * shrinkage / off_diagonal_std
     return _mean_sine(n_in_units * spectrum, n_components, n_in_units * mean_std**2)
 
@@ -164,7 +164,7 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
 
 
 def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> Plan:
-    """Plan a fit that releases the second moment; refuse what `fit` or the prediction cannot do."""
+    """Plan a fit that releases the second moment; refuse other fits."""
     estimator.plan(n_samples, n_features)  # refuses what `fit` would refuse
     if estimator.privacy_unit not in ("row", "user"):
         raise ValueError(
@@ -182,19 +182,19 @@ def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features:
 def _noise_of(
     estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
 ) -> tuple[float, float]:
-    """Return stds of the noise in a plan: off the diagonal of the moment, and of the center."""
+    """Return the noise stds of a plan: off the diagonal of the moment, and of the center."""
     plan = _checked_plan(estimator, n_samples, n_features).parts
     branch = plan.branches.branches[0]
-    # Rows may be centered twice. Without centering, components do not depend on the mean.
+    # The last mean centers the rows. Without centering, components do not depend on a mean.
     mean = None if plan.center is None else (plan.center, *branch.means)[-1]
-    # The plan has the std on the diagonal, which is larger by sqrt(2).
+    # The plan has the std on the diagonal, larger by sqrt(2).
     off_diagonal_std = _known_std(branch.solver) * math.sqrt(0.5)
     return off_diagonal_std, 0.0 if mean is None else _known_std(mean)
 
 
 def _known_std(release: Release) -> float:
     if release.noise_std is None:
-        # The release that it follows has the name of the parameter that replaces it.
+        # A bound that is released has the name of the parameter to pass instead.
         parameter = release.follows.replace(" ", "_")
         raise ValueError(
             f"{parameter}=None leaves the bound to the fit, so that the noise is not known in "
@@ -222,12 +222,12 @@ def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise_moment: float
 def _draw_sine(
     spectrum: np.ndarray, n_components: int, moment: float, generator: np.random.Generator
 ) -> float:
-    """Draw the sine once; `moment` is the `mean_noise_moment`."""
+    """Draw the sine once; `moment` is the `mean_noise_moment` of `_mean_sine`."""
     n_leading = min(n_components + _N_NEIGHBORS, len(spectrum))
     leading, rest = spectrum[:n_leading], spectrum[n_leading:]
     mean_error = generator.normal(size=n_leading)
     if moment > 0 and len(rest):
-        # One more direction is simulated exactly: that of the error of the mean in the rest.
+        # One more exact direction: that of the error of the mean, outside the leading ones.
         leading = np.append(leading, rest.mean())
         mean_error = np.append(mean_error, math.sqrt(len(rest)))
         rest = rest[:-1]
@@ -241,7 +241,7 @@ def _draw_sine(
     # A component within the spectrum of the rest is lost.
     if np.any(gaps <= 0):
         return 1.0
-    # First-order perturbation: angles of each noisy vector to the directions of the rest.
+    # Angles between noisy vectors and the remaining directions, to first order.
     turned = generator.normal(size=gaps.shape) / gaps @ overlaps.T
     squared_cosines = np.linalg.eigvalsh(overlaps @ overlaps.T - turned.T @ turned)
     return math.sqrt(1.0 - min(max(squared_cosines[0], 0.0), 1.0))
@@ -250,7 +250,7 @@ def _draw_sine(
 # ------------------------------
 # Tuning on public rows, at the noise level of the private fit.
 
-# Units whose statistics are sums over rows, or over users.
+# Units with statistics that are sums over rows or users.
 _UNITS = ("row", "record", "response", "user")
 
 
@@ -425,7 +425,7 @@ def epsilon_curve(
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the private steps; refuse steps with a ledger, and noise that cannot be matched."""
+    """Return the private steps; refuse a ledger, and steps whose noise cannot be matched."""
     steps = private_steps(estimator)
     if not steps:
         raise ValueError(f"{type(estimator).__name__} has no private step.")
@@ -459,17 +459,17 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
 
 
 def _epsilon_of_mu(step: Any, mu: float) -> float:
-    """Compute the epsilon at which a private step spends that mu, rounded down."""
+    """Return the epsilon at which a private step spends this mu, rounded down."""
     return largest_epsilon(mu, float(step.delta), step._cost().delta_tail)
 
 
 def _with_epsilon(estimator: Any, epsilon: float) -> Any:
-    """Set that total epsilon on the private steps, in their present proportions of mu**2."""
+    """Give the private steps this epsilon in total, in their present proportions of mu**2."""
     steps = private_steps(estimator)
     squares = {prefix: step._cost().mu ** 2 for prefix, step in steps.items()}
     planned, total = clone(estimator), sum(squares.values())
     for prefix, step in steps.items():
-        # The mu of the whole epsilon, at the delta of this step.
+        # Mu of the whole epsilon, at the delta of this step.
         whole_mu = clone(step).set_params(epsilon=epsilon)._cost().mu
         mu = whole_mu * np.sqrt(squares[prefix] / total)
         planned.set_params(**{f"{prefix}epsilon": _epsilon_of_mu(step, mu)})

@@ -38,9 +38,9 @@ from skdp.privacy.noise import may_be_guessed
 from skdp.privacy.releases import as_html
 
 # ------------------------------
-# Holders: estimators of scikit-learn that hold others, and may learn from data themselves.
+# Estimators of scikit-learn that contain others, and may learn from data themselves.
 
-# What a holder learns itself, or reveals, in the words of a report.
+# What such an estimator learns or reveals itself, in the words of a report.
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
 _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
@@ -52,7 +52,7 @@ _EMPTY = "drops columns that have no values (keep_empty_features=True)"
 _BEHIND = "may reveal single rows in an error: put it before the first private step"
 _OBJECTS = "calls objects that may have learned from rows, or store them"
 
-# Transformers whose output is always dense, and twins of ours.
+# Transformers with dense output for any input, among scikit-learn's and ours.
 _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, MinMaxScaler}
 
 
@@ -69,7 +69,7 @@ def complaint_of_warnings(step: Any) -> str:
 
 
 def _complaint_of_holder(holder: Any) -> str:
-    """Return what a holder learns itself, or reveals; "" if nothing."""
+    """Return what an estimator that contains others learns or reveals itself; "" if nothing."""
     if type(holder) is TransformedTargetRegressor and holder.check_inverse:
         return _INVERSE
     if type(holder) is ColumnTransformer:
@@ -98,7 +98,7 @@ def _complaint_of_pipeline(pipeline: Pipeline) -> str:
 
 
 def _is_dense(part: Any) -> bool:
-    """Return whether the output of a transformer is dense for any input."""
+    """Return whether a transformer has dense output for any input."""
     if isinstance(part, str):
         return part == "drop"
     if type(part) is FrozenEstimator:
@@ -115,7 +115,7 @@ def _is_dense(part: Any) -> bool:
 
 
 # ------------------------------
-# The walk through the steps of a fitted estimator.
+# A walk through the steps of a fitted estimator.
 
 PRIVATE, NOT_PRIVATE, UNKNOWN = "private", "not private", "unknown"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
@@ -127,7 +127,7 @@ COVERED = (
 #: The note of a verdict on rows and records together.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
-# Classes whose records list everything learned; a subclass may store more.
+# Classes whose records list all that was learned; subclasses may store more.
 _OURS = (
     covariance.DPCovariance,
     *(getattr(decomposition, name) for name in decomposition.__all__),
@@ -157,7 +157,7 @@ _UNCOUNTED = "fitted private steps, or made folds, in ways that are not counted"
 
 
 class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
-    """Whether a step of a fitted estimator has learned privately, and its cost.
+    """A step of a fitted estimator: whether it has learned privately, and its cost.
 
     Parameters
     ----------
@@ -198,19 +198,19 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 
     @property
     def label(self) -> str:
-        """Path and class, as a verdict names it."""
+        """Path and class of the step, for a verdict."""
         return f"{self.path} ({self.class_name})" if self.path else self.class_name
 
 
 class _Met(NamedTuple):
-    """State of a walk: errors are raised at its end, if all steps are private."""
+    """What a walk has met; its errors are raised at the end, if all steps are private."""
 
     errors: list[ValueError]
     paths: dict[int, str]  # by the ``id`` of each private estimator
 
 
 def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
-    """Walk through a fitted estimator, outer steps first; no data are read.
+    """Yield the steps of a fitted estimator, outer steps first; no data are read.
 
     A private estimator must not appear in two places.
     """
@@ -234,7 +234,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
             parts = vars(estimator)["pipeline_"].steps
         elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
             parts = [("estimator", vars(estimator)["best_estimator_"])]
-        # These classes fit public steps to public rows, and hide their warnings.
+        # These fit public steps to public rows, and hide the warnings of such fits.
         yield from map(_unwarned, _inner_steps(parts or (), path, met))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
@@ -247,7 +247,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         if hasattr(estimator, "best_estimator_"):
             yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
     elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
-        # Its parts come first: the search raises an error if it is not fitted.
+        # Parts first: an unfitted search raises an error.
         inner = _inner_steps(parts, path, met)
         if note := _complaint_of_holder(estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
@@ -257,7 +257,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
 
 
 def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list[PrivacyStep]:
-    """Walk through the parts of an estimator; errors are raised at the end."""
+    """Yield the steps inside an estimator; errors are raised at the end."""
     inner: list[PrivacyStep] = []
     for name, part in parts:
         try:
@@ -276,7 +276,7 @@ def _steps_of_carried(
     warned: list[str],
     n_units: int | None,
 ) -> Iterator[PrivacyStep]:
-    """Walk through a model that carries the record of all its releases."""
+    """Yield the steps of a model that carries the record of all its releases."""
     name = type(model).__name__
     if record is None:
         yield PrivacyStep(path, name, UNKNOWN, note=_CHANGED)
@@ -284,7 +284,7 @@ def _steps_of_carried(
     note = _note(_complaints_of(record))
     status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
     yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(warned), n_units)
-    # The first step of a model of DPCovariance, which clips, is a part of the release.
+    # The first step of a model of DPCovariance clips, and belongs to the release.
     if maker != covariance.DPCovariance.__name__:
         parts = rules.parts_of(model, is_fitted=True) or ()
         inner = map(_unwarned, _inner_steps(parts, path, met))
@@ -292,11 +292,11 @@ def _steps_of_carried(
 
 
 def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
-    """Return a step without a budget, and without parts to visit."""
+    """Return a step that has no budget, and no parts to visit."""
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
         complaint, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
-        # Classes are callable, too; a dtype is not.
+        # Classes can be called, too; a dtype does not count.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if complaint else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=complaint or (CALLS if calls else ""))
@@ -321,7 +321,7 @@ def _unwarned(step: PrivacyStep) -> PrivacyStep:
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     """Return a step with a record, which alone does not make it private."""
-    # A choice among candidates may depend on anything that the private steps store.
+    # A choice among candidates may depend on all that their private steps store.
     wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
     steps = rules.private_steps(wrapped)
     kinds = {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
@@ -348,13 +348,13 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
 
 
 class _FrozenPath(str):
-    """Path of a frozen estimator, which may appear in several places, as none of them fits it."""
+    """Path of a frozen estimator: it may appear in several places, as none of them fits it."""
 
     __slots__ = ()
 
 
 def _check_met_once(estimator: int, path: str, met: _Met) -> None:
-    """Refuse an estimator that was fitted in two places, as it stores the record of one fit."""
+    """Refuse an estimator that was fitted in two places, as its record is that of one fit."""
     first = met.paths.get(estimator)
     if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
@@ -366,10 +366,10 @@ def _check_met_once(estimator: int, path: str, met: _Met) -> None:
 
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
-    """Return the search as a step: the cost of its fits on the folds, and its way of choosing."""
+    """Return the search as a step: the cost of its fits on folds, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], True
     try:
-        # Estimators among the parameters belong to the user, and are cloned as in the search.
+        # Estimators among the parameters are the user's, and are cloned as in the search.
         models = [
             clone(search.estimator).set_params(**clone(one, safe=False)) for one in candidates
         ]
@@ -395,7 +395,7 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
 
 
 def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
-    """Refuse folds in which one user's rows move other users to other folds, if fits protect users.
+    """Refuse folds in which one user's rows move other users to other folds.
 
     Folds by places or numbers of rows, as of KFold and plain GroupKFold, do this: neighboring fits
     would differ in many users.
@@ -413,7 +413,7 @@ def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
 
 
 def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
-    """Count the fits of private steps by their records; each step is fitted once.
+    """Count the fits of private steps by their records, if each step is fitted once.
 
     In each record, a single release of sensitivity 1 spends the whole cost of a fit.
     """
@@ -428,7 +428,7 @@ def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
 
 
 def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
-    """Compose equal fits, each made `times` times, to one record of one release."""
+    """For each record, compose all of its fits, each made `times` times, to one release."""
     composed = []
     for record, n in cost.items():
         name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")
@@ -438,7 +438,7 @@ def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpe
 
 
 def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
-    """Replace the releases by one of sensitivity 1, with the noise that spends the whole record."""
+    """Return the record with one release of sensitivity 1, whose noise spends all of it."""
     if record._is_pure:
         release = Release(name, "laplace", 1.0, math.sqrt(2) / record.epsilon, 1.0)
     else:
@@ -451,8 +451,8 @@ def _note(complaints: dict[str, bool]) -> str:
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
-    """Return the record that a class has set; others may show the record of an inner estimator."""
-    # isinstance is not used, as a proxy answers it for its object.
+    """Return the record that a class has set; others may show the record of an estimator inside."""
+    # Not isinstance, as a proxy answers it for its object.
     is_known = issubclass(type(estimator), (PrivateEstimator, *_OURS))
     record = vars(estimator).get("privacy_spent_") if is_known else None
     return record if isinstance(record, PrivacySpent) else None
@@ -469,15 +469,15 @@ def _joined(path: str, name: str) -> str:
 
 
 # ------------------------------
-# The report on all steps together.
+# The report on all steps.
 
-# Number of steps listed in a representation.
+# At most this many steps are printed.
 _SHOWN = 30  # not tuned
 
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:  # numpydoc ignore=PR02
-    """The cost of a fitted estimator, step by step, with a verdict.
+    """The cost of a fitted estimator, step by step, and a verdict.
 
     Parameters
     ----------
@@ -531,7 +531,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # If one step with this record is as its author declares, so are all steps with the record.
+        # If a step rests on its author's word, so do all steps with the same record.
         words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
         records = (one for one in step.records if not any(one is word for word in words))
         return step.status != FROZEN and not all(record.enforced for record in records)
@@ -663,7 +663,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        # Private steps that were fitted before their clones in the model.
+        # Private steps that were fitted before the model, which fitted clones.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():
@@ -672,15 +672,16 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         steps += beside
         for error in met.errors:
             raise error
-        # An estimator that forwards another's record is fitted, though it has no record itself.
+        # An estimator that shows another's record is fitted, without a record of its own.
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         if records := _distinct(steps):
-            # A row of X is part of a record. A single record is not rounded up.
+            # A row of X is part of a record, so both are one unit; a single record is not composed.
             first, *others = records
             spent = first.compose(*others, same_unit=True) if others else first
         else:
-            # What such a step learned is unknown, unless private steps were fitted beside it.
+            # What these steps have learned is unknown, unless private steps were fitted beside
+            # them.
             for number, step in enumerate(steps):
                 if step.note == _LEARNED:
                     steps[number] = step._replace(status=UNKNOWN, note=_UNTOLD)
@@ -694,7 +695,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
 
 
 def guarantee(spent: PrivacySpent) -> str:
-    """Return the guarantee of a record as text."""
+    """Return the guarantee of a record, as text."""
     return (
         f"({spent.epsilon:.4g}, {spent.delta:.4g})-DP per {spent.unit}, "
         f"adjacency {spent.adjacency!r}"
@@ -702,13 +703,13 @@ def guarantee(spent: PrivacySpent) -> str:
 
 
 def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
-    """Return the records that count; a record that several steps share counts once."""
+    """Return the records to compose; one that several steps share counts once."""
     counted = (record for step in steps if step.status != FROZEN for record in step.records)
     return list({id(record): record for record in counted}.values())
 
 
 def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
-    """Return the steps with a status and their reasons; steps with the same reason are joined."""
+    """Return the steps of a status with their reasons; steps with one reason are joined."""
     labels: dict[str, list[str]] = {}
     for step in steps:
         if step.status == status:
@@ -717,6 +718,6 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Return complaints about the fitted estimator itself, not about its fit or its cache."""
+    """Return what is wrong with the fitted estimator itself, apart from its fit and its cache."""
     steps = fitted_steps(estimator, "", _Met([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

@@ -1,4 +1,4 @@
-"""Losses of rows, and counts: the private choice by them, and a noisy score on new rows."""
+"""Private choice among candidates by losses or counts of rows, and noisy scores on new rows."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score t
 
 
 class JudgedReleases(NamedTuple):
-    """Releases of a choice or a score, in this order."""
+    """Releases of a choice or a score, in order."""
 
     level: Search | None  # clip level of losses, unless they are in [0, 1]
     result: Release  # the candidate, or the sum
@@ -56,32 +56,32 @@ class JudgedReleases(NamedTuple):
 def plan_level(
     cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
 ) -> tuple[Search | None, float]:
-    """Plan the search for a level, unless losses are bounded; return also the remaining share."""
+    """Plan the search for a clip level, unless losses are bounded; return also the share left."""
     if is_bounded:
         return None, 1.0
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
 
 
 # ------------------------------
-# Levels to which values are clipped, and their sums.
+# Clip levels, and values that are clipped to them.
 
-# Regrets are rounded to this part of C. Their sums are then exact in floating point: one row moves
-# a sum by its own regret, not by the rounding of others.
+# Values are rounded to this part of the clip level. Their sums are then exact: a row moves a sum by
+# its own value, not by the rounding of others.
 _STEP = 2.0**-20  # not tuned
-# With few values the level is a lower quantile, but at least this one.
+# With few values, the clip level is a lower quantile, but at least this one.
 LEAST_QUANTILE = 0.5  # not studied
 
 
 def release_level(
     search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
 ) -> float:
-    """Release the `most` quantile of values; with few rows a lower one, at least the median."""
+    """Release the `most` quantile of values as a clip level; with few rows, a lower one."""
     q = max(LEAST_QUANTILE, search.highest_quantile(len(values), most=most))
     return budget.quantile(search, values, q=q)
 
 
 def in_steps(values: np.ndarray) -> np.ndarray:
-    """Round values of size at most 1 to multiples of a power of two, whose sums are exact.
+    """Round values in [-1, 1] to multiples of a power of two, which have exact sums.
 
     Two values at such a distance, such as the clipping limits, are no farther apart after rounding:
     the sensitivity stays.
@@ -90,22 +90,22 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Scores from counts. A table has true classes in rows and predicted classes in columns.
+# Scores from counts, in tables with true classes in rows and predicted classes in columns.
 
-# Number of bins of scores, and factor by which outer bins are wider: half of the bins are within a
-# quantile _SPREAD of the distances from the median, the others within three times as much.
+# Number of bins of scores. Half of them are within the quantile `_SPREAD` of distances from the
+# median, the others, wider by the factor, within three times as much.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
-# Share of each search, for the median and for that quantile. Share of the sum that corrects the
-# area: for scores alone, and for scores with outcomes.
+# Share of the searches for the median and for that quantile. Then the share of the sum that
+# corrects an area, alone or beside counts of outcomes.
 _PLACE_SHARE = 0.05  # not studied
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
-# Number of draws, from a public seed, that show the effect of noise on a score.
+# Number of draws, from a public seed, that estimate the noise of a score.
 _REDRAWS = 200  # not studied
 
 
 def _share(part: Any, whole: Any) -> np.ndarray:
-    """Divide counts that noise may have made negative; 0 for counts without a total."""
+    """Divide counts, which noise may have made negative; 0 without a total."""
     return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
 
 
@@ -122,17 +122,17 @@ def _f1(table: np.ndarray) -> float:
 
 
 def area(counts: np.ndarray) -> float:
-    """Compute the area under the curve from counts of scores of the first and the second class."""
+    """Compute the area under the curve, from counts of scores of the first and second class."""
     return float(_share(_pairs(counts), np.maximum(counts.sum(axis=1), 0.0).prod()))
 
 
 def _pairs(counts: np.ndarray) -> float:
-    """Count the pairs in the right order; pairs in one bin count half."""
+    """Count pairs in the right order; a pair in one bin counts half."""
     return float(counts[1] @ (np.cumsum(counts[0]) - counts[0] / 2))
 
 
 class CountedReleases(NamedTuple):
-    """Releases of scores from counts, in this order."""
+    """Releases of scores from counts, in order."""
 
     middle: Any  # searches of bin limits for scores, if any
     spread: Any
@@ -143,7 +143,7 @@ class CountedReleases(NamedTuple):
 def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
-    """Plan one release of several histograms of these sizes, the last `of_scores` or none."""
+    """Plan one release of histograms of these sizes; the last may be that `of_scores`."""
     middle = spread = order = None
     share = 1.0
     if of_scores:
@@ -161,7 +161,7 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of bins of scores, shifted for the second class, and the ends of bins."""
+    """Return the bin of each score, shifted for the second class, and the ends of the bins."""
     scores, is_second = judged.T
     alone = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, alone, q=0.5)
@@ -180,7 +180,7 @@ def release_area(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Correct the area from noisy counts by a sum over rows; return also its noise std.
+    """Correct the area from noisy counts by a sum over rows; return it with its noise std.
 
     An area is linear in the scores of either class. Each row adds the fraction of counted scores of
     the other class in the right order with its own, minus the area from the counts. So errors of
@@ -212,7 +212,7 @@ def release_counts(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[list[np.ndarray], float]:
-    """Release several histograms together; return also the standard deviation of their noise.
+    """Release several histograms together; return them with the std of their noise.
 
     Each histogram sums to the public number of units, which removes the noise of the sum.
     """
@@ -226,7 +226,7 @@ def release_counts(
 
 
 def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float) -> float:
-    """Return the standard deviation that noise like that of the counts gives to a score."""
+    """Return the standard deviation of a score if its counts have noise of `std`."""
     generator = np.random.default_rng(0)
     noise = std * generator.standard_normal((_REDRAWS, *counts.shape))
     noise -= noise.mean(axis=(1, 2), keepdims=True)  # as the sum is known
@@ -234,13 +234,13 @@ def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float)
 
 
 # ------------------------------
-# Losses of rows, whose means are scores: each loss depends on its own row alone.
+# Losses of rows, whose means are scores; each loss depends on its own row only.
 
-# Number of rows of a sparse matrix that are made dense at a time.
+# Rows of a sparse matrix that are made dense at a time.
 _BATCH = 4096  # not studied
-# Differences of losses up to this size do not overflow.
+# Losses of at most this size have differences that do not overflow.
 _LARGEST_LOSS = 1e100  # not tuned
-# Entries up to this size are finite in float32, which forests use.
+# Entries of at most this size are finite in float32, which forests use.
 _LARGEST_ENTRY = 1e38  # not tuned
 # The smallest probability whose logarithm is computed, as in scikit-learn's log loss.
 _LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
@@ -271,14 +271,14 @@ def _brier_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities of all classes, and which class is the true one."""
+    """Return the probabilities of all classes for each row, and the index of the true class."""
     codes, classes = _codes(steps, y)
     is_true = codes[:, np.newaxis] == np.arange(len(classes))
     return _results("predict_proba", steps, X, is_true.shape), is_true
 
 
 def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of labels among the public classes, -1 for others; and the classes."""
+    """Return the index of each label among the public classes, -1 for others; and the classes."""
     classes = np.asarray(steps[-1][1].classes_)
     return known_codes(checked_labels(y), classes), classes
 
@@ -289,12 +289,12 @@ def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Return the results of a method of the last step for rows that the other steps transform."""
+    """Return a method's results of the last step, for rows mapped by the steps before."""
     *before, (name, last) = steps
     check_inverse(name, getattr(last, "transformer_", None))
     results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
     if results.shape != (shape or results.shape[:1]):
-        # The shape of the results may depend on the rows, and is not shown.
+        # The shape of the results may depend on rows, and is not shown.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
     return results
 
@@ -314,7 +314,7 @@ def _taken(rows: Any, last: Any) -> Any:
 
 
 def _of_dense_rows(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
-    """Compute losses of rows; sparse rows are made dense, a batch at a time."""
+    """Compute losses of rows; sparse rows are made dense in batches."""
     if not issparse(rows):
         return losses(rows)
     rows = canonical_csr(rows)
@@ -328,7 +328,7 @@ def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _from_private(steps: Steps) -> tuple[Steps, Steps]:
-    """Return the steps before the first private one, and the others; all, if none is private.
+    """Return the steps before the first private one, and the others; all if none is private.
 
     Rows are compared in its units, as the inverse of an earlier step may refuse single rows.
     """
@@ -350,7 +350,7 @@ def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
 
 
 def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    """Return each pair of label and prediction as a number; an unknown one is a wrong class."""
+    """Return each pair of label and prediction as one number; an unknown prediction is wrong."""
     codes, classes = _codes(steps, y)
     predicted = known_codes(_results("predict", steps, X, codes.shape), classes)
     predicted = np.where(predicted < 0, (codes + 1) % len(classes), predicted)
@@ -370,7 +370,7 @@ def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 class Score(NamedTuple):
-    """A score that is a mean of losses of rows, or follows from counts of rows."""
+    """A score that is a mean of losses of rows, or is computed from counts of rows."""
 
     losses: Callable[[Steps, Any, Any], np.ndarray]  # or the counted outcomes of rows
     methods: tuple[str, ...] = ("predict",)
@@ -407,7 +407,7 @@ SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 
 def checked_scoring(scoring: str | None, estimator: Any) -> str:
-    """Return the name of a score, by default that of the estimator; refuse unusable scores."""
+    """Return the name of a score, by default the estimator's own; refuse scores that do not fit."""
     if scoring is None and is_classifier(estimator):
         scoring = "accuracy"
     elif scoring is None and hasattr(estimator, "predict"):
@@ -422,7 +422,7 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
 
 
 def _flaw_of(scoring: str, estimator: Any) -> str:
-    """Return why a score does not fit an estimator; "" if it fits."""
+    """Return why a score does not fit an estimator; "" if it does."""
     score = SCORES[scoring]
     if _takes_responses(scoring) and score.of_classes != is_classifier(estimator):
         return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"
@@ -432,7 +432,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
             step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
         ]
     for method in score.methods:
-        # The scores of both methods order rows.
+        # Both methods give scores that order rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
         if not all(any(hasattr(one, each) for each in methods) for one in judged):
             return f"needs the method {' or '.join(methods)} of"
@@ -440,7 +440,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
 
 
 def classes_for(scoring: str, last: Any) -> Any:
-    """Return the public classes; refuse classes that a score cannot use."""
+    """Return the public classes; refuse classes with which a score cannot be computed."""
     classes = last.classes_ if hasattr(last, "classes_") else given_classes(last.classes)
     if SCORES[scoring].of_two and len(classes) != 2:
         raise ValueError(f"scoring={scoring!r} needs two classes, got {len(classes)}.")
@@ -463,7 +463,7 @@ def _takes_responses(scoring: str) -> bool:
 
 
 def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
-    """Compute the loss of every row or, with users, the mean loss of the rows of each user.
+    """Compute the loss of each row or, with users, the mean loss of each user's rows.
 
     If a score follows from counts, rows of users count by themselves.
     """
@@ -472,9 +472,9 @@ def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None)
 
 
 def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
-    """Compute finite losses, or counted outcomes, of all rows under a public fitted model."""
+    """Compute the finite losses, or the outcomes to count, of all rows under a fitted model."""
     with np.errstate(all="ignore"):
-        # Smaller dtypes than float64 cannot represent these limits.
+        # Smaller dtypes than float64 cannot represent the limits.
         losses = score.losses(_steps_of(model), X, y).astype(np.float64)
     least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
     losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
@@ -490,8 +490,7 @@ def _steps_of(model: Any) -> Steps:
 # ------------------------------
 # The noisy score.
 
-# Share of the search for the clip level of losses, and its quantile of the sizes of losses; with
-# few rows `release_level` uses a lower one, at least LEAST_QUANTILE.
+# Share of the search for the clip level of losses, and the wanted quantile of their sizes.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Constraints of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {
@@ -679,12 +678,12 @@ def private_score(
 def _score_of_losses(
     scoring: str, estimator: Any, X: Any, y: Any, people: People | None, given: Mapping[str, Any]
 ) -> PrivateScore:
-    """Release the mean of clipped losses."""
+    """Release the mean of clipped losses, as a score."""
     losses = unit_losses(scoring, estimator, X, y, people)
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
     n_units, level, facts = len(losses), 1.0, (cost, "level of losses", _LEVEL_SHARE)
     search, left = plan_level(*facts, is_bounded=score.is_bounded)
-    # The sum is in units of the level: a row adds a number in [0, 1], or in [-1, 1] if signed.
+    # In units of the level, a row adds a number in [0, 1] or, if signed, in [-1, 1].
     change, least = sensitivity.count, 0.0
     if score.is_signed:
         of_signed = sensitivity.response_sum
@@ -716,7 +715,7 @@ def _score_of_losses(
 def _scores_of_counts(
     names: list[str], estimator: Any, X: Any, y: Any, people: People | None, given: dict[str, Any]
 ) -> dict[str, PrivateScore]:
-    """Release counts of outcomes, of scores, or of both together; compute all scores from them."""
+    """Release counts of outcomes, of scores, or of both; compute all scores from them."""
     n_classes = max(len(classes_for(name, _steps_of(estimator)[-1][1])) for name in names)
     of_all: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
@@ -749,7 +748,7 @@ def _scores_of_counts(
 def opened(
     name: str, plan: Plan, of_rows: np.ndarray, people: People | None, given: Mapping[str, Any]
 ) -> PrivacyBudget:
-    """Open the budget of a function, from its arguments; its losses key the noise."""
+    """Open the budget of a score or choice; the losses key its noise."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
     warn_of_privacy(
         *checks.warnings_for_settings(plan.cost, counted, n_units, given["random_state"])
@@ -761,6 +760,6 @@ def opened(
 
 
 def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:
-    """Make a source of noise, keyed by the losses and the owners of rows."""
+    """Return a source of noise that is keyed by the losses and the owners of rows."""
     keyed = (losses,) if people is None else (losses, people.codes)
     return NoiseSource(seed, () if seed is None else digests(*keyed))

@@ -38,9 +38,9 @@ from skdp.privacy.plan import PrivacyCost
 
 # With more fits than this, neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# Part of the choice's budget for the search of the level C: see `choose`.
+# Part of the choice's share for the search of the clip level C, as in `choose`.
 _RANGE_SHARE = 0.1  # not studied
-# C is this quantile of the ranges, or with few rows a lower one, at least LEAST_QUANTILE.
+# C is this quantile of the ranges of losses; with few rows a lower one, at least LEAST_QUANTILE.
 _MOST = 0.75  # not studied
 
 
@@ -94,7 +94,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, scoring)
-            # All warnings from public facts, and all refusals, come before the charge.
+            # Refusals, and warnings from public facts, come before the charge.
             whole, charge = self._begin(search.run, search.split.whole, warnings_for_fits(search))
             self._warn_of_many(search.split)
             records: dict[str, PrivacySpent] = {}
@@ -121,12 +121,12 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             warnings = [*warnings_of_chosen(search, best, fitted), *warnings]
             model = with_one_record(search.candidates[best].run, fitted, spent, self.ledger)
             self._set_results(search, best, model, spent)
-        # The warnings come last: if they are turned into errors, the paid model remains.
+        # Warnings come last: if they raise errors, the fitted model, which has been paid, remains.
         warn_of_privacy(*warnings)
         return self
 
     def _search(self, X: Any, y: Any, scoring: Any, users: Any) -> Search:
-        """Refuse unacceptable arguments; return the candidates and their fits."""
+        """Refuse unusable arguments; return the candidates and their fits."""
         refuse_blocks(X, type(self).__name__)
         seed = draw_seed(self.random_state)
         check_unwatched("estimator: ", self.estimator)
@@ -171,14 +171,14 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
     @property
     def best_score_(self) -> float:
-        """Raise an error, because no score is released."""
+        """Raise an error, as no score is released."""
         raise AttributeError(
             f"{type(self).__name__} has no best_score_: no score is released. "
             "skdp.model_selection.private_score releases one, on rows that no fit has used."
         )
 
     def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
-        # An earlier fit may have set attributes that this fit does not set.
+        # An attribute of an earlier fit that this fit may not set.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
         self.best_index_ = best
@@ -195,7 +195,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
 
 def _choice_plan(search: Search, scoring: str) -> Plan | None:
-    """Plan the choice, which refuses too small a mu; None if there is a single candidate."""
+    """Plan the choice, which refuses too small a mu; None for a single candidate."""
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
         return None
@@ -213,16 +213,16 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
 def plan_choice(
     n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
 ) -> Plan:
-    """Plan the choice by means of losses; those in [0, 1] (`is_bounded`) need no level."""
+    """Plan the choice by mean losses; losses in [0, 1] (`is_bounded`) need no clip level."""
     level, left = score.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
-    # This change is for losses in units of C, or in [0, 1].
+    # In units of C, or for losses in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
     return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
 
 
 def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget) -> int:
-    """Choose the number of a candidate, with high probability one of small total loss.
+    """Choose the index of a candidate which has, with high probability, a small total loss.
 
     Only the differences between candidates matter, so the losses need no public bound. The median
     of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So any
@@ -239,7 +239,7 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
 
 
 def regrets(losses: np.ndarray, level: float) -> np.ndarray:
-    """Clip the losses of each row to half a `level` around their median, in units of `level`."""
+    """Clip the losses of each row to half of `level` around their median, in units of `level`."""
     around = losses - np.median(losses, axis=1, keepdims=True)
     return score.in_steps(np.clip(around / level, -0.5, 0.5))
 
@@ -253,7 +253,7 @@ def plan_choice_by_counts(
     unit: str,
     adjacency: str,
 ) -> Plan:
-    """Plan the choice by a score of counts: of pairs in the wrong order, or of all outcomes."""
+    """Plan the choice by counts: of pairs in the wrong order, or of all outcomes."""
     n_classes = len(score.classes_for(scoring, last))
     if scoring == "roc_auc":
         change = sensitivity.misordered_pairs
@@ -267,20 +267,20 @@ def plan_choice_by_counts(
 
 
 def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
-    """Sum the weights of pairs of rows of both classes in the wrong order; ties count half."""
+    """Sum the weights of pairs of rows of two classes in the wrong order; ties count half."""
     order = np.argsort(scores[is_second])
     ordered = scores[is_second][order]
     below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
     first, own = scores[~is_second], weights[~is_second]
     sides = (below[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
-    # Multiples of 2 ** -24 have exact sums: only products, and their final sum, are rounded.
+    # Multiples of 2 ** -24 have exact sums: only products, and the final sum, are rounded.
     return math.fsum((own * sum(sides) / 2).tolist())
 
 
 def choose_by_counts(
     scoring: str, judged: np.ndarray, people: People | None, plan: Plan, budget: PrivacyBudget
 ) -> int:
-    """Choose the number of a candidate by counts; all candidates have the same labels.
+    """Choose the index of a candidate by counts, as all candidates have the same labels.
 
     The fewer pairs are in the wrong order, the larger is the area under the curve.
     """
@@ -299,7 +299,7 @@ def choose_by_counts(
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
-    """Return the candidates in the layout of scikit-learn's searches, without scores."""
+    """Return the candidates as `cv_results_` of scikit-learn, without scores."""
     names = sorted({name for candidate in candidates for name in candidate.parameters})
     table: dict[str, Any] = {"params": [candidate.parameters for candidate in candidates]}
     for name in names:
@@ -558,7 +558,7 @@ class DPRandomizedSearch(BaseDPSearch):
     ) -> None: ...
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
-        # numpy's global generator is not used, as anybody in the process can reset it.
+        # Not numpy's global generator, which anybody in the process can reset.
         candidate_seed = int.from_bytes(os.urandom(4), "little")
         if seed is not None:
             candidate_seed = derived_seed(seed, "search", "candidates") % 2**32

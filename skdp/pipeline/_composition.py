@@ -50,11 +50,11 @@ from skdp.privacy.precision import as_python
 from skdp.units import Unit
 
 # ------------------------------
-# Checks of the steps that share a budget, and of their data.
+# Checks of the steps that share a budget, and of data for them.
 
 
 def steps_of(estimator: Any) -> list[Step]:
-    """Return the steps of an estimator, and their shares of a common budget.
+    """Return the steps of an estimator, with their shares of a common budget.
 
     Refuse steps that may learn without privacy, and private steps that protect different units.
     """
@@ -72,7 +72,7 @@ def steps_of(estimator: Any) -> list[Step]:
             f"{type(estimator).__name__} has no private step: pass one, such as DPStandardScaler, "
             "or use Pipeline and GridSearchCV of scikit-learn."
         )
-    # The call refuses several adjacencies.
+    # Called to refuse several adjacencies.
     adjacency_of(steps)
     common_unit(steps)
     if not isinstance(estimator, rules.SharedBudget):
@@ -82,7 +82,7 @@ def steps_of(estimator: Any) -> list[Step]:
 
 
 def _listed(estimator: Any) -> list[Step]:
-    """List the steps of a pipeline; any other estimator is one step without a name."""
+    """Return the steps of a pipeline; another estimator is a single step without a name."""
     named: Any = getattr(estimator, "steps", None)
     if shares_budget := isinstance(estimator, rules.SharedBudget):
         pairs = [one for one in named if isinstance(one, list | tuple) and len(one) == 2]
@@ -107,7 +107,7 @@ def _listed(estimator: Any) -> list[Step]:
         if shares_budget and rules.is_columns(step) and not number:
             # The private parts are fitted before the ColumnTransformer.
             _check_columns(name, step)
-            steps += [_of_part(name, *part) for part in rules.private_parts(step)]
+            steps += [_step_of_part(name, *part) for part in rules.private_parts(step)]
         steps.append(Step(name, step))
     if rules.is_public_target(last):
         steps[-1] = Step(last_name, last.regressor, target=last)
@@ -115,7 +115,7 @@ def _listed(estimator: Any) -> list[Step]:
 
 
 def _check_columns(name: str, step: Any) -> None:
-    """Refuse columns that are chosen by values, and incomplete transformers."""
+    """Refuse columns chosen by values, and a ColumnTransformer with unusable parts."""
     for part in step.transformers:
         if not (isinstance(part, list | tuple) and len(part) == 3):
             text = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
@@ -132,8 +132,8 @@ def _check_columns(name: str, step: Any) -> None:
         )
 
 
-def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
-    """Return a part of the named ColumnTransformer as a private step."""
+def _step_of_part(name: str, part: str, one: Any, columns: Any) -> Step:
+    """Return a private part of a ColumnTransformer as a step."""
     if one is rules.last_of(one):
         return Step(f"{name}__{part}", one, columns=columns)
     *before, (own, last) = one.steps
@@ -142,7 +142,7 @@ def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
-    """Return the rows of a step: its columns, after the public steps of its part."""
+    """Return the rows of a private part: its columns, mapped by the public steps before it."""
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
@@ -152,7 +152,7 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
 
 
 def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
-    """Put named bounds in the order of the columns, if earlier steps drop the names of X."""
+    """Put bounds by name in the order of columns, if earlier steps drop the names."""
     named, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
         own = names
@@ -171,12 +171,12 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
 
 
 def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
-    """Return the private steps that share a budget by name, with parts of a ColumnTransformer."""
+    """Return the private steps that share a budget, by name, with parts of a ColumnTransformer."""
     return {step.name: step.estimator for step in _listed(estimator) if step.is_private}
 
 
 def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace each pipeline with one budget by the private steps that share the budget.
+    """Replace pipelines with one budget by the private steps inside.
 
     A key is a prefix that ends with two underscores, or empty.
     """
@@ -218,7 +218,7 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
 
 
 def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any, Any]:
-    """Return rows and responses for the fit of the last step; refuse values that are not finite."""
+    """Return rows and responses for the last step; refuse responses that are not finite."""
     if step.target is None:
         return X, y
     flaw = (
@@ -236,7 +236,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
         with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
         return X, None
     responses = checked_responses(y)[:, np.newaxis]
-    # This check comes before any call of the function, whose errors may show responses.
+    # Checked before the function is called, whose errors may show responses.
     made = of_people(function, people, responses)[:, 0]
     if not np.isfinite(_transformed_responses(transformer, responses)).all():
         raise ValueError(flaw)
@@ -244,7 +244,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
 
 
 def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
-    """Apply a public function to responses; NaN for those that it refuses or splits."""
+    """Apply a public function to responses; NaN where the function refuses or splits them."""
     numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
     made = np.asarray(attempt(transformer.transform, numbers))
     fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
@@ -258,7 +258,7 @@ def transformer_of(target: Any) -> Any:
 
 
 def _supervised(steps: Sequence[Step]) -> list[Any]:
-    """Return the private steps that need responses."""
+    """Return the private steps that need responses or labels."""
     return [
         step.estimator
         for step in steps
@@ -267,7 +267,7 @@ def _supervised(steps: Sequence[Step]) -> list[Any]:
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
-    """Make values finite and labels known: after a release no step may refuse a row."""
+    """Make values finite and labels known, as no step may refuse a row after a release."""
     made = mapped_blocks(rows, finite)
     supervised = _supervised(steps)
     if supervised and isinstance(made, RowParts) and made.y is not None:
@@ -277,7 +277,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
         def _known(targets: np.ndarray) -> np.ndarray:
             if classes is None:
                 return np.asarray(finite(as_numbers_or_nan(targets)))
-            # The first class replaces labels that are not among the classes.
+            # Labels that are no classes become the first class.
             own = codes_or(classes, targets)
             return np.asarray(own[np.maximum(known_codes(targets, own), 0)])
 
@@ -288,7 +288,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
 def _refusals(
     whole: Any, step: Step, *, is_first: bool, is_behind: bool, is_last: bool
 ) -> Iterator[str]:
-    """Return why a step is refused at its place; `is_behind` if it follows a private step."""
+    """Return why a step is refused at its place; `is_behind` means behind a private step."""
     if isinstance(step.estimator, str) and step.estimator == "drop":
         yield f"Step {step.name!r}: 'drop' would leave no columns."
     output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
@@ -315,7 +315,7 @@ def _refusals(
 
 
 def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
-    """Refuse an epsilon or delta of a step, as the budget is that of the whole."""
+    """Refuse a step with an epsilon or delta of its own, as the budget is that of the whole."""
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default
@@ -345,14 +345,14 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     return clone(estimator).set_params(**given), lack_classes
 
 
-# A plan needs a shape. Only its unit is used, which is the same for all shapes.
+# A plan needs some shape; the unit, for which it is made, does not depend on the shape.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
-# Unit of an estimator without that parameter, such as `DPPersonalizedRegressor`.
+# Units of estimators without a parameter for it, such as `DPPersonalizedRegressor`.
 _UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_column"
 
 
 def common_unit(steps: Sequence[Step]) -> str:
-    """Return the unit that all private steps protect together; refuse units other than rows."""
+    """Return the unit that all private steps protect; refuse units that are no rows."""
     private = {step.name: step.estimator for step in steps if step.is_private}
     # With a column of ids, only the step knows the number of users.
     named = {
@@ -375,9 +375,9 @@ def common_unit(steps: Sequence[Step]) -> str:
 
 
 def unit_of(step: Any) -> tuple[str, bool]:
-    """Return the unit that a step protects, and whether the step enforces its bounds."""
+    """Return the unit that a step protects, and whether the step enforces it."""
     if isinstance(step, DPPersonalizedRegressor):
-        # Only metadata routing passes groups through a search; without groups every row is a user.
+        # Only metadata routing passes groups through a search; otherwise each row counts as a user.
         is_routed = get_config()["enable_metadata_routing"]
         has_users = is_routed or step.require_groups or step.user_column is not None
         return "user" if has_users else "row", True
@@ -387,13 +387,13 @@ def unit_of(step: Any) -> tuple[str, bool]:
     if isinstance(step, rules.SharedBudget):
         return str(given), all(unit_of(one)[1] for one in private_within(step).values())
     if isinstance(step, PrivateClassifier):
-        # Classes taken from the labels are promised to be public.
+        # Classes taken from the labels are only promised to be public.
         return str(given), step.classes is not None
     if given is None:
         plan = step.plan(_SOME_ROWS, _SOME_FEATURES)
         return plan.unit, plan.enforced
     if isinstance(given, Unit):
-        # Infinite bounds, which need an infinite epsilon, do not change the unit.
+        # Infinite bounds are allowed at an infinite epsilon, and do not change the unit.
         unit = given.resolve(step.adjacency, math.inf)
         return unit.name, unit.is_enforced
     return str(given), True

@@ -181,7 +181,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        # The warnings come last: if they are turned into errors, the paid model remains.
+        # Warnings come last: if they raise errors, the fitted model, which has been paid, remains.
         warn_of_privacy(*self._fit(X, y, users))
         return self
 
@@ -197,7 +197,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         return run, shares, prefix, runs.places_of(run, shares, prefix, opened)
 
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
-        """Fit all steps; return the warnings that follow from released values."""
+        """Fit all steps; return the warnings, which follow from released values."""
         with restored_on_error(self):
             X, y = map(checked_container, in_parts(X, y))
             run, shares, prefix, places = self._opened(X, y, users, party)
@@ -259,7 +259,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         shape = shape_of(rows)
         if shape[1:] and math.prod(shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit the shape {shape} of like=.")
-        # The layout of rows in parts is public, and read here without any value.
+        # The layout of rows in parts is public, and is read without any value.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))
         try:
@@ -272,7 +272,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
     @property
     def named_steps(self) -> Bunch:
-        """The steps by their names: fitted steps or, before a fit, the steps as passed."""
+        """The steps by name: fitted ones or, before a fit, those passed."""
         return self._wrapped().named_steps
 
     @property
@@ -354,7 +354,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             return made
         X = checked_container(X)
         check_features(X, self)
-        # Public steps take rows block by block, when blocks are read.
+        # Public steps map rows block by block, when blocks are read.
         *before, last = self._fitted().steps
         if name == "transform":
             return transformed([*before, last], X)
@@ -389,12 +389,12 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
 
 def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
-    """Map predictions of transformed responses by the inverse of a public function."""
+    """Apply the inverse of a public function to predictions of transformed responses."""
     return np.asarray(quietly(transformer.inverse_transform, predictions[:, np.newaxis])[:, 0])
 
 
 def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
-    """Plan all steps together, with their releases named after the steps."""
+    """Plan all steps together, in releases named after the steps."""
     parts = tuple(
         Release(run.steps[i].label, "gaussian", share, follows=places[i].follows)
         if places[i].follows  # after a released width, a step is one line
@@ -405,7 +405,7 @@ def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
 
 
 def _like_to_pass(steps: Any) -> str:
-    """Return the X that a plan needs if a step chooses columns; its values may be made up."""
+    """Return what to pass as `like` to a plan, if a step chooses columns, for an error."""
     chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
     named = [
         n
@@ -425,7 +425,7 @@ def _like_to_pass(steps: Any) -> str:
 
 
 def _within(part: Any, label: str, share: float) -> Any:
-    """Prefix the releases of a part with the name of its step, and scale their shares."""
+    """Rename the releases of a step, with its name as prefix, and scale their shares."""
     if part is None:
         return None
     if isinstance(part, Release):

@@ -1,4 +1,4 @@
-"""Kinds of rows, and public stand-ins for private rows."""
+"""Public rows that stand in for private ones."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,22 +14,22 @@ from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.workers import without_warnings
 
-# Public rows come in twos, as some functions treat a single row differently.
+# Public rows come in pairs, as some functions treat a single row differently.
 TWICE = 2  # not tuned
 _NUMBERS = "biufc"
-# Public values of two rows for entries of any type: numbers, or texts. The rows differ, so that
-# functions that use both rows show it.
+# Values of two public rows, for entries that may be anything: numbers or texts. They differ, so
+# that functions that use both rows show it.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# Values of one row among equal rows: some functions use other rows where a value is 0, negative, an
-# outlier or missing. Among this many rows it is 6 standard deviations away.
+# Values for one row among equal ones: some functions use other rows if a value is 0, negative, an
+# outlier or missing. Among so many rows it is 6 standard deviations off.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
-# Texts that fit into arrays of every width; the width follows from the longest text of all rows.
+# Texts of one letter fit into arrays of any width; the width of an array depends on all rows.
 _TEXTS = ("1", "2")
 
 
 def are_numbers(rows: Any) -> bool:
-    """Return whether rows hold only numbers; a text such as "1" is a text."""
+    """Return whether rows hold only numbers; a text such as "1" is no number."""
     dtype = getattr(rows, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
@@ -45,7 +45,7 @@ def are_numbers(rows: Any) -> bool:
 
 
 def shape_of(rows: Any) -> tuple[int, ...]:
-    """Return the shape of rows, or of a result; a list has a shape, too."""
+    """Return the shape of rows, or of a result, which may be a list."""
     try:
         return tuple(rows.shape if hasattr(rows, "shape") else np.asarray(rows, dtype=object).shape)
     except Exception:
@@ -53,7 +53,7 @@ def shape_of(rows: Any) -> tuple[int, ...]:
 
 
 def are_single(rows: Any) -> bool:
-    """Return whether each row is a single object, such as a text, rather than a vector.
+    """Return whether each row is one object, such as a text, and no vector.
 
     The objects may be anything: all texts may be missing.
     """
@@ -71,7 +71,7 @@ def plain_rows(rows: Any) -> Any:
 
 
 def row_among(rows: Any) -> Any:
-    """Return the first of two rows among many copies of the second row."""
+    """Return the first of two rows among many copies of the second one."""
     many = _safe_indexing(rows, [1, 0] + [1] * _OTHERS)
     return many.reset_index(drop=True) if hasattr(many, "iloc") else many
 
@@ -93,13 +93,13 @@ def columns_of(rows: Any, columns: Any) -> Any:
 
 
 def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
-    """Return some columns of a block; numbers between texts become an array of a dtype."""
+    """Return some columns of a block; numbers from a frame with texts become an array."""
     rows = columns_of(rows, columns)
     return rows.to_numpy(dtype) if dtype and hasattr(rows, "iloc") else rows
 
 
 def as_named(rows: Any) -> Any:
-    """Return a public frame with the column names of blocks; rows without names stay."""
+    """Return public rows as a frame with column names, if the blocks have names."""
     names = rows.feature_names if isinstance(rows, RowBlocks) else None
     if names is None:
         return rows
@@ -107,14 +107,14 @@ def as_named(rows: Any) -> Any:
 
 
 def have_categories(rows: Any) -> bool:
-    """Return whether dtypes of rows contain data values: categories, or lengths of texts."""
+    """Return whether dtypes contain data values, which are categories or lengths of texts."""
     types = getattr(rows, "dtypes", getattr(rows, "dtype", None))
     types = np.atleast_1d(np.asarray(types, dtype=object))
     return any(hasattr(one, "categories") or getattr(one, "kind", "O") in "SU" for one in types)
 
 
 def without_categories(rows: Any) -> Any:
-    """Return public rows with dtypes without data values: no categories, and texts as objects."""
+    """Return public rows whose dtypes contain no data values: texts and categories are objects."""
     if hasattr(rows, "fill_null"):
         types = zip(rows.columns, rows.dtypes, strict=True)
         return rows.cast({name: str for name, one in types if hasattr(one, "categories")})
@@ -129,7 +129,7 @@ def without_categories(rows: Any) -> Any:
 
 
 def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iterator[Any]:
-    """Make pairs of public rows, in several ways, with the container and dtypes of private rows.
+    """Make pairs of public rows with the container and dtypes of private rows, in several ways.
 
     If the dtype allows fractions, one row has fractions, as whole numbers may give another dtype;
     or it has `number`. If two values are `known`, each row has one of them.
@@ -158,7 +158,7 @@ def _stand_in(rows: Any, anything: Any) -> Any:
     if hasattr(rows, "iloc") and rows.ndim == 1:
         return _public_column(rows, anything)
     if hasattr(rows, "iloc"):
-        # A plan may have no rows.
+        # Rows for a plan may be an empty frame.
         two = rows.iloc[:0].reset_index(drop=True).reindex(range(TWICE))
         for number in range(two.shape[1]):
             two.isetitem(number, _public_column(rows.iloc[:, number], anything))
@@ -184,14 +184,14 @@ def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
 
 
 def _values(kind: str, anything: Any) -> Any:
-    """Return the entries of two public rows for a kind of dtype."""
+    """Return the entries of two public rows, for a kind of dtype."""
     first, second, number = anything
     if kind in _NUMBERS:
         if isinstance(first, str) or (first, second) in _ANYTHING:
             first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
         return first if number is None else number, second
     if isinstance(first, str) and not (kind == "U" and "-" in first):
-        # A missing text is a gap, too.
+        # A missing text is None.
         return None if number is np.nan else first, second
     return _TEXTS if kind == "U" else (first if number is None else number, second)
 
@@ -201,6 +201,6 @@ def _public_column(column: Any, anything: Any) -> Any:
     kind = getattr(column.dtype, "kind", "O")
     values = (0, 1) if kind in "mM" else _values(kind, anything)
     if len(categories := getattr(column.dtype, "categories", [])):
-        # Categories come from the data: only the first one is used.
+        # Categories come from the data: only the first one is used, in both rows.
         values = [categories[0]] * TWICE
     return type(column)(list(values), dtype=column.dtype, index=range(TWICE), name=column.name)

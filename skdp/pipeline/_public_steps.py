@@ -1,4 +1,4 @@
-"""Maps rows by fitted steps, so that no error, warning or dtype reveals single rows.
+"""Maps of rows by fitted steps, such that no error, warning or dtype reveals single rows.
 
 Before the first private step, a step may refuse rows, or return them in a form that public rows do
 not get: then the fit is refused, and nothing has been spent. After it, steps accept all rows, and
@@ -56,7 +56,7 @@ from skdp.preprocessing import DPStandardScaler
 
 _REAL = "biuf"
 _MAY_MIX = (FrozenEstimator, FunctionTransformer)
-# Rows between steps key the noise, so that settings of scikit-learn must not change them.
+# Rows between steps key the noise, and must not depend on settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
     " FunctionTransformer(validate=True), .to_numpy(), set_output(transform='default') help."
@@ -69,7 +69,7 @@ _WANTED = "must return a 2-D array or a sparse matrix of real numbers, with a ro
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function, and suppress its warnings, which may reveal single rows.
+    """Call a function without its warnings, which may reveal single rows.
 
     It runs in this process, whatever its `n_jobs`: other processes would print the warnings.
     """
@@ -78,7 +78,7 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
-    """Map rows by a fitted step; the result is an array, or CSR, of real numbers.
+    """Map rows by a fitted step to an array or CSR matrix of real numbers.
 
     A step before all private ones is refused if it refuses any row, or returns another form than
     for public rows. Private steps, and the steps that may follow them, do neither.
@@ -91,7 +91,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     if public.rows is None:
         if isinstance(result, Exception):
             raise ValueError(_refusal(what, result, rows, public.error))
-        # A step fitted to some categories may refuse all public rows.
+        # A step fitted to categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public, function)
     for part, its in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
@@ -111,7 +111,7 @@ def _refuse_form(what: str, is_public: bool) -> None:
 
 
 def _form_of(result: Any) -> tuple[Any, ...] | None:
-    """Return container, width and dtype of a result, which must not depend on rows; else None."""
+    """Return container, width and dtype of a result, which must not depend on values."""
     is_array = type(result) is np.ndarray or issparse(result)
     if not is_array or result.dtype.kind not in _REAL or result.ndim != 2:
         return None
@@ -126,10 +126,10 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
         if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
             mend = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
         elif not mend and getattr(dtype, "kind", "") in "OU":
-            # Each part of a ColumnTransformer gets some of its columns.
+            # Each part of a ColumnTransformer gets its own columns.
             is_part = rules.is_columns(step)
             mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
-        # Shape and dtype of categories and texts depend on values, and are private.
+        # Dtypes and shapes that depend on values, as of categories and texts, are not shown.
         facts = "" if twos.have_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
@@ -137,19 +137,19 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
 
 
 def _real(what: str, result: Any, rows: Any) -> Any:
-    """Return the result of a step as an array in C order or CSR; refuse all other results."""
+    """Return the result of a step as an array in C order or as CSR; refuse other results."""
     if isinstance(result, Exception):
         raise ValueError(_refusal(what, result, rows))
     if _form_of(result) is None or result.shape[0] != _num_samples(rows):
         raise ValueError(f"{what} {_WANTED}.")
     if issparse(result):
         return canonical_csr(result)
-    # In another memory order, the norm of a row rounds differently.
+    # In another memory order, norms of rows would round differently.
     return np.require(result, None, ["C", "A"])
 
 
 def _finite_but_gaps(made: Any, rows: Any) -> Any:
-    """Make overflow finite, but not rows with gaps, which the next step refuses."""
+    """Make overflowing rows finite; rows that had gaps stay, for the next step to refuse."""
     if made.dtype.kind != "f":
         return made
     has_gaps, all_finite = have_gaps(rows), finite(made)
@@ -162,15 +162,15 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
 
 
 def _parts(step: Any, rows: Any) -> list[tuple[Any, Any]]:
-    """Return the parts of a fitted ColumnTransformer, and the rows of each."""
+    """Return the parts of a fitted ColumnTransformer, each with its columns of the rows."""
     return [(part, columns_of(rows, columns)) for _, part, columns in rules.fitted_parts(step)]
 
 
 def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
-    """Refuse a step that maps all rows together, if public rows reveal that."""
+    """Refuse a step that maps several rows together, if public rows show it."""
     leaves = [*rules.leaves_of(step, is_fitted=True)]
     if not any(type(one) in _MAY_MIX for one in leaves):
-        # All other classes are known to map each row by itself.
+        # Steps of other classes are known to map each row by itself.
         return
 
     def function(two: Any) -> Any:
@@ -179,7 +179,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 
     public = _public(what, function, stand_ins(rows))
     form = _form_of(public.result)
-    # Encoders accept only their categories.
+    # Encoders accept only their own categories.
     known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
     for number, pair in product(twos.NUMBERS, [None, *known]):
         is_first = number is pair is None
@@ -187,7 +187,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
             twice = (_safe_indexing(two, [row] * TWICE) for row in range(TWICE))
             several = twos.row_among(two), *twice
             among, *alone = made = [attempt(function, one) for one in several]
-            # Other forms of result are refused once a row has one.
+            # Other forms of results are refused once a private row has one.
             if is_first or _form_of(among) == form:
                 break
         else:
@@ -195,7 +195,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
         facts = [(_form_of(one), twos.shape_of(one)[:1]) for one in made]
         is_same = facts == [(form, twos.shape_of(one)[:1]) for one in several]
         if is_same:
-            # Products with another number of rows round differently.
+            # With another number of rows, products may round differently.
             dtype, width = np.result_type(among.dtype, np.float16), twos.shape_of(two)[-1]
             rounding = np.finfo(dtype).eps * width * np.fmax(1, abs(number or 1))
             close = partial(np.allclose, atol=1e-8 + rounding, equal_nan=True)
@@ -209,21 +209,21 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 
 
 def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
-    """Map rows in blocks by a step, when blocks are read; they keep their dtype.
+    """Map rows in blocks by a step, when blocks are read.
 
     Only here public rows are mapped first: later readings raise no avoidable errors.
     """
     step = _by_places(step) if rules.is_columns(step) and rows.like is None else step
-    # A step may accept some public texts, and no others.
+    # A step may accept some public texts and refuse others.
     texts = None if rows.like is None else _public("", step.transform, stand_ins(rows)).rows
     two = by_rows(name, step, next(stand_ins(rows)) if texts is None else texts)
     form = issparse(two), two.shape[1]
-    function = partial(_of_block, name, step, form=form, dtype=rows.dtype)
+    function = partial(_map_block, name, step, form=form, dtype=rows.dtype)
     return mapped_blocks(rows, function, two.shape[1])
 
 
 def _by_places(step: Any) -> Any:
-    """Copy a fitted ColumnTransformer; column numbers replace names, which blocks lack."""
+    """Copy a fitted ColumnTransformer with column numbers for names, which blocks lack."""
     one, places = copy(step), step._transformer_to_input_indices
     one.transformers_ = [(name, part, places[name]) for name, part, _ in step.transformers_]
     vars(one).pop("feature_names_in_", None)
@@ -231,12 +231,12 @@ def _by_places(step: Any) -> Any:
 
 
 @_in_arrays
-def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np.dtype) -> Any:
+def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np.dtype) -> Any:
     rows = rows if hasattr(rows, "iloc") else rows.astype(dtype, copy=False)
     result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
-        # The pass that checks these rows refuses NaN, which replaces the gaps.
-        return with_nan(_of_block(name, step, _without_gaps(rows), form, dtype), has_gaps)
+        # A gap becomes NaN again, which the pass that checks these rows refuses.
+        return with_nan(_map_block(name, step, _without_gaps(rows), form, dtype), has_gaps)
     made = _real(f"Step {name!r}", result, rows)
     _refuse_form(f"Step {name!r}", (issparse(made), made.shape[1]) == form)
     with np.errstate(all="ignore"):
@@ -244,7 +244,7 @@ def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np
 
 
 def _without_gaps(rows: Any) -> Any:
-    """Make the numbers of rows finite; texts of a data frame stay as they are."""
+    """Make numbers of rows finite; texts of a data frame stay."""
     if not hasattr(rows, "iloc"):
         return finite(rows)
     rows = rows.copy()
@@ -255,7 +255,7 @@ def _without_gaps(rows: Any) -> Any:
 
 @_in_arrays
 def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sparse: bool) -> Any:
-    """Map the largest numbers by a step that follows a private one, as its fit will.
+    """Map the largest numbers by a step behind a private one, to refuse bad parameters early.
 
     Refuse unusable parameters, and those with which the step refuses single rows.
     """
@@ -270,7 +270,7 @@ def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sp
 
 
 def check_inverse(name: str, transformer: Any) -> None:
-    """Refuse a function of predictions that mixes them, or refuses single ones.
+    """Refuse an inverse function of responses that mixes rows, or refuses single ones.
 
     A score is a mean of losses of single rows, and nothing may raise after a fit.
     """
@@ -280,7 +280,7 @@ def check_inverse(name: str, transformer: Any) -> None:
 
 
 class _Public(NamedTuple):
-    """Public rows that a function accepts, with its result; or the error that it raises."""
+    """Public rows that a function accepts, with the result; or the error that it raises."""
 
     rows: Any  # None if it accepts no public rows
     result: Any
@@ -288,20 +288,20 @@ class _Public(NamedTuple):
 
 
 def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) -> _Public:
-    """Try public rows until the function accepts some."""
+    """Try several public rows until a function accepts some."""
     error = ""
     for rows in branches:
         result = attempt(function, rows)
         if not isinstance(result, Exception):
             return _Public(rows, result, "")
-        # Categories come from the private data, and the error may show them.
+        # Categories come from private data, and the error may show them.
         error = error or _message(what, result, is_public=not twos.have_categories(rows))
     return _Public(None, None, error)
 
 
 def attempt(function: Callable[..., Any], rows: Any) -> Any:
-    """Return the result of a function for rows, or the error that it raises."""
-    # A function that overwrites its input would spoil it for the next candidate.
+    """Return the result of a function for rows, or its error."""
+    # A function may overwrite rows, which are needed again.
     is_ours = isinstance(getattr(function, "__self__", None), PrivateEstimator)
     try:
         made = quietly(function, rows if is_ours else deepcopy(rows))
@@ -312,28 +312,28 @@ def attempt(function: Callable[..., Any], rows: Any) -> Any:
 
 
 def _as_numbers(made: Any) -> Any:
-    """Convert whole numbers beside booleans, which a ColumnTransformer returns as objects."""
+    """Convert objects to numbers: a ColumnTransformer returns them for numbers beside booleans."""
     are_objects = type(made) is np.ndarray and made.dtype == object and are_numbers(made)
     return made.astype(np.float64) if are_objects else made
 
 
 def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str:
-    """Return why a step refuses rows; `of_public` is its error for public rows, if any."""
+    """Return why a step refuses rows; `of_public` is its error for public rows, if there is one."""
     if of_public and are_numbers(rows):
         return of_public
     if twos.are_single(rows) and kind_of(rows) in ("texts and gaps", "NaN"):
         return f"{what} refuses a missing text. " + GAPS_OF_TEXTS.replace("['name']", "")
-    # NaN is not the reason if the step also refuses rows without NaN.
+    # NaN is not the reason if rows without NaN are refused, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
     text = _message(what, error) if of_public or not have_gaps(rows).any() else text
-    # Dtypes of columns are public; later readings must not tell which columns have gaps.
+    # Dtypes of columns are public, but not which columns have gaps.
     texts = [one for one, kind in types_of(rows) if kind]
     if texts and text.endswith("it refuses."):
         text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
-# Errors of encoders about their categories, and the cure.
+# Errors of encoders about categories, with cures.
 _OF_ENCODERS = {
     "Unsorted categories": " Pass them sorted, as [False, True].",
     "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
@@ -341,7 +341,7 @@ _OF_ENCODERS = {
 
 
 def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
-    """Describe the error of a function; the text is shown only if public rows raise it."""
+    """Return an error as text; only errors about public rows keep their own text."""
     message = error.args[0] if type(error) is ValueError and error.args else ""
     if type(message) is str and message.startswith("Found unknown categories"):
         return (
@@ -360,15 +360,15 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
 
 @_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    """Fit a step that learns nothing to public rows instead of private ones."""
+    """Fit a step that learns nothing, to public rows."""
     what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
     public = _public(what, step.fit, stand_ins(rows))
-    # A step that refuses all public rows may accept only texts listed in its parameters.
+    # A step that refuses all public rows may accept only the texts in its parameters.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):
         raise ValueError(_refusal(what, fitted, rows, public.error))
     if rules.is_columns(fitted):
-        # The choice by density, as in scikit-learn, would depend on values.
+        # scikit-learn decides by the density of rows, which is private.
 
         def _make_sparse(rows: Any) -> bool:
             made = (
@@ -384,7 +384,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 @_in_arrays
 def transformed(steps: Sequence[tuple[str, Any]], rows: Any, method: str = "transform") -> Any:
-    """Map rows by fitted steps, except "passthrough" and None; finite rows stay finite."""
+    """Map rows by fitted steps, but for "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
         if isinstance(step, str | None):
             continue
@@ -416,7 +416,7 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 
 
 def have_gaps(rows: Any) -> np.ndarray:
-    """Return which rows have a number that is not finite; texts, even missing ones, are none."""
+    """Return which rows have a number that is not finite; missing texts do not count."""
     if not twos.are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
             # Columns of objects may hold numbers, too.
@@ -427,12 +427,12 @@ def have_gaps(rows: Any) -> np.ndarray:
     return np.zeros(redact_errors(_num_samples)(rows), dtype=bool)
 
 
-# scikit-learn accepts nullable booleans with gaps; numpy does not.
+# numpy refuses nullable booleans with gaps, which scikit-learn converts.
 _with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
 # ------------------------------
-# A ColumnTransformer as the first step: its public parts, and its private parts once fitted.
+# A ColumnTransformer as the first step: its public parts, then its fitted private parts.
 
 
 def in_public(step: Any) -> Any:
@@ -451,7 +451,7 @@ def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
 
 
 def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
-    """Refuse rows with categories that a public step does not know; return its result otherwise.
+    """Refuse rows with categories that a public step does not know; otherwise return its result.
 
     This happens before anything is charged, and names no category. In the fit, encoders accept all
     rows (`lenient`); only here they are as strict as their parameters say.
@@ -474,7 +474,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
 
 
 def _refusing_columns(step: Any, rows: Any) -> list[str]:
-    """Name the columns that fitted encoders refuse, or the columns of parts that refuse rows."""
+    """Name the columns that encoders refuse, or the columns of parts that refuse rows."""
     named = []
     for _, part, columns in (
         rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
@@ -493,7 +493,7 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
 def check_rows_of_columns(
     name: str, step: Any, rows: Any, *, are_private: bool, allow_nan: bool
 ) -> None:
-    """Refuse rows that lack columns, and private rows that public parts do not make finite.
+    """Refuse rows that lack columns, and rows that public parts leave with gaps.
 
     With `allow_nan` the next step decides about NaN.
 
@@ -505,7 +505,7 @@ def check_rows_of_columns(
         listed = columns if type(columns) is list else [columns] * isinstance(columns, str)
         n, by_name = sum(twos.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
         texts = [one for one in names_of(rows) or () if isinstance(one, str)]
-        # With duplicate names, names have become numbers.
+        # Duplicate column names have become numbers.
         known = {*range(-n, n), *texts} if texts or not by_name else listed
         lacking = [one for one in listed if one not in known]
         more = ", or is sparse and not in CSR, which X.tocsr() makes"
@@ -518,13 +518,13 @@ def check_rows_of_columns(
             f"{lacking or columns!r}{more}."
         )
         with_text(flaw, partial(columns_of, rows, columns))
-    # Without its parts, a transformer refuses rows because of its settings.
+    # If a transformer refuses rows even without its parts, its own parameters are the reason.
     alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
     if settings.rows is None and settings.error:
         raise ValueError(settings.error)
     if are_private and isinstance(blocks, RowBlocks):
-        # Public parts are checked by the next step, which reads before anything is spent.
+        # The next step checks what public parts return, before anything is spent.
         if rules.private_parts(step):
             public = [(name, fitted_to_nothing(name, in_public(step), blocks))]
             transformed(public, blocks).check(allow_nan=allow_nan)
@@ -539,7 +539,7 @@ def _hint_of_objects(rows: Any) -> str:
 
 
 def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
-    """Return why a public transformer does not make some rows finite; "" if it does."""
+    """Return why a transformer does not make these rows finite; "" if it does."""
     try:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
@@ -549,7 +549,7 @@ def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
 
 
 def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterator[str]:
-    """Return for each part why its result is not finite, with columns and cures."""
+    """Return, for each part, why its result is not finite, with columns and cures."""
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     names = names_of(rows) or range(rows.shape[1])
     parts = [(*part, _get_column_indices(rows, part[2])) for part in step.transformers]
@@ -559,7 +559,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, its = f"{name}__{part}", [str(names[place]) for place in places]
-        # Each part alone, fitted to its columns, then to all: public rows have their kinds.
+        # Fit each part alone, to rows of its columns and then to all, so that public rows match.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", one, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
@@ -574,7 +574,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
 def _with_columns(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Name the columns whose kinds a part refuses, or else all its columns."""
+    """Name the columns that a part refuses for what they hold, or else all its columns."""
     leaves = [one for one in rules.leaves_of(part, is_fitted=False) if not isinstance(one, str)]
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}
@@ -593,7 +593,7 @@ def _with_columns(
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
-    """Fit the transformer around its private parts, which are fitted already and stay."""
+    """Fit a ColumnTransformer around its private parts, which have been fitted before."""
     ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
     frozen = {
         part: rules.ending_with(one, FrozenEstimator(ends[part]))
@@ -609,7 +609,7 @@ def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) ->
 
 
 def _as_wide(part: Any) -> Any:
-    """Return a public stand-in for a private part, with at least as many columns."""
+    """Return a public transformer that returns as many columns as a private part, or more."""
     n_components = getattr(part, "n_components", None)
     most = int(n_components) if isinstance(n_components, Integral) else None
     takes_gaps = bool(get_tags(part).input_tags.allow_nan)
@@ -619,9 +619,9 @@ def _as_wide(part: Any) -> Any:
 
 
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
-    """Check rows as the private part does, and convert nullable columns to numbers."""
+    """Check rows like the private part, and convert nullable columns to numbers."""
     if any("texts" in kind for kind in kinds_of(rows).values()):
-        # The private part refuses texts of numbers, too, which public texts are not.
+        # Unlike public texts, texts of numbers could be converted, which the private part refuses.
         raise ValueError("could not convert string to float")
     wanted = "allow-nan" if takes_gaps else True
     checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)

@@ -1,4 +1,4 @@
-"""Which estimators are private, learn nothing, stay unfitted, hold others, or are refused."""
+"""Which steps are private, learn nothing, contain other estimators, or are refused."""
 
 import math
 from abc import abstractmethod
@@ -39,16 +39,16 @@ from skdp.exceptions import is_called_by
 from skdp.privacy import PrivacySpent
 
 # ------------------------------
-# Which steps of an estimator are private, learn nothing, or stay unfitted.
+# Which steps are private, learn nothing, or are not fitted.
 
 
 @cache
 def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
-    """Return the classes that learn nothing, some only with certain parameters.
+    """Return the classes that learn nothing, some of them only with certain parameters.
 
     Subclasses may learn. The tag requires_fit=False is no proof, as a Gaussian process has it, too.
     """
-    # Importing imputers takes long.
+    # Imported here, as importing imputers takes long.
     from sklearn.feature_extraction import FeatureHasher
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
     from sklearn.impute import SimpleImputer
@@ -85,7 +85,7 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     }
 
 
-# Private replacements of classes that learn without privacy. A sparse or robust regression has
+# Private replacements for classes that learn without privacy. Sparse and robust regressions have
 # none: ours is least squares.
 _TWINS = {
     name: twin
@@ -127,7 +127,7 @@ _TWINS = {
 
 
 class SharedBudget:
-    """Marks an estimator whose steps share its budget: the record is that of the whole."""
+    """Marks estimators whose steps share one budget, with one record."""
 
     steps: Any
     shares: Any
@@ -146,7 +146,7 @@ def private_steps(estimator: Any) -> dict[str, Any]:
     if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
         return {}
     parameters = estimator.get_params(deep=True)
-    # Estimators inside these stay unfitted, or have no budget of their own.
+    # Estimators inside these are not fitted, or have no budget of their own.
     whole = tuple(
         f"{name}__"
         for name, value in parameters.items()
@@ -167,28 +167,28 @@ def is_stateless(step: Any) -> bool:
 
 
 def learning_parameters(step: Any) -> list[str]:
-    """List the parameters that make a class that may learn nothing learn, or refuse rows."""
+    """Return the parameters with which a class that may learn nothing learns, or refuses rows."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
     if refuses_rows(step):
         values = [value for column in given["categories"] for value in column]
         if not any(value is None or value != value for value in values):
-            # Without a missing category, no number replaces an unknown or missing one.
+            # Without a category for them, unknown and missing values get no number.
             given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
 
 def calls_objects(step: Any) -> bool:
-    """Return whether a class that may learn nothing calls objects that may learn or store rows."""
+    """Return whether a stateless class calls objects that may learn from rows, or store rows."""
     return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
 
 
-# Types of callables that learn nothing, in addition to functions.
+# Types of callables that learn nothing, beside functions.
 _PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
 
 
 def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
-    """Return whether parameters consist of values and plain functions, as far as can be seen.
+    """Return whether parameters are values and plain functions only, as far as one can see.
 
     Other callable objects, such as methods of estimators and caches, may learn or store rows.
     """
@@ -219,19 +219,19 @@ def is_public_target(step: Any) -> bool:
 
 
 def instead_of(step: Any) -> str:
-    """Name a private replacement of a step that may learn without privacy."""
+    """Name a private replacement for a step that may learn without privacy."""
     return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
 
 
 def is_passed_through(step: Any) -> bool:
-    """Return whether a fit leaves a step as it is: frozen, "passthrough", "drop" or None."""
+    """Return whether a fit does not change a step: frozen, "passthrough", "drop" or None."""
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
-    # A subclass may fit the estimator inside.
+    # Not a subclass, which may fit the estimator inside.
     return is_none or type(step) is FrozenEstimator
 
 
-# After a private step, errors and warnings would depend on single rows. Only these classes may
-# stand there, which map each row by itself, and every finite number; subclasses may do anything.
+# Behind a private step, errors and warnings would show single rows. So only these classes may stand
+# there, which map each row by itself and refuse no finite number. Subclasses are not known to.
 _OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
 OF_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
@@ -240,7 +240,7 @@ OF_ALL_ROWS = (
 
 
 def takes_all_rows(step: Any) -> bool:
-    """Return whether a step maps each row by itself, and refuses none: it may follow private ones.
+    """Return whether a step may follow a private one: it maps each row by itself, and refuses none.
 
     `made_of_extremes` tries its parameters with the largest numbers.
     """
@@ -256,21 +256,21 @@ def takes_all_rows(step: Any) -> bool:
 
 
 def keeps_columns(step: Any) -> bool:
-    """Return whether a step returns as many columns as it gets, in order: their names stay."""
+    """Return whether a step returns the columns that it gets, in order, so that names stay."""
     if is_passed_through(step):
         return type(step) is not FrozenEstimator
-    # An accepted imputer returns empty columns, too.
+    # Of imputers only those are accepted that return empty columns, too.
     is_imputer = type(step).__name__ == "SimpleImputer" and is_stateless(step)
     is_declared = getattr(step, "feature_names_out", None) == "one-to-one"
     return is_imputer or is_declared or isinstance(step, OneToOneFeatureMixin)
 
 
 # ------------------------------
-# Estimators that hold others, and are known to fit each of these once.
+# Estimators that contain others, and are known to fit each of these once.
 
 
-# Parameters that hold estimators; their fitted attributes end in "_". The threshold of the first is
-# a parameter, or chosen by the method that it calls.
+# Parameters that contain estimators, whose fitted versions have the same name with "_". The first
+# class takes its threshold as a parameter, or chooses it by the method that it calls.
 _IN_ATTRIBUTES = {
     FixedThresholdClassifier: ("estimator",),
     TransformedTargetRegressor: ("transformer", "regressor"),
@@ -278,7 +278,7 @@ _IN_ATTRIBUTES = {
 
 
 def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any]] | None:
-    """List the parts of an estimator by their names; None if it is not known to hold others.
+    """Return the estimators inside an estimator, by name; None if it is not known to contain any.
 
     Only exact classes count: a subclass may fit its parts more often, and store more.
     """
@@ -298,7 +298,7 @@ def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any
 
 
 def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
-    """List the names, the transformers and the columns of a fitted ColumnTransformer."""
+    """Return names, transformers and columns of a fitted ColumnTransformer."""
     # Old versions of scikit-learn warn if the columns of a remainder are read.
     used = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
     # Parts without columns are not fitted.
@@ -306,7 +306,7 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
 
 
 def fitted_once(estimator: Any) -> list[Any]:
-    """List the private estimators that one fit fits; refuse any that may be fitted more often."""
+    """Return the private estimators that a fit fits once; refuse any that it may fit again."""
     if has_budget(estimator):
         return [estimator]
     if (parts := parts_of(estimator)) is not None:
@@ -320,17 +320,17 @@ def fitted_once(estimator: Any) -> list[Any]:
 
 
 # ------------------------------
-# Encoders that refuse unknown categories accept these until the rows have been checked.
+# Encoders that refuse unknown categories accept them once the rows have been checked.
 
-# Values during a fit, instead of handle_unknown="error" and of unknown_value.
+# Parameters during a fit, instead of handle_unknown="error" and unknown_value.
 _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
     OneHotEncoder: {"handle_unknown": "ignore"},
     OrdinalEncoder: {"handle_unknown": "use_encoded_value", "unknown_value": -1},
 }
 
 
-class _Instead(str):
-    """Replaces "error" while a pipeline is fitted; scikit-learn sees it as a plain string."""
+class _LenientError(str):
+    """Stands for "error" while a pipeline is fitted; scikit-learn sees another string."""
 
     __slots__ = ()
 
@@ -338,11 +338,11 @@ class _Instead(str):
 def refuses_rows(step: Any) -> bool:
     """Return whether an encoder refuses unknown categories, or will after the fit."""
     given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
-    return given == "error" or isinstance(given, _Instead)
+    return given == "error" or isinstance(given, _LenientError)
 
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
-    """Yield the innermost estimators of an estimator; itself if it holds none."""
+    """Yield the innermost estimators inside an estimator; itself if it contains none."""
     parts = parts_of(estimator, is_fitted=is_fitted)
     if parts is None:
         yield estimator
@@ -352,36 +352,36 @@ def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
 
 
 def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
-    """Return whether an encoder within an estimator refuses unknown categories."""
+    """Return whether an encoder inside an estimator refuses unknown categories."""
     return any(map(refuses_rows, leaves_of(estimator, is_fitted=is_fitted)))
 
 
 def lenient(estimator: Any) -> Any:
-    """Return an estimator whose encoders accept all rows, and whose imputers accept all columns."""
+    """Return a copy whose encoders accept all rows, and whose imputers accept all columns."""
     if isinstance(estimator, SharedBudget):
         steps = [(name, lenient(step)) for name, step in estimator.steps]
         return clone(estimator).set_params(steps=steps)
-    if not any(map(_instead, leaves_of(estimator, is_fitted=False))):
+    if not any(map(_lenient_parameters, leaves_of(estimator, is_fitted=False))):
         return estimator
     changed = clone(estimator)
     for step in leaves_of(changed, is_fitted=False):
-        if given := _instead(step):
+        if given := _lenient_parameters(step):
             step.set_params(**given)
     return changed
 
 
-def _instead(step: Any) -> dict[str, Any]:
+def _lenient_parameters(step: Any) -> dict[str, Any]:
     if refuses_rows(step):
         given = _LENIENT[type(step)]
-        return {**given, "handle_unknown": _Instead(given["handle_unknown"])}
+        return {**given, "handle_unknown": _LenientError(given["handle_unknown"])}
     return {"keep_empty_features": True} if type(step).__name__ == "SimpleImputer" else {}
 
 
 def make_strict(estimator: Any) -> Any:
-    """Make encoders of a fitted estimator refuse unknown categories, as their parameters say."""
+    """Make fitted encoders refuse unknown categories again, as their parameters say."""
     leaves = partial(leaves_of, estimator)
     for step in chain(leaves(is_fitted=False), leaves(is_fitted=True)):
-        if isinstance(getattr(step, "handle_unknown", None), _Instead):
+        if isinstance(getattr(step, "handle_unknown", None), _LenientError):
             step.set_params(**{**dict.fromkeys(_LENIENT[type(step)]), "handle_unknown": "error"})
     return estimator
 
@@ -396,7 +396,7 @@ def is_columns(step: Any) -> bool:
 
 
 def last_of(part: Any) -> Any:
-    """Return the last step of a Pipeline; any other part as it is."""
+    """Return the last step of a Pipeline; any other estimator as it is."""
     return part.steps[-1][1] if type(part) is Pipeline and part.steps else part
 
 
@@ -406,18 +406,18 @@ def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
 
 
 def ending_with(part: Any, last: Any) -> Any:
-    """Replace the last step of a part by another estimator."""
+    """Return the part with another last step."""
     if type(part) is not Pipeline:
         return last
     return Pipeline([*part.steps[:-1], (part.steps[-1][0], last)])
 
 
 # ------------------------------
-# Methods that use the fitted estimator inside another one.
+# Methods that call the fitted estimator inside.
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
-    """Make a check whether the fitted object or, before a fit, the unfitted one has a method."""
+    """Return a check whether the estimator inside, fitted if there was a fit, has a method."""
 
     def _has(holder: Any) -> bool:
         getattr(holder._wrapped(), name)
@@ -427,7 +427,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
 
 
 def _delegated(name: str, does: str) -> Any:
-    """Make a method that passes rows to the same method of the fitted estimator."""
+    """Return a method that calls the same method of the fitted estimator inside."""
 
     def _method(self: Any, X: Any) -> Any:
         return self._applied(name, X)
@@ -449,7 +449,7 @@ def _delegated(name: str, does: str) -> Any:
 
 
 class DelegatesMixin(SeededEstimator):
-    """Predicts, transforms and scores with a fitted estimator inside."""
+    """Methods of estimators that contain a fitted estimator: predict, transform, score."""
 
     privacy_spent_: PrivacySpent
     # Some last steps take no users in `score`.
@@ -461,7 +461,7 @@ class DelegatesMixin(SeededEstimator):
 
     @abstractmethod
     def _pattern(self) -> Any:
-        """Return the estimator to fit."""
+        """Return the estimator to be fitted."""
 
     predict = _delegated("predict", "Predict")
     predict_proba = _delegated("predict_proba", "Predict probabilities")
@@ -566,7 +566,7 @@ class DelegatesMixin(SeededEstimator):
 
 
 def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
-    """Return why a step is refused; `is_behind` if it follows a private step."""
+    """Return why a step is refused; `is_behind` means behind a private step."""
     is_private = isinstance(estimator, PrivateEstimator)
     where = f"Step {name!r}: " if name else "estimator: "
     check_unwatched(where, estimator)
@@ -630,7 +630,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
 
 
 def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
-    """Return why the steps of a part are refused there; a private step counts by itself."""
+    """Return why steps inside a part are refused; a private step spends a budget of its own."""
     for inner, one in part.steps:
         if not private_steps(one):
             yield from not_private(f"{path}__{inner}", one, is_behind=False)

@@ -54,7 +54,7 @@ from skdp.privacy.shares import Party
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 # ------------------------------
-# The fit's parts, and the refusals before anything is read or spent.
+# What one fit needs, and what is refused before anything is read or spent.
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,21 @@ class Run:
     y: Any
     targets: Any  # the responses, wherever they are stored
     seed: int | None  # source of the seeds of all fits
-    # names of the steps that take their classes from the labels of y
+    # Names of the steps that take their classes from the labels of y.
     lack_classes: Sequence[str]
-    # owner of each row if whole users are protected, and the same as an argument of every fit
+    # The owner of each row, if whole users are protected, and the same as an argument of fits.
     people: People | None
     users: Mapping[str, Any]
     is_planned: bool  # whether X is public and stands for `n_units` rows
     party: Party | None  # one of several owners
-    # unit that all private steps protect, and number of units if it differs from that of rows
+    # The unit that all private steps protect, and the number of units, if not that of rows.
     unit: str
     adjacency: str
     n_units: int | None
 
     @property
     def enforced(self) -> bool:
-        """Whether no step relies on a promise."""
+        """Whether all steps enforce the unit, rather than rely on a promise."""
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
         return not (self.lack_classes or any(planned))
 
@@ -91,11 +91,11 @@ class Run:
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=self.enforced)
 
     def seed_of(self, label: str) -> int | None:
-        """Derive the seed of the fit or choice with that label."""
+        """Derive the seed of a fit or of a choice, which has that label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
 
     def validate(self, one: Any, X: Any) -> Any:
-        """Return the spec and data of a step's fit; across owners the spec concerns all rows."""
+        """Return spec and data of a step's fit; across owners, the spec is that of all rows."""
         if self.party is not None:
             return self.party.validate(one, X, self.y)
         return one._validate(X, self.y, **self.users)
@@ -111,7 +111,7 @@ def prepare(
     n_planned: int | None = None,
     party: Party | None = None,
 ) -> Run:
-    """Refuse unacceptable steps and data, and return the run.
+    """Refuse unusable steps and data; return the steps with the rows of the fit.
 
     With `n_planned`, X is public and stands for this number of rows, and there is no y. `users` has
     the owner of each row.
@@ -130,7 +130,7 @@ def prepare(
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
     people = None if is_planned else people_of(users, X, unit)
     if people is not None and isinstance(X, RowBlocks):
-        # Steps take parts block by block, where places of rows are unknown.
+        # Steps map parts block by block, where the place of a row among all rows is unknown.
         raise ValueError(
             "Steps that share a budget protect users with rows in memory only: pass X as an array "
             "or a sparse matrix, or fit one estimator to rows in parts."
@@ -147,7 +147,7 @@ def prepare(
         for i, step in enumerate(steps):
             if not any(rules.refuses_unknown(one.estimator) for one in steps[i:]):
                 break
-            # The private parts of a ColumnTransformer count as steps before it.
+            # Private parts of a ColumnTransformer count as steps before it.
             if step.columns is None:
                 rows = refuse_unknown(step.name, step.estimator, rows)
         X, y = composition.with_target(steps[-1], X, y, people)
@@ -159,37 +159,37 @@ def prepare(
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
-    """Return whether a ColumnTransformer returns NaN to a next step that accepts NaN."""
+    """Return whether a ColumnTransformer passes NaN to a next step that accepts it."""
     following = [one.estimator for one in steps[number + 1 : number + 2]]
     takes = any(hasattr(one, "fit") and get_tags(one).input_tags.allow_nan for one in following)
     return takes and not rules.private_parts(steps[number].estimator)
 
 
 # ------------------------------
-# Facts about each step before its fit: its plan, and rows like its own.
+# Public facts about each step before its fit: its plan, and rows like those that it will get.
 
 
 @dataclass
 class Place:
-    """A step and the facts about its fit."""
+    """A step with the facts about its fit."""
 
     step: Any
     spec: Any = None  # of a private step, if known
-    # rows and data of the fit, if the step has read them
+    # Rows and data of the fit, if the step has read them.
     rows: Any = None
     data: Any = None
     facts: Any = None  # otherwise arguments of `_spec_of_size`, if known
-    # the releases that decide the width of the step's rows; "" if the width is public
+    # The releases that decide how many columns the step gets; "" if that is public.
     follows: str = ""
 
     @cached_property
     def plan(self) -> Plan:
-        """Plan of the fit of a private step with a known spec."""
+        """Plan of the fit of this step, whose spec is known."""
         return _estimator.plan_of(self.spec, self.step._plan(self.spec))
 
 
 class Prefix(NamedTuple):
-    """Fitted steps, the rows of the last one, and its result."""
+    """Fitted steps, the rows that the last one got, and its result."""
 
     fitted: tuple[Any, ...]
     before: Any
@@ -197,17 +197,17 @@ class Prefix(NamedTuple):
 
 
 def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
-    """Clone a private step, and give it its cost; with a label, also a seed."""
+    """Clone a private step, and give the clone its cost and, with a label, a seed."""
     one, delta = clone(run.steps[number].estimator), shares.delta
     tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
     one._part = Part(shares.whole.share_of(shares.of[number], delta, tail), party=run.party)
-    # random_state is set as an attribute, as not every step has this parameter.
+    # Set as an attribute, as not every step has the parameter random_state.
     one.random_state = run.seed_of(label) if label else None
     return one
 
 
 def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Place]]:
-    """Fit public steps up to the first private step, which then reads its rows.
+    """Fit public steps up to the first private one, which reads its rows.
 
     The private parts of a ColumnTransformer together count as the first private step.
     """
@@ -228,7 +228,7 @@ def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Place]]:
 def places_of(
     run: Run, shares: Shares, prefix: Prefix, opened: Mapping[int, Place] = MappingProxyType({})
 ) -> list[Place]:
-    """Trace public facts through the steps; refuse everything that a fit would refuse.
+    """Return public facts about all steps; refuse all that a fit would refuse.
 
     Steps of the prefix are fitted, and `opened` steps have checked their rows. Up to the first
     private step, `like` is the mapped X. After it (`is_behind`), `like` is public rows of the same
@@ -249,7 +249,7 @@ def places_of(
                 )
             rows = place.rows if number in opened else rows_of_step(step, like)
             if not is_behind:
-                # Rows that pass here stay acceptable, as later steps get finite rows.
+                # If rows pass here, later steps accept theirs, which are finite.
                 if not (run.is_planned or opened):
                     run.validate(one, rows)
                 n_rows = run.n_units or _shape_of(rows)[0]
@@ -277,7 +277,7 @@ def places_of(
 
 
 def _first_result(name: str, step: Any, like: Any) -> Any:
-    """Map public rows by a step, the first rows that it accepts."""
+    """Map public rows by a step; return the first result of rows that it accepts."""
     branches = [*stand_ins(as_named(like))]
     for rows in branches:
         with suppress(ValueError):
@@ -293,13 +293,13 @@ def _public_result(name: str, step: Any, rows: Any) -> Any:
 
 
 def _shape_of(X: Any) -> tuple[int, int | None]:
-    """Return the number of rows, and of features if X has any."""
+    """Return the number of rows and, if X has any, of features."""
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
-    """Return public rows like the result of a step, at least as wide; None if it predicts."""
+    """Return public rows like a step's result, with as many columns at least, or None."""
     if like is None or rules.is_passed_through(configured):
         return like
     width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
@@ -314,13 +314,13 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
         return np.ones((3, most), dtype)
     made_of = partial(made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like))
     if released:
-        # The step must accept any smaller number of columns, too.
+        # The step has to accept any smaller number of columns, too.
         made_of(1, dtype)
     return made_of(width, dtype)
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
-    """Give public rows the layout of rows in parts, on which the rounding of sums depends."""
+    """Give public rows the layout of rows in parts, on which rounding depends."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made
     is_sparse, n_columns, dtype = holds_sparse(made), made.shape[1], made.dtype
@@ -333,13 +333,13 @@ def _in_same_layout(made: Any, like: Any) -> Any:
 
 
 def n_components_of(step: Any) -> Any:
-    """Return the number of components as an int, None for all, or "data" if a fit decides."""
+    """Return the number of components: an int, None for all, or "data" if a release decides."""
     n_components = as_python(getattr(step, "n_components", 0))
     return n_components if n_components is None or isinstance(n_components, int) else "data"
 
 
 def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
-    """Plan all steps with known rows, which refuses too small budgets; return their warnings."""
+    """Plan all steps with known rows, to refuse too small budgets; return their warnings."""
     warnings: list[str] = []
     for number in shares.of:
         if (place := places[number]).spec is not None:
@@ -352,12 +352,12 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 # Fitting the next step.
 
 
-# If the loss is below this part of the loss of the class frequencies, hardly any column is missed.
+# If the loss is below this part of that of class frequencies, hardly any signal is missed.
 _CLEAR_GAIN = 0.75  # benchmarks/sweep/sweep.md, job "classes"
 
 
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Withdraw warnings of hidden columns if the last step surely predicts well."""
+    """Remove warnings of hidden columns if the last step surely predicts well."""
     if getattr(fitted[-1], "_gain", 0.0) >= _CLEAR_GAIN:
         for one in fitted:
             if given := getattr(one, "_warnings_given", ()):
@@ -365,7 +365,7 @@ def without_false_alarms(fitted: Sequence[Any]) -> None:
 
 
 def fit_public(run: Run, prefix: Prefix) -> Any:
-    """Fit the next step, which learns nothing: to public rows, or around its private parts."""
+    """Fit the next step, which learns nothing: to public rows, or around fitted private parts."""
     step = run.steps[len(prefix.fitted)]
     if rules.is_passed_through(step.estimator):
         return step.estimator
@@ -377,7 +377,7 @@ def fit_public(run: Run, prefix: Prefix) -> Any:
 
 
 class Fitted(NamedTuple):
-    """The releases of a private fit, and models that follow from them."""
+    """Releases of a private fit, and the steps fitted by them."""
 
     spec: Any
     result: Any
@@ -394,7 +394,7 @@ def fit_private(
     *,
     corrects_scales: bool = True,
 ) -> Fitted:
-    """Fit the next step, which has its cost already; `charge` charges the whole.
+    """Fit the next step, which has its cost already; `charge` charges that of the whole.
 
     Components after a scaler may correct its scales. Warnings from public facts are removed from
     those of the step: they were given before anything was spent.
@@ -423,7 +423,7 @@ def fit_private(
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
-    """Return whether a step finds components right after a scaler, by a moment without means."""
+    """Return whether a step finds components right behind a scaler, by a moment without means."""
     scaler: Any = prefix.fitted[-1] if prefix.fitted else None
     is_whole = run.steps[len(prefix.fitted)].columns is None
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole
@@ -432,11 +432,11 @@ def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
 
 
 def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = None) -> Prefix:
-    """Append a fitted step to a prefix, and correct the scaler before it in a copy, if needed."""
+    """Append a fitted step, and correct the scaler before it in a copy, if needed."""
     number, fitted, rows = len(prefix.fitted), prefix.fitted, prefix.rows
     is_last = number == len(run.steps) - 1
     if scales is not None:
-        # Other candidates use the uncorrected scaler.
+        # A copy, as other candidates of a search use the uncorrected scaler.
         scaler = copy(fitted[-1])
         scaler.scale_ = scaler.scale_ * scales
         scaler.var_ = np.square(scaler.scale_)
@@ -456,7 +456,7 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
     if isinstance(rows, RowBlocks):
         is_private = step.is_private or (is_columns and rules.private_parts(step.estimator))
         return composition.as_checked(rows, run.steps) if is_private else rows
-    # Public parts of a ColumnTransformer made all rows finite, even rows that were not.
+    # Public parts of a ColumnTransformer have made all rows finite.
     if not is_columns:
         return rows
     takes_nan = not issparse(rows) and _leaves_nan(run.steps, number)
@@ -464,11 +464,11 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
 
 
 # ------------------------------
-# The model and its record.
+# The fitted model and its record.
 
 
 def assembled(run: Run, fitted: Sequence[Any]) -> Any:
-    """Assemble fitted steps like the unfitted ones."""
+    """Put fitted steps together like the unfitted ones."""
     *before, last = fitted
     if (target := run.steps[-1].target) is not None:
         one, last = last, clone(target).set_params(regressor=clone(last))
@@ -483,17 +483,17 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     return clone(run.estimator).set_params(steps=steps)
 
 
-# Relative excess of the sum of costs over the whole that rounding may cause, doubled.
+# Twice the relative excess over the whole that rounding may give to the sum of costs.
 _ROUNDING = 2e-9  # not tuned
 
 
 def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> PrivacySpent:
-    """Return the record of the whole; names of releases begin with the label of their fit."""
+    """Return the record of the whole, whose releases are named after the fits they belong to."""
     labeled = [
         replace(one, releases=tuple(replace(r, name=f"{label}: {r.name}") for r in one.releases))
         for label, one in records.items()
     ]
-    # Steps of a pipeline get the same rows, and a record is a row with its response.
+    # Steps of a pipeline get the same rows, so a row and a record are the same unit.
     composed = labeled[0].compose(*labeled[1:], same_unit=True)
     is_over = composed.mu > whole.mu * (1 + _ROUNDING)
     if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
@@ -505,18 +505,18 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
         mu=min(composed.mu, whole.mu),
         enforced=composed.enforced and whole.enforced,
         delta_tail=whole.delta_tail,
-        # An owner who left during one step is absent in later ones.
+        # An owner who left during one step is absent in all later ones.
         trust=labeled[-1].trust,
     )
 
 
 def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger: Any) -> Any:
-    """Assemble a model; set the record of the whole on it and on its private steps."""
+    """Put a model together; store the record of the whole in it and in its private steps."""
     for step, one in zip(run.steps, fitted, strict=True):
         if step.is_private:
             one.privacy_spent_ = spent
-            # Another fit of the step costs what its parameters say. The seed is not stored, as it
-            # would let anybody subtract the noise.
+            # A refit of the step alone costs what its parameters say. The seed is not stored, as
+            # whoever has it can subtract the noise.
             if step.name in run.lack_classes:
                 one.set_params(classes=None)
             one._part, one.ledger, one.random_state = None, ledger, None
@@ -526,11 +526,11 @@ def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger
 
 
 # ------------------------------
-# Shared by pipelines and searches: one budget, one charge, one record.
+# What pipelines and searches share: one budget, one charge, one record.
 
 
 class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
-    """Spends its whole budget on fits of several steps, and charges a ledger once."""
+    """Base of estimators that fit several steps with one budget, and charge a ledger once."""
 
     epsilon: float
     delta: float
@@ -542,13 +542,13 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
     def _begin(
         self, run: Run, cost: PrivacyCost, warnings: Iterable[str]
     ) -> tuple[PrivacySpent, Charge | None]:
-        """Give the warnings that follow from public facts.
+        """Give the warnings that follow from public facts, and begin the record.
 
         Return the record of the whole, without releases, and the function that charges a ledger.
         """
         n_units, counted = run.n_units or _num_samples(run.X), "rows"
         if run.people is not None:
-            # The number of rows of users is private.
+            # The number of rows that users have is private.
             n_units, counted = run.people.n_people, "users"
         self._n_units = n_units
         settings = warnings_for_settings(cost, counted, n_units, self.random_state)
@@ -563,15 +563,15 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         if self.ledger is None:
             return whole, None
         name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
-        # The first fit would charge its own part; it charges the whole instead.
+        # The first fit, which would charge its own part, charges the whole.
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:
-        # "passthrough" passes the columns to the next step.
+        # "passthrough" passes the columns on to the next step.
         fitted = (one for _, one in getattr(model, "steps", ()) if hasattr(one, "fit"))
         first = next(fitted, model)
         for name in FEATURE_ATTRIBUTES:
-            # An earlier fit may have set attributes that this fit does not set.
+            # An attribute of an earlier fit that this fit does not set.
             self.__dict__.pop(name, None)
             if hasattr(first, name):
                 setattr(self, name, getattr(first, name))

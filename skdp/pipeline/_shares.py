@@ -1,4 +1,4 @@
-"""The steps that share one cost, and the share of each."""
+"""The steps that share one cost, and how they split it."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,26 +13,26 @@ from skdp.privacy.plan import PrivacyCost
 
 
 class Step(NamedTuple):
-    """A step of a pipeline; any other estimator is a single step without a name."""
+    """A step of a pipeline; another estimator is a single step without a name."""
 
     name: str
     estimator: Any
     share: float | None = None  # of the square of mu, if the caller gives shares
-    # for a part of a ColumnTransformer, the columns of X that it is fitted to, and the public steps
-    # before it in that part, as a Pipeline
+    # For a private part of a ColumnTransformer: its columns of X, and the public steps of the part
+    # before it, as a Pipeline.
     columns: Any = None
     before: Any = None
-    # the TransformedTargetRegressor around a last step, its regressor
+    # For the regressor of a last step that transforms responses: the TransformedTargetRegressor.
     target: Any = None
 
     @property
     def prefix(self) -> str:
-        """Prefix of the parameter names of the step."""
+        """Prefix of the step in names of parameters."""
         return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
 
     @property
     def label(self) -> str:
-        """Name of the step in records, with the function that transforms responses, if any."""
+        """Name of the step in records, with the function of responses, if any."""
         if self.target is None:
             return self.name
         function = getattr(self.target.func, "__name__", type(self.target.func).__name__)
@@ -40,12 +40,12 @@ class Step(NamedTuple):
 
     @property
     def is_private(self) -> bool:
-        """Whether fits of the step spend budget."""
+        """Whether fitting the step spends budget."""
         return isinstance(self.estimator, PrivateEstimator)
 
 
 class Shares(NamedTuple):
-    """The cost that each private step may spend."""
+    """What each private step may spend."""
 
     whole: PrivacyCost  # cost of all steps together, with their reserved delta
     of: dict[int, float]  # shares of the square of mu, by step number
@@ -53,29 +53,29 @@ class Shares(NamedTuple):
     name: str = "fit"  # name of such a fit in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Name the step that warns, as its epsilon in a warning is only that of its share."""
+        """Prefix warnings with the name of the step, whose epsilon is that of its share."""
         who, share = f"Step {name!r}" if name else "A fit", self.of[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
 
 
 def shares_of(steps: Sequence[Step], cost: PrivacyCost) -> Shares:
-    """Split a cost by the caller's weights; every fit gets an equal part of delta."""
+    """Split a cost by the caller's shares; each fit gets an equal part of delta."""
     given = {i: step.share or 0.0 for i, step in enumerate(steps) if step.is_private}
     delta, total = cost.delta / len(given), max(1.0, math.fsum(given.values()))
     reserved = math.fsum(delta * steps[i].estimator._reserved_part() for i in given)
     whole = PrivacyCost(cost.epsilon, cost.delta, reserved if cost.is_private else 0.0)
-    # Rounding may raise the sum of given shares above 1.
+    # Rounding may have raised the sum of given shares above 1.
     return Shares(whole, {i: share / total for i, share in given.items()}, delta)
 
 
 # ------------------------------
-# Shares that a caller gives, and default shares.
+# Shares that a caller gives, and those by default.
 
-# Shares of steps that others follow: a scaler with public bounds, a scaler without, and components
+# Default shares of steps before the last: a scaler with public bounds, one without, and components
 # or an estimator of another author.
 _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
-# Largest rounding error in the sum of given shares.
+# The sum of given shares may exceed 1 by this, as they are rounded.
 _ROUNDING = 1e-9  # not tuned
 
 
@@ -114,7 +114,7 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
 
 
 def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """Return the shares that a caller gives, as floats."""
+    """Return the shares that a caller gives, as floats; refuse other values."""
     shares = {}
     for name, share in given.items():
         if name not in names:
@@ -122,7 +122,7 @@ def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[st
                 f"shares has {name!r}, which is no private step: these are {', '.join(names)}."
             )
         is_number = isinstance(share, Real) and not isinstance(share, bool)
-        # Compared before rounding, as a huge int has no float, and after it.
+        # Compared before the conversion, as a huge int has no float, and after it.
         shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
         if not shares[name]:
             raise ValueError(

@@ -36,11 +36,11 @@ from skdp.units import ResolvedRow, ResolvedUser
 __all__ = ["DPStandardScaler"]
 
 # ------------------------------
-# Rows in units of released scales, and back; sparse rows stay sparse.
+# Rows divided by released scales, and back; sparse rows stay sparse.
 
 
 class Scaling(NamedTuple):
-    """Functions that scale the columns of arrays and CSR matrices, and map them back."""
+    """Functions that scale columns of arrays and CSR matrices, and map them back."""
 
     center: np.ndarray
     scale: np.ndarray
@@ -49,7 +49,7 @@ class Scaling(NamedTuple):
     fills: bool
 
     def apply(self, X: Any) -> Any:
-        """Scale and clip rows; without centering 0 stays 0. Centers fill gaps."""
+        """Scale and clip rows; gaps become the center. Without centering, 0 stays 0."""
         return _by_column(X, self._scaled)
 
     def undo(self, X: Any) -> Any:
@@ -73,7 +73,7 @@ class Scaling(NamedTuple):
 
 
 def _by_column(X: Any, change: Any) -> Any:
-    """Map stored entries by a function of entries and columns, in double precision."""
+    """Apply `change` to stored entries, given their columns, in double precision."""
     dtype = float_dtype(X)
     with np.errstate(all="ignore"):
         if issparse(X):
@@ -84,11 +84,11 @@ def _by_column(X: Any, change: Any) -> Any:
 
 
 # ------------------------------
-# Public facts of columns, and warnings from public facts and released values.
+# Public facts of columns, and warnings about scales.
 
 
 def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
-    """Return the names of the columns, if any, and the types of the columns of a frame."""
+    """Return the names of the columns, if any, and for a data frame their types."""
     names = [str(one).lower() for one in getattr(X, "dtypes", ("",) * n_features)]
     found = [re.match(r"(bool|u?int\d+|float32)", name) for name in names]
     dtypes = tuple("float64" if one is None else one[0] for one in found)
@@ -96,9 +96,9 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
 
 
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
-    """Warn of columns whose scale or place noise hides, and of squares that overflow."""
+    """Warn of columns whose scale noise hides, and of squares that overflow."""
     if spec.cost.is_private:
-        # The spread of other flat columns is precise enough to use.
+        # The scales of other flat columns are precise enough.
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden = is_lost | scales.are_hidden()
         yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
@@ -119,7 +119,7 @@ def _remedy(spec: ScaleSpec) -> str:
 
 
 class ColumnEstimator(PrivateEstimator):
-    """A private estimator that first releases centers and scales of the columns of X."""
+    """Base of private estimators that first release centers and scales of the columns of X."""
 
     bounds: Any
     missing: Any
@@ -140,7 +140,7 @@ class ColumnEstimator(PrivateEstimator):
         )
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        # The checked X lacks the names and types of its features.
+        # The checked X has neither names nor types of columns.
         spec = self._spec_of(
             n_units, checked.shape[1], like=checked, **_of_columns(X, checked.shape[1])
         )
@@ -174,7 +174,7 @@ class ColumnEstimator(PrivateEstimator):
         )
 
     def _check_sparse(self, is_sparse: bool) -> None:
-        """Refuse sparse rows that would become dense."""
+        """Refuse sparse rows that centering would make dense."""
         if is_sparse and getattr(self, "with_mean", True):
             others = "with_mean=False, or " if hasattr(self, "with_mean") else ""
             raise ValueError(
@@ -189,7 +189,7 @@ class ColumnEstimator(PrivateEstimator):
 
     @property
     def _finite(self) -> Any:
-        """Value of `ensure_all_finite` in scikit-learn's checks of X."""
+        """Value of `ensure_all_finite` for scikit-learn's checks of X."""
         return "allow-nan" if self._takes_gaps else True
 
     def __sklearn_tags__(self) -> Any:
@@ -208,7 +208,7 @@ class ColumnEstimator(PrivateEstimator):
 
 
 # "auto" clips entries to the first number of standard deviations. Where rows times mu per column
-# exceed the second number, the clip level grows with the square root of their ratio.
+# exceed the second number, the clip level grows with the root of their ratio.
 _CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
 
 

@@ -1,4 +1,4 @@
-"""Intervals of columns: public ones, or those that released counts of entries show."""
+"""Intervals of columns, which are public or follow from released counts."""
 
 import math
 from collections import Counter
@@ -18,17 +18,17 @@ from skdp.linalg.matrices import DenseMatrices
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 
 # ------------------------------
-# Public intervals of columns, checked.
+# Public intervals, checked.
 
 
 def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
-    """Return a pair of ends for each column, or None if bounds have another form."""
+    """Return a pair of bounds for each column; None if `bounds` has another form."""
     if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
         return bounds
     shape: tuple[int, ...] = ()
     with suppress(TypeError, ValueError):
         shape = np.shape(bounds)
-    # Arrays or lists in a tuple are all lower and all upper ends; two tuples are ambiguous.
+    # Two arrays or lists in a tuple are lower and upper bounds; two tuples could be either.
     are_ends = isinstance(bounds, tuple) and not (
         n_features == 2 and all(isinstance(one, tuple) for one in bounds)
     )
@@ -45,7 +45,7 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
 
 
 def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any]:
-    """Put bounds in the order of the columns; refuse names that are missing or unknown."""
+    """Put bounds by name in the order of the columns; refuse missing and unknown names."""
     if names is None:
         raise ValueError(
             "bounds names columns, but X has no names, or a step before makes other columns: pass "
@@ -75,7 +75,7 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
 def checked_interval(
     bounds: Any, n_features: int, names: Sequence[Any] | None
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return lower and upper bounds of all columns; refuse unusable ones. None stays None."""
+    """Return lower and upper bounds of all columns; refuse bad bounds. None stays None."""
     if bounds is None:
         return None
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
@@ -99,7 +99,7 @@ def checked_interval(
     place = int(np.argmin(fits))
     column = f"bounds of column {place if names is None else names[place]}"
     what = column if fits.any() else f"bounds={shown(bounds)}"
-    # Arrays and lists of lists may be data.
+    # Arrays and lists of lists may be data, and are not shown.
     if pairs and (isinstance(bounds, Mapping) or type(bounds[0]) is tuple):
         is_whole = len(pairs) == n_features
         what = f"{column}, {shown(pairs[place])}," if is_whole else f"{what} of {len(pairs)}"
@@ -111,12 +111,12 @@ def checked_interval(
     )
 
 
-# Marks bounds that are not a pair of numbers.
+# Stands for bounds that are no pair of numbers.
 _NO_PAIR = (np.nan, np.nan)
 
 
 def _numbers(given: Any) -> np.ndarray:
-    """Return numbers as an array, with NaN for strings of digits and all other values."""
+    """Return numbers as an array, with NaN for anything else, also for digits in strings."""
     try:
         numbers = given if np.asarray(given).dtype.kind in "iufO" else np.nan
         return np.asarray(numbers, np.float64)
@@ -125,9 +125,9 @@ def _numbers(given: Any) -> np.ndarray:
 
 
 # ------------------------------
-# Kernels: the terms of a block of rows, dense or sparse, in sums by column.
+# Functions that give the terms of a block of rows, dense or sparse, in sums by column.
 
-# Numbers of a step that fit in cache, 128 kB.
+# So many numbers, 128 kB, should stay in cache during a step.
 _PART = 1 << 14  # not studied
 
 #: Maps numbers and their columns to bins, or to -1; NaN may go to any bin.
@@ -135,7 +135,7 @@ Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Intervals(NamedTuple):
-    """Intervals of columns: entries become ``t = (x - middle) / half``, clipped to `largest`."""
+    """Intervals that map entries to ``t = (x - middle) / half``, clipped to `largest`."""
 
     middle: np.ndarray
     half: np.ndarray
@@ -143,7 +143,7 @@ class Intervals(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """Number subtracted from squares: their middle .5, which reduces their largest change.
+        """Number subtracted from squares, to reduce their largest change: .5, or 0 for no noise.
 
         It is 0 where entries are not clipped to 1, as those sums get no noise.
         """
@@ -156,7 +156,7 @@ class Intervals(NamedTuple):
 
     @property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lowest and the highest number of each interval."""
+        """Lower and upper ends of the intervals."""
         return self.middle - self.half, self.middle + self.half
 
     def of_columns(self, chosen: np.ndarray) -> "Intervals":
@@ -165,7 +165,7 @@ class Intervals(NamedTuple):
 
 
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
-    """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers.
+    """Return a function that counts the entries of each column by bin.
 
     With `chosen`, the numbers of some columns, only these columns are counted, and `place` knows
     only them.
@@ -178,7 +178,7 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
         values, columns, n_zeros, mass = _entries(block, chosen)
         places = place(values, columns)
         is_counted = None
-        # Two minima take less time than masks, if all values are inside.
+        # Two minima take less time than masks, where all values are inside.
         if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (places >= 0) & ~np.isnan(values)
         places += n_bins * columns
@@ -196,7 +196,7 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
 
 
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
-    """Make a kernel that sums t and t^2 - s of each column: (2, n_columns) numbers.
+    """Return a function that sums t and t^2 - s for each column; `presence` adds a third sum.
 
     With a `presence` there is a third row, the sum of it over entries that are not NaN.
     """
@@ -209,7 +209,7 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
             terms = _terms(values, columns, intervals, presence, mass)
             return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
         # Parts stay in cache: the system would have to clear memory for larger arrays. With few
-        # columns a part is copied, so that numpy loops along its rows.
+        # columns, parts are copied so that numpy loops along rows.
         for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
             part = values[:, first : first + step]
             part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
@@ -228,7 +228,7 @@ def _terms(
     presence: float,
     mass: np.ndarray | None = None,
 ) -> list[np.ndarray]:
-    """Return the terms of each entry in the sums of its column; NaN has none."""
+    """Return the terms of each entry in the sums of its column; NaN gives none."""
     units = values - intervals.middle[columns]
     units /= intervals.half[columns]
     np.clip(units, -intervals.largest, intervals.largest, out=units)
@@ -245,7 +245,7 @@ def _terms(
 def _entries(
     block: Block | DenseMatrices, chosen: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the stored entries, their columns, and the number of other zeros in each column.
+    """Return stored entries, their columns, and the number of other zeros by column.
 
     Entries of dense rows have a line for each column, with one center and scale. Last is the weight
     of each entry, if the rows of a user count once together.
@@ -275,45 +275,45 @@ _N_POWERS = _LAST - _FIRST + 1  # not tuned
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin visible in one of this many histograms: of sizes, where such a bin would
-# set the unit; and of places, where it only lengthens an interval.
+# By noise alone a bin is visible in one of this many histograms: of sizes, where it would set the
+# unit; and of places, where it only lengthens an interval.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# Sums of this many neighboring bins may be visible, and as many bins beside visible ones as the
-# larger number, if each exceeds the last number of standard deviations of its noise.
+# Sums of this many neighboring bins may be visible; and beside visible bins, as many as the larger
+# number, if each exceeds this many standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
-# A column keeps its bounds unless its visible bins hold this part of its rows; columns without
-# visible bins are pooled. In a column around 0, the bins of one sign hold less.
+# Visible bins replace a column's bounds only if they hold this part of its rows; columns without
+# visible bins are pooled. Around 0, bins of one sign hold less.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
-# A column may be 0 in all rows if its count of zeros is too small by at most this many standard
-# deviations of its noise, and these by at most this part of the rows.
+# A column may be 0 in all rows if its count of zeros lacks at most this many standard deviations of
+# its noise, and these are at most this part of the rows.
 _MISSING, _FEW_MISSING = 2.0, 0.15  # not studied
 # A column is mostly 0 if zeros exceed this part of the rows.
 _MOSTLY = 0.5  # not tuned
-# Size assumed for columns whose counts show only 0.
+# Size assumed for columns that seem to be all 0.
 _SIZE_OF_VOID = 1.0  # not studied
 
 
-# The lowest and the highest number of each bin. The smallest bins begin at 0, and the last bins
-# hold all larger numbers, which are clipped.
+# Lower and upper ends of the bins. The smallest bins begin at 0; the last ones hold all larger
+# numbers, which are clipped.
 _FAR_ENDS = 2.0 ** np.arange(_FIRST + 1, _LAST + 2)  # not tuned
 _NEAR_ENDS = np.append(0.0, _FAR_ENDS[:-1])  # not tuned
 _LOWEST = np.concatenate([[0.0], _NEAR_ENDS, -_FAR_ENDS])  # not tuned
 _HIGHEST = np.concatenate([[0.0], _FAR_ENDS, -_NEAR_ENDS])  # not tuned
-# The bin of each sign and exponent, the first twelve bits of a number. Negative numbers have
-# negative bins, which count from the end.
+# The bin of each sign and exponent, which are the first twelve bits of a number. Bins of negative
+# numbers are negative, and count from the end.
 _POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
 _BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
 
 def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the bin of each number by its sign and power of two; NaN gets any bin."""
+    """Return the bin of each number by its sign and power of two; NaN may get any."""
     places = _BIN_OF[values.view(np.int64) >> 52]
     places[values == 0] = 0
     return places
 
 
 def is_visible(counts: np.ndarray, noise_std: float, caution: float = _CAUTION) -> np.ndarray:
-    """Return which counts of histograms exceed noise beyond chance."""
+    """Return which counts of a histogram exceed noise, beyond chance."""
     return counts > noise_std * _least_visible(counts.size, caution)
 
 
@@ -322,14 +322,14 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
 
 
 def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.ndarray:
-    """Return which columns are 0 in all rows, judged by counts of sizes."""
+    """Return which columns are 0 in all rows, by counts of sizes."""
     missing, hidden = n_rows - counts[:, 0], _MISSING * noise_std
     seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
     return np.asarray((missing < hidden) & (hidden < _FEW_MISSING * n_rows) & ~seen)
 
 
 def are_mostly_zero(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
-    """Return which columns are 0 in most rows, judged by counts of zeros."""
+    """Return which columns are 0 in most rows, by counts of zeros."""
     return np.asarray(counts[:, 0] > _MOSTLY * n_rows)
 
 
@@ -340,7 +340,7 @@ def intervals_within(
     is_hidden: np.ndarray,
     n_rows: np.ndarray,
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
-    """Shrink the intervals of hidden columns to visible bins, if these hold most of the rows.
+    """Shrink the intervals of hidden columns to their visible bins, if most rows are in these.
 
     Return also which columns show only 0, and get an interval around it; and which columns show
     most rows at one end of their bounds, and keep the bounds.
@@ -353,7 +353,7 @@ def intervals_within(
     low[is_hidden], high[is_hidden] = hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = is_hidden & (low == 0) & (high == 0)
-    # The interval is on the side of 0 that holds most of the bounds.
+    # The interval is on the side of 0 on which most of the bounds are.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
@@ -361,7 +361,7 @@ def intervals_within(
     is_wide = high - low >= SMALLEST_BOUND
     is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
-    # Other columns keep their exact interval: two releases in one interval are averaged.
+    # Other columns keep exactly their interval, so that two releases in it can be averaged.
     shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
     middle = np.where(is_found, shrunk.middle, outer.middle)
     half = np.where(is_found, shrunk.half, outer.half)
@@ -369,7 +369,7 @@ def intervals_within(
 
 
 def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the counts of sizes whose bins lie between the ends of their column; others are 0."""
+    """Return the counts whose bins are inside the bounds of their column; others are 0."""
     is_inside = (low[:, np.newaxis] <= _LOWEST) & (high[:, np.newaxis] >= _HIGHEST)
     return np.where(is_inside, counts, 0.0)
 
@@ -377,7 +377,7 @@ def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 def hulls(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the hull of all visible bins of each column.
+    """Return the ends of the hull of each column's visible bins.
 
     If a column shows no bin but that of 0, or only few of its rows, its hull gets 0, and the bins
     visible in the average of all such columns, which has less noise. Visible bins are left out of
@@ -410,32 +410,32 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
         in_any = sliding_window_view(starts, size, axis=2).any(axis=-1)
         shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
-        # Bins of one sign are ordered by size. Bins of tiny numbers are not next to bin 0.
+        # Bins of one sign are in order of size. Bins of tiny numbers are no neighbors of that of 0.
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
     return shown
 
 
 # ------------------------------
-# Narrow columns far from 0, such as years: intervals shrink to most of the entries.
+# Narrow columns far from 0, such as years, whose intervals shrink to most of their entries.
 
-# Columns with a larger ratio of their ends are not narrow relative to their distance from 0.
+# Columns with a larger ratio of ends are not narrow, relative to their distance from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Least fractions of the rows in the visible bins of a level: by their counts, and by their counts
-# minus one standard deviation of noise. Otherwise the interval could miss another cluster with a
-# fifth of the rows, or the few rows that differ from most others.
+# Least part of the rows in the visible bins, by their counts, and by these minus a standard
+# deviation of noise. Otherwise the interval could miss a cluster with a fifth of the rows, or the
+# few rows that differ.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# Zooms into fewer bins than this gain less than they risk.
+# A zoom into fewer bins than this gains less than it risks.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
-# A single number is in one bin, or on the edge of two, with another bin on either side.
+# A single number is in a bin or on the edge of two, with one more bin on each side.
 _POINT_BINS = 4.5  # not tuned
-# One bin has all rows if its count is too small by at most this many standard deviations of its
-# noise, and these are at most this part of the rows.
+# One bin has all rows if its count lacks at most this many standard deviations of its noise, and
+# these are at most this part of the rows.
 _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
-    """Return which columns may be narrow relative to their distance from 0.
+    """Return which columns may be narrow, relative to their distance from 0.
 
     Signs and powers of two show the width of a column only if it is about as wide as its distance
     from 0. A column on one side of 0, within few powers of two, may be much narrower. Only such
@@ -446,14 +446,14 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
 
 
 def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Return which intervals are as short as `n_bins` bins of the earlier intervals can show."""
+    """Return which intervals are as short as `n_bins` bins of earlier intervals can show."""
     return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
 
 def place_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, wide: Intervals, n_bins: int
 ) -> np.ndarray:
-    """Return the bin number of each value, clipped to a wide interval; -1 is outside."""
+    """Return the bin of each value in a wide interval; -1 for outside."""
     low, high = (end[columns] for end in wide.ends)
     units = np.clip(values, low, high)
     units -= intervals.ends[0][columns]
@@ -481,7 +481,7 @@ def zoomed_intervals(
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
     first, last, is_majority = _most_of(counts, noise_std, n_rows[is_narrow])
-    # Counts by size of rows outside `first` to `last` of each interval.
+    # Rows outside the bins from `first` to `last`, by their counts of sizes.
     narrow = intervals.of_columns(is_narrow)
     low, high = narrow.ends[0] + 2 * narrow.half * np.stack([first, last])
     is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
@@ -496,7 +496,7 @@ def zoomed_intervals(
 def _most_of(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends of the shortest part of each column that holds most rows, from 0 to 1.
+    """Return the ends, from 0 to 1, of the shortest part of each column that holds most rows.
 
     The last value says whether the visible bins of some level hold most rows.
     """
@@ -506,16 +506,16 @@ def _most_of(
         seen = is_visible(counts, noise_std, _CAUTION_WITHIN)
         largest = counts.argmax(axis=1)
         missing = n_rows - counts[np.arange(len(counts)), largest]
-        # All rows are in one bin, and other bins show noise.
+        # All rows are in one bin, and the others show noise.
         is_all = (missing < _UP_TO_NOISE * noise_std) & (_UP_TO_NOISE * noise_std < _FEW * n_rows)
         first = np.where(is_all, largest, seen.argmax(axis=1))
         last = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
-        # Columns without visible bins return all bins; their ends are as good as any.
+        # A column without visible bins has all bins, whose ends are as good as any.
         ends = zip(counts, first, last, strict=True)
         counted = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
         certain = counted - np.sqrt(last - first) * noise_std
         is_best = is_all | ((counted >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
-        # One bin more on either side, as thin tails are not visible.
+        # One more bin on each side, as thin tails are invisible.
         lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(last + 1, n_bins) / n_bins
         is_majority |= is_best
         is_best &= upper - lower < high - low

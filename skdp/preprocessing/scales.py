@@ -1,4 +1,4 @@
-"""Private centers and scales of columns: their releases, and their computation."""
+"""Centers and scales of columns: planned, released and computed."""
 
 import math
 from collections.abc import Iterator
@@ -37,35 +37,35 @@ from skdp.privacy.releases import warnings_for_ends
 from skdp.units import ResolvedUnit
 
 # ------------------------------
-# The plan: releases and their shares, from public facts.
+# The planned releases and their shares, from public facts.
 
-# Largest number of bins of all columns together, limited by memory; and limits of the number of
-# bins of one column, as powers of two.
+# Most bins of all columns together, because of memory; and limits on the number of bins of one
+# column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
-# The joint noise of too many bins hides most rows. Bins are at most this many times the squared
-# ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
+# With too many bins, noise hides most rows: bins are at most this many times the squared ratio of
+# rows to the noise of a bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# With more noise in a bin, relative to the entries of a narrow column, zooms show too little.
+# With more noise in a bin, relative to the entries of a narrow column, a zoom shows too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Zooms into narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
-# Term of a number that is not missing, in a count beside the moments of its column. A larger term
-# makes the count more exact, and the sensitivity for zero_out larger.
+# What a present number adds to a count released with the moments of its column: more of it makes
+# the count more exact, and the sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
 _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS))  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
-# Parts of the share of all releases: for signed sizes, and for places in intervals.
+# Parts of the total share: for counts of signed sizes, and for places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# With bounds: part of the share that finds columns hidden by noise.
+# Part of the share, with bounds, that finds columns which noise hides.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSpec:
-    """Public facts of columns, for their centers and scales."""
+    """Public facts of columns on which their centers and scales depend."""
 
     cost: PrivacyCost
     unit: ResolvedUnit
@@ -77,22 +77,22 @@ class ScaleSpec:
 
 
 class CenteredReleases(NamedTuple):
-    """Without noise and bounds: moments around 0, and around the means that these give."""
+    """Without noise or bounds: moments around 0, then around the means that follow."""
 
     rough: Release
     moments: Release
 
 
 class SizedReleases(NamedTuple):
-    """Releases for columns whose spread no parameter states, in this order."""
+    """Releases for columns without known bounds, in order."""
 
     sizes: Release
-    # Moments alone; or, if columns may be narrow and far from 0, places and moments.
+    # Moments; or, if columns may be narrow and far from 0, their places and then moments.
     branches: AnyOf
 
 
 class BoundedReleases(NamedTuple):
-    """With bounds: the moments within them, and the releases that follow."""
+    """Releases with bounds: moments within these, and what follows."""
 
     rough: Release
     branches: AnyOf  # the moments again, or a `SizedReleases` of hidden columns
@@ -105,13 +105,13 @@ ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
 def plan_scales_by_share(
     spec: ScaleSpec, share: float, of_sizes: float = _SIZES_SHARE
 ) -> ScaleReleases:
-    """Plan all releases in their order, for one share of the budget."""
+    """Plan all releases in order, for one share of the budget."""
     sizes, places = of_sizes * share, _PLACES_SHARE * share
     return plan_scales(spec, sizes=sizes, places=places, moments=share - sizes)
 
 
 def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
-    """Plan all releases in order; moments give up the share that places need."""
+    """Plan all releases in order; places take their share from the moments."""
     if not spec.cost.is_private:
         return _plan_exact(spec, sizes + moments)
     if spec.interval is None:
@@ -123,7 +123,7 @@ def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float)
 
 
 def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
-    """Plan moments without noise: within bounds, or around means released first."""
+    """Plan moments without noise: within bounds, or around means that are released first."""
     if spec.interval is not None:
         return _plan_moments(spec, share)
     any_change, shape = partial(float, math.inf), (2 + spec.has_gaps, spec.n_features)
@@ -135,7 +135,7 @@ def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
 
 
 def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
-    """Plan the search for intervals, of all columns or of those that released values select."""
+    """Plan the search for the intervals of all columns, or of those that released values choose."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     shape = (spec.n_features, N_BINS)
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
@@ -147,14 +147,14 @@ def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) ->
 
 
 def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Release:
-    """Plan the mean of each column and of its square, in its interval."""
+    """Plan the mean of each column in its interval, and the mean of its square."""
     change = partial(_moment_change, spec=spec)
     known, shape = {"rounding": spec.rounding}, (2 + spec.has_gaps, spec.n_features)
     return spec.cost.release(name, "gaussian", share, change, known, shape=shape)
 
 
 def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
-    """Plan histograms of equal bins, for all columns or for zoomed columns."""
+    """Plan histograms of equal bins, of all columns or of those with a zoom."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
     most = min(_ALL_PLACES / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
@@ -173,21 +173,21 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 
 
 # ------------------------------
-# Moments of columns, and the columns that noise hides within their bounds.
+# Moments of columns, and columns that noise hides within their bounds.
 
-# A variance below this many standard deviations of its noise is unclear.
+# A variance below this many standard deviations of its noise is doubtful.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
-# A search is worth its share if moments within bounds leave more unknown than this many times the
-# part of the rows that a search misses.
+# A search pays if moments within bounds leave more of the variance unknown than this many times the
+# part of the rows that a search may miss.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
-# Slightly more than 1, for the rounding of weights.
+# Slightly above 1, to allow for the rounding of weights.
 _ABOVE = 1 + 1e-12  # not tuned
 # Usual variance of a column in the interval that a search finds.
 _USUAL = 0.1  # not studied
 
 
 class Moments(NamedTuple):
-    """Released means of t and of t^2 - 1/2 in each column, and the noise of each column.
+    """Released means of t and of t^2 - 1/2 for each column, and the noise of each column.
 
     If entries may be missing, a third row has the part of present entries.
     """
@@ -196,29 +196,29 @@ class Moments(NamedTuple):
     noise_std: np.ndarray
 
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
-        """Average with later moments, by the noise of each, for columns in the same interval."""
+        """Average with later moments, by their noise, for columns that have kept their interval."""
         own = np.where(is_same, self.noise_std**-2.0, 0.0)
         precision = own + other.noise_std**-2.0
         means = other.means + own / precision * (self.means - other.means)
         return Moments(means, precision**-0.5)
 
     def of_present(self, n_rows: int) -> "Moments":
-        """Divide by the part of present entries, at least one entry, if they are counted."""
+        """Divide by the part of present entries, which is at least one entry, if it was counted."""
         present = self.present(n_rows)
         return Moments(self.means[:2] / present, self.noise_std / present)
 
     def present(self, n_rows: int) -> np.ndarray:
-        """Return the part of present entries; 1 if they are not counted."""
+        """Return the part of present entries; 1 if it was not counted."""
         if len(self.means) == 2:
             return np.ones(len(self.noise_std))
         return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
 
     def variances(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the variances of t, and the noise of each."""
+        """Return the variances of t, with the noise of each."""
         squares = np.minimum(self.means[0] ** 2, 1.0)
-        # On average, noise adds its variance to the square of a mean m; its error e adds 2 m e.
+        # Noise with the error e adds its variance to the square of a mean m, and 2 m e.
         variances = self.means[1] + 0.5 - self.means[0] ** 2 + self.noise_std**2
-        # Most variance for a given mean have entries at both ends of the interval.
+        # For a given mean, no column has more variance than one with all entries at the ends.
         variances = np.minimum(variances, 1 - squares + self.noise_std)
         return variances, self.noise_std * np.sqrt(1 + 4 * squares)
 
@@ -226,7 +226,7 @@ class Moments(NamedTuple):
 def hidden_columns(
     rough: Moments, plan: BoundedReleases, n_rows: int, budget: PrivacyBudget
 ) -> np.ndarray:
-    """Return the columns to search for within their bounds; none if a search would find less.
+    """Return the columns to search for within their bounds; none if a search would not pay.
 
     A column is hidden if noise may be much of its variance. A search pays if bounds alone leave
     more unknown of the variance of a usual hidden column than the part of the rows that it misses.
@@ -237,7 +237,7 @@ def hidden_columns(
     if not n_hidden:
         return is_hidden
     again, search = plan.branches.branches
-    # Squares of noisy means are skewed: much noise raises the median, and not the mean.
+    # Squares of noisy means are skewed: much noise raises the median but not the mean.
     usual = min(float(np.median(variances[is_hidden])), float(np.mean(variances[is_hidden])))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
     unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
@@ -251,7 +251,7 @@ def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -
 
 
 def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Weigh columns so that their variances have about the same relative error.
+    """Return weights of columns with which variances have about the same relative error.
 
     The mean square of the weights is 1: a row then changes all moments together by as much as
     without weights.
@@ -263,24 +263,24 @@ def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Centers and scales from released moments, with noise removed where possible.
 
-# Least variance under noise, in units of the squared half of an interval.
+# Least variance under noise, in squared half widths of an interval.
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
-# A variance of this many standard deviations of its remaining noise may be 0.
+# A variance below this many standard deviations of its noise may be 0.
 _HIDDEN = 2.0  # not studied
-# A flat column is constant if its remaining noise is below this, in squared halves of an interval:
-# on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
+# A flat column is constant if its noise is below this, in squared half widths: on one-hot tables
+# with few rows, .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
-# If this fraction of the columns seems constant, noise hides them: they may predict together.
+# If more than this part of the columns seems constant, noise hides them: together they may predict.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
-# A column with entries at both ends of an interval alone has the variance 1 - m^2 for the mean m;
-# other columns have less. Not studied.
+# A column that has only the two ends of its interval has variance 1 - m^2 for the mean m, and other
+# columns have less; above this part, it counts as such. Not studied.
 _AT_ENDS = 0.5
-# A mean this far from the middle, in halves of an interval, may come from entries beyond it.
+# A mean this far from the middle, in half widths, may come from entries beyond the interval.
 _AT_END = 0.6  # not studied
 #: Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
 # million equal rows left 127 eps at most.
 ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
-# Assumed variance of squares, in squared variances, for errors of variances; an exponential law has
+# Assumed variance of squares, in squared variances, for errors of variances: an exponential law has
 # 8.
 _SQUARES = 4.0  # benchmarks/noise_errors/scales.md
 
@@ -311,7 +311,7 @@ class Scales(NamedTuple):
     variance_std: Any = 0.0
 
     def show_nothing(self) -> np.ndarray:
-        """Return which columns may be constant; beside an intercept these predict nothing.
+        """Return which columns may be constant, which predict nothing beside an intercept.
 
         If many columns seem constant, noise hides them, and they may predict much together.
         """
@@ -331,11 +331,11 @@ class Scales(NamedTuple):
         return np.sqrt(self.center_std**2 + self.variance / n_there), of_stds
 
     def are_hidden(self) -> np.ndarray:
-        """Return which columns noise hides: unless constant, their predictions are lost."""
+        """Return which columns noise hides, so that their predictions are lost unless constant."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
     def have_invalid_squares(self) -> np.ndarray:
-        """Return the columns whose squares overflow or underflow, without noise and bounds."""
+        """Return the columns with squares that overflow or underflow, without noise and bounds."""
         deviation = np.sqrt(self.variance)
         size = np.maximum(np.abs(self.center), deviation)
         return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
@@ -346,7 +346,7 @@ HIDDEN_COLUMNS = "Noise hides how a third of the columns vary, or more"
 
 
 def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
-    """Warn of columns that noise hides, if they are a large part of all columns."""
+    """Warn of columns that noise hides, if these are a large part of all columns."""
     if np.mean(which) >= _MANY:
         yield (
             f"{HIDDEN_COLUMNS}: what they predict may be lost, and large values in them are "
@@ -364,7 +364,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     means, squares = of_present.means[0], of_present.means[1] + intervals.shift
     # On average, noise adds its variance to the square of a mean.
     variances = squares - means**2 + noise_std**2
-    # The variance of 2 m e adds to it, for a mean m with the noise e.
+    # A mean m with error e also adds 2 m e, whose variance is added here.
     is_noisy = bool(np.any(noise_std))
     noise = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
     means, _ = _shrunk_to_mean(means, noise_std)
@@ -377,7 +377,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     if not is_noisy:
         is_flat = variances <= ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
-    # In columns with most entries at the ends, the rarer end is not the usual value.
+    # If most entries are at the ends, the rarer end is not the usual value.
     means = np.clip(means, -1.0, 1.0)
     is_at_ends = variances > _AT_ENDS * (1 - means**2)
     return Scales(
@@ -395,7 +395,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
-    """Shrink values toward their mean; return also the fraction of the differences that is left."""
+    """Shrink values toward their mean; return also the part of the differences that is left."""
     if not np.any(noise_std):
         return values, 1.0
     mean, spread = float(np.mean(values)), float(np.var(values))
@@ -404,18 +404,18 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
 
 
 # ------------------------------
-# Centers and scales from columns: intervals, unless public, and moments in them.
+# Centers and scales of rows: intervals, unless they are public, and moments in these.
 
-# Without noise and bounds, entries farther from the mean are clipped, as their squares would
-# overflow. The first search for a mean uses this unit.
+# Without noise or bounds, entries farther from the mean are clipped, as their squares would
+# overflow; the unit is that of the first search for a mean.
 _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
-# A larger deviation shows clipped entries; the square of a smaller one loses digits.
+# A larger deviation shows that entries were clipped; the square of a smaller one loses digits.
 _DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """A view of rows for sums, and the budget that releases these sums."""
+    """Rows as a view, and the budget that releases sums over them."""
 
     view: BlockView
     n_rows: int
@@ -423,7 +423,7 @@ class _Columns:
     budget: PrivacyBudget
 
     def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> Any:
-        """Count the entries of the chosen columns by bin; `place` knows only these columns."""
+        """Count entries of the chosen columns by bin; `place` knows these columns only."""
         chosen = np.flatnonzero(is_chosen)
         return self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
 
@@ -435,7 +435,7 @@ def release_scales(
     interval: tuple[np.ndarray, np.ndarray] | None,
     budget: PrivacyBudget,
 ) -> Scales:
-    """Make the planned releases, and compute centers and variances from them."""
+    """Make the planned releases, and compute centers and variances."""
     columns = _Columns(view, *shape, budget)
     if isinstance(plan, SizedReleases):
         return _release_found(plan, columns)
@@ -474,7 +474,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     if plan.branches.branches[0].shape[0] > 2:  # of numbers that are not missing, too
         n_present = np.clip(seen, 1.0, n_rows)
     low, high = hulls(counts, noise_std, n_present)
-    # These columns show only 0: any interval suits.
+    # For columns that seem to be all 0, any interval will do.
     is_void = high <= low
     intervals = Intervals.of(low, np.where(is_void, 1.0, high))
     far = np.abs(intervals.middle) + intervals.half
@@ -504,7 +504,7 @@ def _release_within(
     is_hidden: np.ndarray,
     columns: _Columns,
 ) -> Scales:
-    """Search for the hidden columns within bounds; spend the rest of the budget on all columns."""
+    """Search for hidden columns within bounds; spend the rest of the budget on all columns."""
     again, search = plan.branches.branches
     is_void = is_at_end = is_zero = may_vary = np.zeros_like(is_hidden)
     closer = _Closer(again, outer, is_void, is_void)
@@ -540,7 +540,7 @@ def _release_within(
 
 
 class _Closer(NamedTuple):
-    """Intervals for the moments, and findings of the zooms on narrow columns.
+    """Intervals for the moments, and what zooms have shown about narrow columns.
 
     A column `is_point` if it is as narrow as the last zoom can show. It `is_blurred` if it is
     narrow, and noise blurs the zooms or exceeds what any zoom could bear.
@@ -553,7 +553,7 @@ class _Closer(NamedTuple):
     is_point: Any = False
 
     def marked(self, found: Scales) -> Scales:
-        """Mark points and unclear columns. No narrow column is constant: intervals are too long."""
+        """Mark columns as points or as doubtful; no narrow column counts as constant."""
         return found._replace(
             is_point=self.is_point,
             is_unclear=found.is_flat & self.is_blurred,
@@ -569,7 +569,7 @@ def _closer(
     columns: _Columns,
     sizes: np.ndarray,
 ) -> _Closer:
-    """Release the places of narrow columns' entries in their intervals, and shrink these.
+    """Release where in their intervals the entries of narrow columns are, and shrink these.
 
     Counts of `sizes` inside the intervals bound the loss of a zoom. A zoom shows only columns whose
     intervals may still shrink, and is skipped if there are none. If bins would show little but

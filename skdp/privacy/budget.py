@@ -27,17 +27,17 @@ from skdp.privacy.releases import PrivacySpent, Release, Released, Search, warni
 from skdp.privacy.sensitivity import ADJACENCIES
 
 # ------------------------------
-# Fixed-point sums whose noise is added first; the data arrive later, in pieces.
+# Fixed-point sums that get their noise first, and the data later, in pieces.
 
-# The unit is 2 ** -40 of the noise. That leaves 22 bits of a word for sums above the noise.
+# The unit is 2 ** -40 of the noise std, which leaves 22 bits of a word for sums beyond the noise.
 _BITS_BELOW_NOISE = 40  # not tuned
-# With hardly any noise, the range of the integers still has to hold the data.
+# If noise is tiny, the range of integers still has to hold the data.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # not tuned
 
 
 class InitialNoiseSums:
-    r"""Integer sums that hold noise from the start; reading them makes the `release`.
+    r"""Integer sums that contain noise from the start; reading them makes the `release`.
 
     The integers count the `unit`, a public power of two, and are added modulo :math:`2^{64}`.
     Integer addition is exact in any order and grouping, so that no rounding has to be charged for.
@@ -63,13 +63,13 @@ class InitialNoiseSums:
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # Covariance of the buffers and the sum of noise, in units of the variance of fresh noise.
+        # Covariance of the current sums and their buffers, in variances of fresh noise.
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()
 
     def open_epoch(self) -> None:
-        """Add the noise of the epoch that begins now, before its data."""
+        """Add the noise of the epoch that begins, before its data."""
         if self._n_epochs >= self._correlation.horizon:
             raise BudgetError(f"Release {self.release.name!r} has paid for no more epochs.")
         epoch = self._n_epochs
@@ -81,7 +81,7 @@ class InitialNoiseSums:
             self.counts += np.rint(noise).astype(np.int64)
 
     def read(self) -> Released:
-        """Return the noisy sums, rounded to the lattice of their noise; only once in each epoch."""
+        """Return the noisy sums, rounded to the lattice of their noise; at most once per epoch."""
         if self._is_read:
             raise BudgetError(f"Release {self.release.name!r} has been read in this epoch.")
         self._is_read = True
@@ -92,12 +92,12 @@ class InitialNoiseSums:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise in a sum, of all epochs so far."""
+        """Standard deviation of the noise that the sums contain by now."""
         return self._fresh_std * math.sqrt(self._covariance[-1, -1])
 
     def _draw(self) -> np.ndarray:
-        # The key always comes from the operating system. The data come later, so a seed could not
-        # key the noise by them: neighboring streams would share their noise.
+        # Always a fresh key: the data come later, so that a seeded key could not depend on them,
+        # and neighboring streams would share their noise.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 
@@ -114,7 +114,7 @@ def fixed_point_unit(releases: Iterable[Release]) -> float:
 
 
 def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
-    """Round numbers to int64 multiples of a unit, modulo 2 ** 64; opposite numbers cancel."""
+    """Round numbers to int64 multiples of a unit, modulo 2 ** 64; opposite numbers have sum 0."""
     with np.errstate(all="ignore"):
         if np.abs(values).max(initial=0.0) < unit * EXACT:
             return np.rint(values / unit).astype(np.int64)
@@ -134,7 +134,7 @@ SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a name is that of a skipped release, alone or in a named step."""
+    """Return whether a release name, alone or in a named step, is that of a skipped release."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
@@ -204,7 +204,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     'sum'
     """
 
-    # The nodes of the plan, one of which comes next; None without a plan.
+    # Nodes of the plan, one of which has to be the next release; None without a plan.
     _nodes: tuple[Node, ...] | None
 
     def __init__(
@@ -263,7 +263,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         seed = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
-        # The record of all that may be spent; the ledger is charged with it.
+        # The record if all planned releases are made, with which the ledger is charged.
         self._whole = PrivacySpent(
             epsilon=self.cost.epsilon,
             delta=self.cost.delta,
@@ -332,7 +332,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """
         _check_release(release)
         value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
-        # Released values may rule out some numbers of the planned shape.
+        # Released values may leave out some numbers of the planned shape, but add none.
         if release.shape and value.size > math.prod(release.shape):
             raise BudgetError(
                 f"Release {release.name!r} has the planned shape {release.shape}, and the value "
@@ -342,7 +342,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
     def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
-        """Choose one of several public options by a declared release, as `exponential` does.
+        """Choose one of several public options by a planned release, as `exponential` does.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         q: float,
         n_units: int | None = None,
     ) -> float:
-        """Release the first point of a public grid that a fraction `q` of the values do not exceed.
+        """Release the first point of a public grid that a part `q` of the values do not exceed.
 
         Each step releases the counts up to a few points at once, which divide the points into bins
         that are equally likely by what was released before. Counts that never fall are fitted to
@@ -412,7 +412,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             n_units = len(values) if n_units is None else n_units
             values = GridCounts.in_all(search.grid, values, n_units)
         if self._nodes is None:
-            # A search is paid for as a whole: no count is released unless all counts can be.
+            # A search is paid as a whole: no count is released unless there is budget for all of
+            # them.
             self._check_share(search.name, search.share)
         n_points, target = len(values.grid), float(q) * values.n_units
         found = GridSearch(n_points, values.n_units, target, is_exact=not self.is_private)
@@ -430,7 +431,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
-        """Book sums of data that arrive later; Gaussian noise is added before the data.
+        """Reserve sums of data that arrive later, and add their Gaussian noise now.
 
         The noise comes from the operating system even if the fit has a seed.
 
@@ -460,7 +461,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return self._start(booked, shape, unit, correlation)
 
     def of_all(self, sums: np.ndarray) -> np.ndarray:
-        """Return the sums of all owners together; of a single owner, the sums themselves.
+        """Return the sum over all owners; with one owner, the sum itself.
 
         Parameters
         ----------
@@ -482,7 +483,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return sums
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return the part that this owner adds to a value that all owners know; all of it if alone.
+        """Return this owner's part of a value that all owners know; all of it for a single owner.
 
         Parameters
         ----------
@@ -497,7 +498,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return value
 
     def skip(self, *releases: Release) -> None:
-        """Spend the shares of releases that are not made: stopping early saves no budget.
+        """Spend the budget of releases that are not made: stopping early saves nothing.
 
         Parameters
         ----------
@@ -516,7 +517,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             line = Release(SKIPPED, mechanism, release.share)
             self._publish(self._book(release, 1.0, (0,), line), np.zeros(0))
 
-    # Releases without a plan, declared and made at once: one method for each mechanism.
+    # Releases without a plan, declared and made at once, with a method for each mechanism.
 
     def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         """Release `value` with independent Gaussian noise on every entry.
@@ -725,7 +726,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         shape: tuple[int, ...],
         instead: Release | None = None,
     ) -> Release:
-        """Record a release, or the smaller release `instead`, before its number leaves."""
+        """Record a release, or the smaller release `instead`, before its number is published."""
         nodes, taken = self._nodes, instead or planned
         if nodes is None:
             self._check_share(planned.name, planned.share)
@@ -734,7 +735,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
         entries = joint_entries(taken.mechanism, shape)
         noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
-        # A subnormal number has lost digits: noise of that std would not cover the sensitivity.
+        # Subnormal numbers have lost digits, and noise of such a std might not suffice.
         smallest = sys.float_info.min if self.cost.is_private else 0.0
         if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
@@ -745,14 +746,14 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not self._releases and self._charge is not None:
             # Before the first number leaves, charge the whole plan, however little is used later.
             self._charge(self._whole)
-        # The nodes change last: a refused release leaves the budget as it was.
+        # Nodes change last: if a release is refused, the budget stays as it was.
         self._nodes = nodes
         booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
         self._releases.append(booked)
         return booked
 
     def _check_share(self, name: str, share: float) -> None:
-        """Refuse a share that exceeds the rest of the budget."""
+        """Refuse a share that exceeds what is left of the budget."""
         spent = [release.share for release in self._releases]
         if not share > 0 or math.fsum([share, *spent]) > 1 + SHARE_TOLERANCE:
             raise BudgetError(
@@ -764,8 +765,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not self.cost.is_private:
             return np.array(np.argmin(value)) if release.mechanism == CHOICE else value
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # Two values must never share noise: the difference of their releases would have none. So
-        # the key hashes the exact value, which another container may round differently.
+        # Two values must never share noise, or the difference of their releases has none. So the
+        # key hashes the exact value, which may round differently in another container.
         number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)

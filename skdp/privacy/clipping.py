@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.linalg.norms import row_norms, with_data
 
-# Squares of bounds, and numbers computed from these, must stay normal floating-point numbers.
+# Squares of bounds must not be subnormal numbers, which have lost digits.
 SMALLEST_BOUND = 1e-100  # not tuned
 #: Largest bound; it stands for no clipping. The squares of longer vectors could overflow.
 NO_CLIPPING = 1 / SMALLEST_BOUND  # not tuned
@@ -39,8 +39,8 @@ def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) 
 
 
 def weighting_to(bound: float, n_features: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the weighting that clips rows of `n_features` features to a norm."""
-    # An infinite bound clips nothing, but products of huge rows must not overflow.
+    """Return the function that weights rows of `n_features` features to clip them to a norm."""
+    # With an infinite bound nothing is clipped, but products of huge rows must not overflow.
     return partial(clip_weights, bound=min(bound, NO_CLIPPING), n_features=n_features)
 
 
@@ -73,13 +73,13 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     lower, upper = float(lower), float(upper)
     low, high = _representable(lower, upper, entries.dtype)
     if low > high:
-        # No number of this dtype lies between the bounds, so that the entries become float64.
+        # No number of this dtype lies between the bounds: continue in float64.
         return clip_entries(
             values.astype(np.float64), lower=lower, upper=upper, keep_zeros=keep_zeros
         )
     if not entries.size or (entries.min() >= low and entries.max() <= high):
         return values
-    # Unlike numpy.clip, fmax and fmin turn NaN into a bound.
+    # fmax and fmin turn NaN into a bound, which numpy.clip does not.
     clipped = np.fmax(np.fmin(entries, high), low)
     if keep_zeros:
         clipped[entries == 0] = 0
@@ -95,7 +95,7 @@ def shift_entries(values: Any, shift: float) -> Any:
 
 
 def binarize(values: Any) -> Any:
-    """Turn entries that are not 0 into 1; return `values` itself if all are 0 or 1 already."""
+    """Replace entries that are not 0 by 1; return `values` itself if all are 0 or 1."""
     entries = values.data if issparse(values) else values
     is_one = entries != 0
     if np.array_equal(entries, is_one):
@@ -117,17 +117,17 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
-    # `rows` shares its indices, which removing zeros would overwrite: hence the copy.
+    # The copy has indices of its own: removing zeros would overwrite those of `rows`.
     largest = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
     largest.eliminate_zeros()
     return largest
 
 
 def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, Any]:
-    """Round the bounds inwards to numbers of a dtype."""
+    """Round bounds inwards to numbers of a dtype."""
     with np.errstate(over="ignore"):
         low, high = dtype.type(lower), dtype.type(upper)
-    # The bounds are compared as floats: numpy would first round them to the dtype.
+    # Compared as floats, as numpy would first round bounds to the dtype.
     if float(low) < lower:
         low = np.nextafter(low, dtype.type(np.inf))
     if float(high) > upper:

@@ -47,8 +47,8 @@ _SAFETY = 1e-9  # not tuned
 _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
 _SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7  # not tuned
-# A delta above the first number is compared by its difference to 1. The second number bounds the
-# relative rounding error of such differences.
+# A delta above the first number is compared by 1 - delta, which is computed with at most the second
+# number as its relative error.
 _NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3  # not tuned

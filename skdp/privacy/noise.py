@@ -20,8 +20,7 @@ from scipy.special import ndtri
 #: allows.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# The entries of a row share one radius. Errors of the radius add up; independent errors add in
-# squares.
+# Entries of a row share a radius, whose rounding errors add up; independent errors add in squares.
 _LONGEST_ROW = 150  # not tuned
 
 
@@ -50,46 +49,46 @@ def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
         values /= step
         np.rint(values, out=values)
         values *= step
-    # A number just below 0 has become -0, whose sign would reveal its side of 0.
+    # Adding 0 turns -0 into 0: its sign would reveal that the number was below 0.
     values += 0.0
     return values
 
 
 def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -> float:
-    """Largest number of distinct values in a release whose rounding `SCALE_MARGIN` pays for.
+    """Return the largest number of values in a release whose rounding `SCALE_MARGIN` pays for.
 
     A symmetric matrix has n (n + 1) / 2 distinct numbers. `mu_or_epsilon` is an epsilon for Laplace
     and spherical noise, and a mu for other noise. `joint_entries` is how many entries share one
     draw of Laplace noise.
     """
-    # The constants are slightly below those of the proof.
+    # Constants slightly below those of the proof.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
         root = 5e5 * mu_or_epsilon
     else:
         return 2e7 * mu_or_epsilon
-    # A product may become infinite; a power would raise an error.
+    # A product may become infinite, where a power would raise an error.
     return root * root
 
 
 # ------------------------------
-# Random numbers: noise with fresh or derived keys, and the public randomness of algorithms.
+# Random numbers: keys of noise, fresh or derived from a seed, and public random numbers.
 
 #: Mechanism that chooses an option instead of adding noise.
 CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Smaller random words have too few bits for a fraction.
+# Random words below this have too few bits for a fraction.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
-# Most random words for one fraction: with one more, half of its last bit could underflow to 0.
+# A fraction uses at most this many words: with one more, half of its last bit could become 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # not tuned
 
 
 class GuessableSeed(int):
-    """A large seed that was derived from something that may be guessed."""
+    """A large seed, derived from something that may be guessed."""
 
 
 class NoiseSource:
@@ -108,7 +107,7 @@ class NoiseSource:
         self._key = b"" if seed is None else _hash(b"", ("noise", seed, *context))
 
     def key(self, *release: Any) -> bytes:
-        """Return the key for the noise of a release; a seeded key follows from the description."""
+        """Return the key for the noise of a release; with a seed, it depends on the arguments."""
         if self.fingerprint is None:
             return os.urandom(_KEY_BYTES)
         return _hash(self._key, release)
@@ -142,7 +141,7 @@ def derived_seed(seed: int, *purpose: Any) -> int:
 
 
 def digest_of(*values: Any) -> bytes:
-    """Hash values: different ones give different digests, equal numbers of any type the same."""
+    """Hash values: different values have different digests, equal numbers of any type the same."""
     return _hash(b"", values)
 
 
@@ -157,7 +156,7 @@ def algorithm_generator(seed: int | None) -> np.random.Generator:
 
 
 def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
-    """Refuse a shape that the mechanism does not take; make symmetric matrices exactly so."""
+    """Refuse a shape that the mechanism does not take; symmetrize matrices."""
     if mechanism == "laplace" and value.ndim > 2:
         raise ValueError(f"value has {value.ndim} dimensions; Laplace noise takes 1 or 2.")
     if mechanism == CHOICE and (value.ndim != 1 or not np.isfinite(value).all() or not value.size):
@@ -166,23 +165,23 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
         return value
     if value.ndim != 2 or value.shape[0] != value.shape[1]:
         raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
-    # A matrix must be exactly symmetric: the difference of its halves would get too little noise.
+    # Exactly symmetric, as a difference between the halves would get too little noise.
     return np.asarray((value + value.T) / 2)
 
 
 def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:
-    """Return the value with noise of that standard deviation; for losses, the choice."""
+    """Return the value with noise of that standard deviation; for losses, the chosen option."""
     noise = draw(mechanism, value.shape, key)
     noise *= noise_std
     if mechanism == CHOICE:
-        # Beside a large number that all losses share, rounding would lose the noise.
+        # Without the subtraction, rounding of large losses would lose the noise.
         return np.array(np.argmin(noise + (value - value.min())))
     noise += value
     return round_to_lattice(noise, noise_std)
 
 
 def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
-    """Draw the noise of a mechanism for a value of that shape, with standard deviation 1.
+    """Draw noise for a value of that shape, with standard deviation 1.
 
     Random words come from AES-256 in counter mode, and become noise by inversion of a distribution
     function. That takes about 2.3 times as long as numpy's PCG64, a few per cent of a fit. In
@@ -201,14 +200,14 @@ def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
 
 
 def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries of a value that share one draw of Laplace or spherical noise."""
+    """Return the number of entries that share one draw of Laplace or spherical noise."""
     if mechanism == "spherical":
         return math.prod(shape)
     return shape[1] if len(shape) == 2 else 1
 
 
 def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the distinct entries of noise of that shape: copies count once."""
+    """Return the number of distinct entries of noise of that shape."""
     if mechanism == "symmetric_gaussian":
         return shape[0] * (shape[0] + 1) // 2
     return math.prod(shape)
@@ -231,8 +230,8 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
     rows = rows.reshape(n_rows, dimension)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    # Squares do not overflow, as normals are below 38. A row of zeros, which has the probability
-    # 2 ** -108, stays.
+    # Squares do not overflow, as normals are below 38. A row of zeros, of probability 2 ** -108,
+    # stays 0.
     np.maximum(norms, sys.float_info.min, out=norms)
     radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
     rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]
@@ -369,11 +368,11 @@ def _encode(value: Any) -> bytes:
     if isinstance(value, Mapping):
         return b"mapping " + _hash(b"", value.items())
     if isinstance(value, list) and any(isinstance(one, tuple) for one in value):
-        # A list of pairs, one for each column, is not two ends, though both make the same array.
+        # Pairs for columns are no two ends, though both make the same array.
         return b"pairs " + _hash(b"", value)
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        # This list makes no array, such as one of a matrix and None.
+        # A list that makes no array, such as one of a matrix and None.
         return _encode(tuple(value))
     return f"array {array.shape} ".encode() + array.tobytes()

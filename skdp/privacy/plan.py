@@ -18,19 +18,19 @@ from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_ent
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, printed, summaries
 
-# Relative size of a step up from an epsilon that rounding has lowered.
+# Relative step by which an epsilon is raised that rounding has lowered.
 _EPSILON_STEP = 1e-9  # not tuned
-# Relative size of the first step down from an epsilon that rounding has raised.
+# Relative size of the first step by which an epsilon is lowered that rounding has raised.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
-# The fits of a search have few different budgets, so that a cache saves most solutions.
+# Cached, as the fits of a search have few different budgets.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
 
 @dataclass(frozen=True)
 class PrivacyCost:  # numpydoc ignore=PR02
-    """What a fit may spend: releases are declared with shares of it.
+    """What a fit may spend; its releases are declared with shares of it.
 
     A share is a fraction of the square of mu or, if `delta` is 0, of epsilon.
 
@@ -78,7 +78,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             if type(value) not in (float, int):
                 raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
             object.__setattr__(self, name, float(value))
-        # mu is solved for even if privacy is pure: that checks the range of all three numbers.
+        # mu is solved for even if privacy is pure, as that checks all three numbers.
         most = _solved_mu(self.epsilon, self.delta, self.delta_tail)
         most = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else most
         mu = most if self.mu is None else self.mu
@@ -119,7 +119,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise ValueError(f"mu={mu!r} at delta={delta!r} has no finite epsilon.")
         step = _EPSILON_STEP
         while _solved_mu(epsilon, delta, delta_tail) < mu:
-            # Steps grow: epsilon may be far below delta, and then hardly moves mu.
+            # Steps grow, as an epsilon far below delta hardly changes mu.
             epsilon, step = epsilon * (1 + step), 2 * step
         return PrivacyCost(epsilon, delta, delta_tail, mu=mu)
 
@@ -218,7 +218,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         grid, share = np.asarray(grid, np.float64), float(share) * self.part
         n_steps, n_levels = steps_of(len(grid))
-        # A search over one point takes no step, but its share still has to be positive.
+        # A search over one point has no step, but still needs a positive share.
         share_of_step, shape = share / max(n_steps, 1), (2**n_levels - 1,)
         change = sensitivity.differences_of_counts(n_levels)
         self.check_size(name, "gaussian", share_of_step, shape)
@@ -247,7 +247,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             )
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
-        """Refuse a release of more numbers than its share protects against rounding.
+        """Refuse a release with more numbers than its share can protect against rounding.
 
         Parameters
         ----------
@@ -270,8 +270,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
             )
-        # A choice releases only the number of an option: it has no low bits that could reveal the
-        # losses.
+        # A choice releases only the index of an option, which has no low bits.
         if not self.is_private or mechanism == CHOICE:
             return
         size = distinct_entries(mechanism, shape)
@@ -323,11 +322,11 @@ class PrivacyCost:  # numpydoc ignore=PR02
             return sensitivity / bought * math.pi / math.sqrt(6)
         if mechanism not in _PURE:
             return sensitivity / bought
-        # A radius that follows the gamma law of shape k and scale 1 has mean square k (k + 1).
+        # A gamma radius of shape k and scale 1 has mean square k (k + 1).
         return sensitivity / bought * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:
-        """Compute what a share buys: a mu or, for mechanisms of pure privacy, an epsilon.
+        """Return what a share buys: a mu or, for mechanisms of pure privacy, an epsilon.
 
         Parameters
         ----------
@@ -348,7 +347,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         self.check(mechanism)
         if mechanism == CHOICE:
-            # A choice may have twice the epsilon that other pure mechanisms have at the same mu.
+            # The exponential mechanism may have twice the epsilon of other pure mechanisms at the
+            # same mu.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)
@@ -392,7 +392,7 @@ def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
 
 
 # ------------------------------
-# The plan of all releases, which public facts determine.
+# The plan of all releases, from public facts.
 
 #: By how much the sum of the shares may exceed 1, through rounding.
 SHARE_TOLERANCE = 1e-12  # not tuned
@@ -400,14 +400,14 @@ SHARE_TOLERANCE = 1e-12  # not tuned
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Alternative parts of a plan: released values choose one, and all spend the same."""
+    """Alternative parts of a plan: released values choose one of them; all spend the same."""
 
     branches: tuple[Any, ...]
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:  # numpydoc ignore=PR02
-    """What a fit will release and spend, known before `fit`; it prints like a record.
+    """What a fit will release and spend, known before `fit`; printed like a record.
 
     Parameters
     ----------
@@ -477,7 +477,7 @@ class Plan:  # numpydoc ignore=PR02
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What will be released, in order, on the default branch."""
+        """The releases of the default branch, in order."""
         return self.branches[0]
 
     @property
@@ -507,7 +507,7 @@ class Plan:  # numpydoc ignore=PR02
 
     @property
     def mu(self) -> float:
-        """Gaussian differential privacy that all releases together will spend."""
+        """Gaussian differential privacy of all releases together."""
         return self.cost.spent_mu(release.share for release in self.releases)
 
     def check_memory(self) -> None:
@@ -544,14 +544,14 @@ class Plan:  # numpydoc ignore=PR02
 
 
 class Node(NamedTuple):
-    """A release of a plan, and the nodes of which one comes next; none at the end of the plan."""
+    """A release of a plan, and the nodes of which one comes next; none at the end."""
 
     release: Release
     following: "tuple[Node, ...]"
 
 
 def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
-    """Return the possible first nodes of a part of a plan, the default node first.
+    """Return the nodes with which a part of a plan may begin, the default one first.
 
     Alternatives share the nodes that follow them: each declared release has one node.
     """
@@ -568,11 +568,11 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
 
 def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
-    """Return the possible nodes after a release; refuse a release that is not next."""
-    # Keyed by identity: alternatives share the nodes that follow them.
+    """Return the nodes that may follow a release; refuse a release that is not next."""
+    # By identity, as alternatives share the nodes that follow them.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
-        # A copy with another function would have a sensitivity that was not planned.
+        # A copy of the release with another function would have an unplanned sensitivity.
         if planned == release and planned.sensitivity_of is release.sensitivity_of:
             found[id(following)] = following
     if found:
@@ -589,12 +589,12 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
 
 
 def _lines(release: Release) -> tuple[Release, ...]:
-    """Return each count of a search as a release, and any other release as it is."""
+    """Return the counts of a search as releases, and any other release as it is."""
     return release.lines() if isinstance(release, Search) else (release,)
 
 
 def branches_of(part: Any) -> list[tuple[Release, ...]]:
-    """Return the default branch of a part, and all branches that differ by one choice."""
+    """Return the default branch of a part, and the branches that differ from it in one choice."""
     if isinstance(part, AnyOf):
         return list(chain.from_iterable(map(branches_of, part.branches)))
     if isinstance(part, Release):
@@ -607,7 +607,7 @@ def branches_of(part: Any) -> list[tuple[Release, ...]]:
 
 
 def _total(part: Any, pick: Callable[..., float], measure: Callable[[Release], float]) -> float:
-    """Sum a measure of the releases of a part; `pick` is min or max, and chooses an alternative."""
+    """Sum `measure` over the releases of a part; `pick` (min or max) chooses alternatives."""
     if isinstance(part, Release):
         return measure(part)
     total_of = partial(_total, pick=pick, measure=measure)
@@ -625,7 +625,7 @@ def plan_sum(
     change: Callable[..., float],
     mechanism: str = "gaussian",
 ) -> Release:
-    """Declare a sum over units, each of which adds a vector clipped to a norm.
+    """Declare a sum over units, each of which adds a vector that is clipped to a norm.
 
     The norm is `bound`, or the result of the release of that name. `change` computes the
     sensitivity from the norm, the adjacency and the rounding of the sum.
@@ -640,7 +640,7 @@ def plan_sum(
 def share_for_counts(
     count: int, n_units: int, mu: float, *, precision: float, limits: tuple[float, float]
 ) -> float:
-    """Compute the share that gives each of `count` counts a relative error of `precision`.
+    """Return the share that gives each of `count` counts a relative error of `precision`.
 
     The share is clipped to the limits. It depends on public facts only.
     """
@@ -657,11 +657,11 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
-    """Compute the rest of a share after the shares of these parts of a plan."""
+    """Return the share that these parts of a plan leave."""
     return total - math.fsum(map(attrgetter("share"), branches_of(parts)[0]))
 
 
 def _same_prefix(branch: Sequence[object], default: Sequence[object]) -> int:
-    """Count the releases, or lines of releases, with which both branches begin."""
+    """Return the number of releases with which both branches begin."""
     pairs = zip(branch, default, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Numbers of any type as Python numbers in double precision, and checks of their ranges."""
+"""Numbers of any type as Python numbers in double precision, and checks of their range."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -19,7 +19,7 @@ def as_python(value: Any) -> Any:
     In a small float type, products of a bound lose bits, and the noise would pay for another bound.
     Small integer types overflow.
     """
-    # Most values are plain, and isinstance is slow with the abstract classes below.
+    # A shortcut for most values, as isinstance is slow with the abstract classes below.
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.bool_):
@@ -36,7 +36,7 @@ def as_python(value: Any) -> Any:
 
 
 def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it gets plain arguments."""
+    """Decorate a function so that its arguments become Python numbers."""
 
     @wraps(function)
     def _of_plain_arguments(*args: P.args, **kwargs: P.kwargs) -> R:

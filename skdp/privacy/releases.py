@@ -14,17 +14,17 @@ from skdp.linalg.norms import steps_of
 from skdp.privacy import gaussian_dp, pure_dp
 
 # ------------------------------
-# Private quantiles: a search by noisy counts over a public grid.
+# Searches of quantiles by noisy counts over a public grid.
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
 
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
-    """Warn if released points are an end of their grid; the `remedy` is a sentence."""
+    """Warn if a search has ended at an end of its grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search without a result ends at the last point: the smallest with `GridCounts.zeros_last`.
+    # A search that finds nothing ends at the last point, the smallest with `GridCounts.zeros_last`.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
@@ -42,7 +42,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 # ------------------------------
 # Releases: noisy statistics, declared in a plan, made by a solver and listed in a record.
 
-# A quantile is below 1 by this many standard deviations of a count.
+# A quantile stays this many standard deviations of a count below 1.
 _COUNT_MARGIN = 4.0  # not studied
 
 
@@ -127,7 +127,7 @@ class Release:  # numpydoc ignore=PR02
 
 @dataclass(frozen=True)
 class Search(Release):  # numpydoc ignore=PR02
-    """A search over a public grid: steps of noisy counts that split the share equally.
+    """A search over a public grid by steps of noisy counts, which share the budget equally.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Search(Release):  # numpydoc ignore=PR02
     remedy: str | None = None
 
     def highest_quantile(self, n_rows: int, *, most: float = 1.0) -> float:
-        """Return the highest quantile, up to `most`, that the noisy search finds reliably.
+        """Return the highest quantile, at most `most`, that a noisy search finds reliably.
 
         One wrong step can end the search far from the quantile.
 
@@ -182,7 +182,7 @@ class Search(Release):  # numpydoc ignore=PR02
         return min(most, 1 - _COUNT_MARGIN * (self.noise_std or 0.0) / n_rows)
 
     def lines(self) -> tuple[Release, ...]:
-        """Return the counts, one release for each step.
+        """Return the counts, one release per step.
 
         Returns
         -------
@@ -226,7 +226,7 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 
 def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
-    """Return the name, the share and the first release of each search or run of like releases."""
+    """Return name, share and first release of each search, or of each run of like releases."""
     runs = []
     for (group, *_), like in groupby(releases, _group_key):
         first, *others = like
@@ -240,14 +240,14 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
-    """Return a key that is equal for counts of one search, and for numbered releases alike."""
+    """Return a key, equal for counts of a search, and for releases that differ in a number."""
     name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
-    """Return the name of each run of releases, and its known numbers."""
+    """Return the name of each run of like releases, and its known numbers."""
     return [
         (name, f"{share:>8.4f}  follows {first.follows}")
         if first.sensitivity is None
@@ -259,9 +259,9 @@ def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
 # ------------------------------
 # The record of what a fit has spent.
 
-# Largest number of printed releases, and least width of a printed name.
+# Most printed releases, and least width of a printed name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
-# An epsilon from this number on is called weak.
+# An epsilon of this or more is called weak.
 _WEAK = 10.0  # not studied
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Fields of a release in a record; the others belong to plans.
@@ -342,7 +342,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     @property
     def _pure_epsilon(self) -> float:
-        """Pure differential privacy that was spent; inf unless all releases are pure."""
+        """Pure differential privacy that was spent; inf if a release is not pure."""
         if not self._is_pure:
             return math.inf
         return self.epsilon * min(1.0, math.fsum(release.share for release in self.releases))
@@ -383,7 +383,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             gaussian_dp.delta_at(self.mu, epsilon, self.delta_tail),
             pure_dp.delta_at(self._pure_epsilon, epsilon),
         )
-        # At epsilon=inf the curve of pure privacy is 0, but the tail event remains.
+        # At epsilon=inf the curve of pure privacy is 0, but the tail event may still happen.
         return max(delta, self.delta_tail)
 
     def compose(self, *others: "PrivacySpent", same_unit: bool = False) -> "PrivacySpent":
@@ -511,7 +511,7 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
-    """Choose the delta of a composition, which must exceed the sum of all tails; sum the tails."""
+    """Return a delta above the sum of all tails, for a composition, and that sum."""
     tails = [record.delta_tail for record in records]
     first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
     delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
@@ -519,7 +519,7 @@ def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
 
 
 def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
-    """Format the guarantee of a record or a plan, with a row for each release or search."""
+    """Format the guarantee of a record or a plan, with a line for each release or search."""
     lines = [
         f"{title}: ({spent.epsilon:.4g}, {spent.delta:.4g})-DP "
         f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}"
@@ -534,12 +534,12 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
 
 
 def as_html(text: str) -> str:
-    """Return what a notebook shows for a text in columns."""
+    """Return a text in columns as HTML, for notebooks."""
     return f"<pre>{escape(text)}</pre>"
 
 
 def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
-    """Return the reasons that weaken the guarantee of a record or a plan, with further `notes`."""
+    """Return what weakens the guarantee of a record or a plan, with further `notes`."""
     weak = f"weak: an epsilon above {_WEAK:g} promises little"
     tail = f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out"
     return [
@@ -552,7 +552,7 @@ def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
 
 
 def _shared_in_mu(record: PrivacySpent, total: float) -> list[Release]:
-    """Restate the shares of a record as shares of the square of the mu `total`."""
+    """Convert the shares of a record to shares of the square of the mu `total`."""
     if not 0 < total < math.inf:
         return list(record.releases)
     shares = [release.share for release in record.releases]

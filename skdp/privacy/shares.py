@@ -26,13 +26,13 @@ from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, Release, Released
 
-# The budget pays for the rounding of at most (root m) ** 2 counts of all owners, where m is the mu
-# of the release. The constant is slightly below the constant of the proof.
+# The budget pays for the rounding of at most (root m) ** 2 counts of all owners, for a release with
+# this mu, m. Slightly below the constant of the proof.
 _ROOT = 6e6  # not tuned
-# Largest share of the noise, in steps: 37.6 standard deviations of at most 32 steps, and 1 for both
-# roundings.
+# Largest share of the noise, in steps of the lattice: 37.6 standard deviations of at most 32 steps,
+# and 1 for two roundings.
 _FARTHEST = 1205  # not tuned
-# Limbs of 32 bits hold any float, as a multiple of the least positive one, and the carries.
+# So many limbs of 32 bits hold any float as a multiple of the least positive one, with carries.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
@@ -50,29 +50,29 @@ class Shares:
 
     @property
     def n_lost(self) -> int:
-        """Number of owners whose noise share may be known to others, or missing."""
+        """Number of owners whose share of noise may be known to others, or missing."""
         return self.n_owners - self.n_honest
 
     @property
     def excess(self) -> float:
-        """Ratio of the noise std in a sum of all owners to the std that the guarantee needs."""
+        """Noise std in a sum over all owners, relative to the std that the guarantee needs."""
         return math.sqrt(self.n_owners / self.n_honest)
 
     def scale(self, absent: Sequence[int]) -> float:
-        """Return the factor that scales a sum without the absent owners to all units."""
+        """Return the factor that scales a sum without absent owners up to all units."""
         n_left = self.n_units - sum(self.sizes[number] for number in absent)
         return self.n_units / n_left
 
     def excess_without(self, absent: Sequence[int]) -> float:
-        """Return the ratio of the noise std in a scaled sum to the std that the guarantee needs."""
+        """Return the noise std in such a sum, relative to the std that the guarantee needs."""
         n_left = self.n_owners - len(absent)
         return math.sqrt(n_left / self.n_honest) * self.scale(absent)
 
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
-        """Choose step and size of the counts of a release; refuse sums that exceed a word."""
+        """Choose step and size of the counts of a release; refuse sums that overflow a word."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         std = noise_std / math.sqrt(self.n_honest)
-        # The sum of null units is 0, and changing n units leads from it to the sum of any dataset.
+        # As null units have the sum 0, n changed units lead from 0 to any sum.
         step = lattice_step(std) if std > 0 else 1.0
         limit = self.n_units * sensitivity / step + 1 if std > 0 else 0.0
         if not limit + _FARTHEST * self.n_owners < 2.0**62:
@@ -94,7 +94,7 @@ class Shares:
         return self.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
     def check_size(self, cost: PrivacyCost, release: Release, shape: tuple[int, ...]) -> None:
-        """Refuse a mechanism without shares, and more counts than have their rounding paid for."""
+        """Refuse mechanisms without shares, and more counts than have their rounding paid for."""
         if release.mechanism not in _MECHANISMS:
             raise BudgetError(
                 f"Release {release.name!r}: noise is shared for the mechanisms {_MECHANISMS}, got "
@@ -112,7 +112,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class ShareLayout:
-    """Format in which owners send the parts of one release: public facts."""
+    """Format in which owners send their parts of a release, from public facts."""
 
     name: str
     mechanism: str
@@ -132,22 +132,22 @@ class ShareLayout:
 
     @property
     def largest(self) -> int:
-        """Bound of the sum of the counts of owners that have at most the agreed units in all."""
+        """Bound on the sum of counts, of owners who have at most the agreed number of units."""
         return self.limit + _FARTHEST * self.n_owners if self.std > 0 else self.n_owners << 33
 
     @property
     def words(self) -> np.dtype:
-        """Type of unsigned words that hold the sum, which is read as signed."""
+        """Unsigned type of words that hold the sum, which is then read as signed."""
         return np.dtype("<u4" if self.largest < 2**31 else "<u8")
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes all counts of one owner take."""
+        """Number of bytes of an owner's counts."""
         return self.size * self.words.itemsize
 
 
 def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
-    """Add a share of the noise to a part, then round: int64 counts of steps, (size,).
+    """Add a share of the noise to a part, and round: int64 counts of steps, of shape (size,).
 
     The part is split into whole steps and a rest, exactly. So the noise is added to a number below
     one step, whatever the size of the part. No part is refused: clipping to the public limit moves
@@ -161,14 +161,13 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
         whole = np.rint(steps)
         rest = steps - whole
         noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-        # The quotient is between 16 and 32, and exact. A product of the noise and the std could
-        # leave the range of floats.
+        # The quotient is exact, between 16 and 32; noise times std could leave the range of floats.
         rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 
 
 def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Return the released numbers that belong to the sum of all counts."""
+    """Convert the sum of all counts to the released numbers."""
     with np.errstate(over="ignore"):
         flat = counts * layout.step if layout.std > 0 else _floats_of(counts)
     if layout.mechanism != _UPPER:
@@ -179,11 +178,11 @@ def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
 
 
 def _limbs_of(values: np.ndarray) -> np.ndarray:
-    """Write floats as whole multiples of the least positive float, in limbs that sum exactly."""
+    """Write floats as multiples of the least positive float, in limbs whose sums are exact."""
     mantissas, exponents = np.frexp(np.nan_to_num(values))
     whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
     shift = exponents.astype(np.int64) + (1074 - 53)
-    # The bits that a subnormal number loses here are 0.
+    # Only bits that are 0 are lost here, for subnormal numbers.
     whole >>= np.maximum(-shift, 0)
     place, left = np.divmod(np.maximum(shift, 0), 32)
     low, high = (whole & _LIMB) << left, (whole >> 32) << left
@@ -194,7 +193,7 @@ def _limbs_of(values: np.ndarray) -> np.ndarray:
 
 
 def _floats_of(counts: np.ndarray) -> np.ndarray:
-    """Turn sums of limbs into the nearest floats; beyond the range, into the largest ones."""
+    """Convert sums of limbs to the nearest floats; beyond the range, to the largest ones."""
     limbs = counts.reshape(-1, _LIMBS).copy()
     for place in range(_LIMBS - 1):
         limbs[:, place + 1] += limbs[:, place] >> 32
@@ -220,7 +219,7 @@ Exchange = Callable[[ShareLayout, np.ndarray], tuple[np.ndarray, tuple[int, ...]
 
 
 class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
-    """Budget of one party, which sends its part of every release and gets the sum of all parts.
+    """Budget of one owner, which sends its part of each release and gets the sum of all parts.
 
     Plan, order, sensitivities and record are those of a fit to all rows. `Released.noise_std` is
     the true std of the sum, larger than in the record, as some shares may not be honest.
@@ -264,7 +263,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return replace(super().spent(), trust=trust + left)
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
-        """Release the sum of all parts, of which `value` is one; see `PrivacyBudget.release`."""
+        """Release the sum of all parts; `value` is that of this owner (`PrivacyBudget.release`)."""
         noisy, noise_std = super().release(release, value, *facts, **more)
         return Released(noisy, noise_std * self._shares.excess_without(self._absent))
 
@@ -274,13 +273,13 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return self._publish(line, super().of_all(sums))
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return the part that this owner sends of a value that all owners know."""
+        """Return this owner's part of a value that all owners know."""
         return value * self._weight
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
     ) -> NoReturn:
-        """Refuse sums of data that arrive later: owners cannot send their noise as shares."""
+        """Refuse sums of data that arrive later: their noise cannot be divided among owners."""
         raise BudgetError(
             f"Release {release.name!r} adds its noise before its data, of which there are no "
             "shares; pass a plan of releases of sums."
@@ -307,12 +306,12 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
 
 class Party(NamedTuple):
-    """One of several owners who fit a pipeline together; its fields serve the steps."""
+    """An owner in the fit of a pipeline; its fields replace functions of a step's fit."""
 
     n_units: int  # of all owners
     unit: str | None  # protected instead of the unit of the steps
     spec_of: Callable[[Any, Any], Any]  # takes a step, and rows like the rows of the step
     validate: Callable[[Any, Any, Any], Any]  # takes a step, X and y
-    # The budget of a plan, and the random stream of its algorithm.
+    # Opens the budget of a plan; returns it with the random stream of the algorithm.
     open: Callable[..., tuple[PrivacyBudget, np.random.Generator]]
     charge: Callable[[PrivacySpent], None] | None

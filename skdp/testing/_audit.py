@@ -25,11 +25,11 @@ from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import check_scalar
 
 # ------------------------------
-# Everything that fits reveal.
+# All that fits reveal.
 
 Fit = Callable[[Any, int | None], Any]
 
-# Types whose pickles leave members out, and the names of such members.
+# Types whose pickles leave out members, and the names of these.
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
@@ -46,12 +46,12 @@ class Part(NamedTuple):
 
 
 def _digest(data: Any) -> np.ndarray:
-    """Hash bytes to a value that compares for equality, but is no number."""
+    """Hash bytes to a value that can be compared, but is no number."""
     return np.array(np.void(sha256(data).digest()[:8]))
 
 
 def _inside(value: Any) -> Any:
-    """Return an array, or the members of an object by name; fail if it cannot be read."""
+    """Return an array, or an object's members by name; raise an error if it cannot be read."""
     kind = type(value)
     if kind in (str, bytes, bytearray):
         return _digest(value.encode(errors="surrogatepass") if kind is str else value).view("S8")
@@ -84,7 +84,7 @@ def _reduced(value: Any) -> Any:
         return _digest(pickle.dumps(value))
     arguments, state, items, pairs = [*reduced[1:5], None, None, None][:4]
     named = {"()": arguments, "[]": items and [*items], "{}": pairs and dict(pairs)}
-    # Objects of an error that do not pickle.
+    # Members of an error that do not pickle.
     named |= {n: getattr(value, n, None) for n in ("__traceback__", "__context__", "__cause__")}
     named["array"] = np.asarray(value) if hasattr(value, "__array__") else None
     named = {name: one for name, one in named.items() if one is not None}
@@ -98,7 +98,7 @@ def _reduced(value: Any) -> Any:
 
 
 def attributes_of_class(kind: type) -> dict[str, Any]:
-    """Return the members of a class itself, and the defaults of its functions."""
+    """Return the members of a class, and the defaults of its functions."""
     return {
         name: [getattr(one, each, None) for each in ("__defaults__", "__kwdefaults__")]
         if hasattr(type(one), "__get__")
@@ -109,7 +109,7 @@ def attributes_of_class(kind: type) -> dict[str, Any]:
 
 
 def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
-    """Yield everything reachable from a value, with names, but not through classes and modules."""
+    """Yield all that is reachable from a value, with names, but not through classes and modules."""
     todo, seen = [(name, value)], dict[int, Any]()
     while todo:
         name, value = todo.pop()
@@ -119,7 +119,7 @@ def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
         except Exception:
             inside = None
         if isinstance(inside, dict):
-            # A stored reference prevents other objects from getting its identity.
+            # A stored reference, so that no other object gets this id.
             seen[id(value)] = name, value
             named = [(f"{name}.{key}".removeprefix("."), one) for key, one in inside.items()]
             todo += named[::-1]
@@ -131,13 +131,13 @@ def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
 
 
 def all_of(value: Any, name: str = "") -> tuple[tuple[str, Any], ...]:
-    """Return everything reachable from a value, in a form that compares and can be hashed."""
+    """Return all that is reachable from a value, in a form that compares and can be hashed."""
     parts = parts_of(value, name)
     return tuple((n, (form, None if x is None else x.tobytes())) for n, (form, x) in parts)
 
 
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the numbers that a fit released, flat, and integers in place of texts.
+    """Yield the numbers that a fit has released, as flat arrays, with integers for texts.
 
     If the fit returns an estimator, its public attributes are released.
     """
@@ -160,7 +160,7 @@ def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
 
 
 def global_seed(seed: int | None) -> ExitStack:
-    """Seed numpy's global generator in a context, if there is a seed; then restore its state."""
+    """Seed numpy's global generator within a context, if there is a seed; restore it afterwards."""
     after = ExitStack()
     if seed is not None:
         after.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
@@ -179,12 +179,12 @@ def outputs_of(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
 
 
 def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
-    """Flatten the numbers of a fit."""
+    """Return the numbers of a fit as a flat array."""
     return np.concatenate([*outputs_of(fit, data, seed).values()])
 
 
 def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
-    """Fit to two datasets, each with as many seeds; return an array for each, with a row per fit.
+    """Fit to two datasets with several seeds; return an array for each, with a row per fit.
 
     Shorter outputs are filled with zeros.
     """
@@ -203,11 +203,11 @@ def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | No
 
 
 # ------------------------------
-# From errors of a guess to a proof.
+# From the errors of a guess to a bound on privacy.
 
 
 def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
-    """Return the pair of error rates that proves least, among those that are not refuted.
+    """Return the pair of error rates that proves the least, among pairs that are not refuted.
 
     Each rate has a bound by Clopper and Pearson, with a quarter of the risk, and so has their mean,
     with half of the risk. Few errors in total are never likelier than if both rates were the mean
@@ -286,25 +286,25 @@ def lower_bound_of_epsilon(
 
 
 # ------------------------------
-# A guess about which of two datasets a fit has seen.
+# Guesses about which of two datasets a fit has seen.
 
-# Largest number of outputs and squares in use: those that differ least are left out.
+# Most outputs and squares in use; those that differ least are left out.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
-# Quantiles of scores: few, so that none is best by chance; far tails may show epsilon.
+# Few quantiles of scores, so that none is best by chance; far tails may show epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
-# Confidence in the choice of statistic and threshold; if low, few errors win by chance.
+# Confidence with which statistic and threshold are chosen; if low, few errors win by chance.
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 
-# Scores, for the choice, of each fold of learned fits by a model of the other folds; of all learned
-# fits by a model of all; and of the tested fits by that model.
+# Scores: of each fold of learned fits by a model of the other folds; of all learned fits by a model
+# of all; and of the tested fits by that model.
 Scores = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
 def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]:
-    """Yield scores that are larger on the second sample: linear ones, then with squares, too."""
-    # Rows of both samples alternate, so that each fold has equally many of both.
+    """Yield scores that are larger for the second dataset: linear ones, then with squares."""
+    # Rows of both samples alternate, so that folds have equally many of each.
     rows, new = (np.swapaxes(one, 0, 1).reshape(-1, one.shape[2]) for one in (learned, tested))
     ranks = QuantileTransformer(output_distribution="normal", n_quantiles=min(100, len(rows)))
     X, X_test = ranks.fit_transform(rows), ranks.transform(new)
@@ -321,7 +321,7 @@ def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]
 
 
 def _thresholds(scores: np.ndarray) -> np.ndarray:
-    """Return thresholds just below, and at, quantiles of scores, since scores may repeat."""
+    """Return thresholds at quantiles of scores, and just below them, as scores may repeat."""
     places = np.quantile(scores, _QUANTILES, method="lower")
     return np.concatenate([places, np.nextafter(places, -np.inf)])
 
@@ -333,13 +333,14 @@ def _errors(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -> tuple[int, int]:
-    """Choose scores and a threshold by the learned fits; count their errors on tested fits."""
+    """Choose scores and threshold by the learned fits; count their errors in the tested fits."""
     best, wrong = -1.0, (0, 0)
     outwards = 1e-9 * np.abs(np.tile(_QUANTILES, 2) - 0.5)
     for unseen, seen, tested in candidates:
         errors = np.sum([_errors(one, _thresholds(one)) for one in unseen], axis=0)
         found = lower_bound(errors, len(seen) // 2, confidence=_CONFIDENCE)
-        # Among equal bounds the outer quantile wins, for rare scores; without bounds, the middle.
+        # Among equal bounds, the outermost quantile wins, for rare scores; without bounds, the
+        # middle.
         found += np.where(found > 0, outwards, -outwards)
         if found.max() > best:
             best = found.max()

@@ -1,4 +1,4 @@
-"""The facts about an estimator that a check of privacy needs: a case, and neighbors of its data."""
+"""Cases, which tell a privacy check what it needs of an estimator, and neighbors of their data."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _LARGEST = np.finfo(np.float64).max
 
 
 def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield rows that break careless code: any scale, opposite, orthogonal; and random rows."""
+    """Yield rows that break careless code: of any scale, opposite, orthogonal, and random."""
     size, generator = len(first), np.random.default_rng(0)
     signs, axis = (-1.0) ** np.arange(size), np.eye(size)[-1]
     for scale in (0.0, 1e-310, 1e-200, 1.0, 1e9, 1e300):
@@ -34,13 +34,13 @@ def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _has_labels(values: np.ndarray) -> bool:
-    """Return whether the set of values is public, as that of labels or ids is."""
+    """Return whether the set of values is public, as that of labels or ids."""
     is_whole = values.ndim == 1 and bool(np.all(values == np.round(values)))
     return values.dtype.kind != "f" or is_whole
 
 
 def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """Yield units of one row: from each array an extreme row, a known label, or a far number."""
+    """Yield units of one row: an extreme row of each array, a known label, or a far number."""
     extremes = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
     targets = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
     matrices = [one[0] for one in arrays if one.ndim > 1]
@@ -52,14 +52,14 @@ def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
 
 
 def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int) -> Arguments:
-    """Replace the rows of a unit by `count` copies of the row of another unit."""
+    """Replace the rows of a unit by `count` copies of another unit's row."""
     start = [int(np.argmax(is_own))] * count
     pairs = zip(arrays, unit, strict=True)
     return tuple(np.insert(one[~is_own], start, row, axis=0) for one, row in pairs)
 
 
 def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
-    """Exchange a row, or a record of several arrays, for extreme ones.
+    """Yield datasets in which one row, or one record, is replaced by an extreme one.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
 
 
 def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
-    """Exchange all rows of a user for extreme ones, 1 or 30.
+    """Yield datasets in which all rows of a user are replaced by 1 or 30 extreme rows.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
 def climb(
     score: Callable[[np.ndarray], float], size: int, n_steps: int, generator: np.random.Generator
 ) -> float:
-    """Search for a row with a large score: from the best of five random rows, in random steps."""
+    """Search for a row with a large score: random steps from the best of five random rows."""
     best_row, best = np.zeros(size), 0.0
     for step in range(n_steps):
         row = generator.normal(size=size)
@@ -134,7 +134,7 @@ def climb(
 
 @dataclass(frozen=True)
 class PrivacyCase:  # numpydoc ignore=PR02
-    """An estimator written on ``skdp.privacy``, and the facts that checks need.
+    """An estimator written on ``skdp.privacy``, and what checks need to know of it.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
 
 class Subject:
-    """A case in the form that checks use. Our own tests have another one."""
+    """A case in the form that checks use; our own tests have another form."""
 
     def __init__(self, case: PrivacyCase) -> None:
         self.case, self.data = case, case.data
@@ -197,41 +197,41 @@ class Subject:
         self.places = list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def make(self, **more: Any) -> Any:
-        """Make an unfitted estimator with other parameters, ignoring those that it lacks."""
+        """Return an unfitted estimator with other parameters, without those that it lacks."""
         known = {name: value for name, value in more.items() if name in self.parameters}
         return type(self.case.estimator)(**{**self.parameters, **known})
 
     def groups(self) -> list[Group]:
-        """Return neighbors of the data."""
+        """Return groups of neighbors of the data."""
         groups = []
         for number, place in enumerate(self.places):
             found = list(self.case.neighbours(*self.data, place=place))
-            # The first unit is exchanged for all others, each other unit for a third of them.
+            # The first unit is exchanged for all others, any other unit for a third of them.
             groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
         return groups
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:
-        """Make a group of datasets in which a row is exchanged: only the first can be null."""
+        """Return a group of datasets that differ in a row; only in the first can it be null."""
         if self.case.null is None or place:
             return Group(datasets, distance=1.0 if self.case.null is None else 2.0)
         return Group(datasets, origin=self.data, make_null=self.case.null)
 
     def changed(self, change: Callable[[Any], Any]) -> Arguments:
-        """Change the numbers of the data, but no labels."""
+        """Apply a function to the numbers of the data, but not to labels."""
         is_data = [issparse(one) or not _has_labels(np.asarray(one)) for one in self.data]
         pairs = zip(self.data, is_data, strict=True)
         return tuple(change(one) if changes else one for one, changes in pairs)
 
     def strangers(self) -> list[Arguments]:
-        """Return data that share only public facts with these."""
+        """Return data that share only public facts with those of the case."""
         return [self.changed(lambda a: 0 * a), self.changed(lambda a: 1e4 - 3 * a[::-1])]
 
     def unseen(self) -> Arguments:
-        """Return data like these that no other object references yet."""
+        """Return data like these, to which no other object refers yet."""
         return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:
-        """Return finite numbers that are far from ordinary."""
+        """Return finite numbers that are far from usual ones."""
         scales = (0.0, 1e300, 5e-324, 10.0 ** np.linspace(-300, 300, len(self.data[0])))
         return [self.changed(lambda a: (np.sign(a).T * scale).T) for scale in scales]  # noqa: B023
 
@@ -240,11 +240,11 @@ class Subject:
         return tuple(one[:-3] for one in self.data)
 
     def arrays(self, arguments: Arguments) -> list[Any]:
-        """Return the arrays in the arguments of a fit."""
+        """Return the arrays among the arguments of a fit."""
         return list(arguments)
 
     def spoiled(self, place: int, bad: float) -> Arguments | None:
-        """Put NaN or infinity into an argument; None where it is allowed."""
+        """Put NaN or infinity into an argument; return None where it is allowed."""
         values = np.array(self.data[place])
         if values.dtype.kind != "f":
             return None
@@ -260,9 +260,9 @@ class Subject:
         return self.make(**more).plan(*np.shape(self.data[0]))
 
     def is_reached(self, worst: dict[str, float]) -> bool:
-        """Return whether an attack got far, from the largest movement of every release."""
+        """Return whether an attack came close, by the largest movement of each release."""
         return min(worst.values()) >= self.case.tightness
 
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Return whether fits to two datasets may have these noises."""
+        """Return whether fits to two datasets are allowed to have these noises."""
         return not np.isin(one, other).any()

@@ -34,8 +34,7 @@ from skdp.testing._case import PrivacyCase, Subject, climb
 
 #: By how much a movement may exceed its sensitivity, through rounding.
 ROUNDING = 1 + 1e-12  # not tuned
-# The weakest of our attacks notices its mistake two times in five: all of them together fail once
-# in 100,000 times.
+# Our weakest attack notices its mistake two times in five: all of these fail once in 100,000 times.
 _N_ATTACKS = 24  # not tuned
 _N_STEPS = 30  # not studied
 #: A seed that is found in a pickle.
@@ -51,14 +50,14 @@ def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
 
 
 def attacks(case: Subject) -> Iterator[dict[str, float]]:
-    """Yield how far releases have moved so far, by name, with other noise in every attack.
+    """Yield how far releases have moved so far, by name; each attack has other noise.
 
     The success of an attack depends on the bases that the noise leads to, and thereby on the
     rounding of this processor.
     """
     worst: dict[str, float] = {}
     for attempt in range(_N_ATTACKS):
-        # Fits recorded in this context get other noise; number 0 has the usual noise.
+        # Fits in this context get other noise; number 0 gets the usual noise.
         with patch.object(fits, "_attempt", attempt):
             for name, ratio in fits.farthest_of(case.make, case.groups()).items():
                 # A skipped release cannot move.
@@ -73,7 +72,7 @@ def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
         _assert_bounded(worst)
         if case.is_reached(worst):
             return
-    # An attack without success would prove nothing.
+    # An attack that moves nothing would prove nothing.
     least = min(worst, key=worst.__getitem__)
     raise AssertionError(
         f"no attack gets far: {least} moved only {worst[least]:.3g} times its declared sensitivity"
@@ -138,12 +137,12 @@ def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
             warnings.simplefilter("ignore", PrivacyWarning)
             estimator = case.make(epsilon=1.0).fit(*data)
         for name, value in case.released(estimator).items():
-            # An attribute that was not requested is None.
+            # Attributes that were not asked for are None.
             assert value is None or np.isfinite(value).all(), f"{name} is not finite"
 
 
 # ------------------------------
-# The record of what was spent.
+# The record of what a fit has spent.
 
 
 def the_record_is_that_of_the_releases(case: Subject) -> None:
@@ -172,11 +171,11 @@ def check_plan(planned: Any, spent: Any) -> None:
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         pair = getattr(planned, name), getattr(spent, name)
         assert pair[0] == pair[1], f"{name} is {pair[0]} in the plan, and {pair[1]} in the record"
-    # A share spent on nothing costs pure differential privacy less than a used one.
+    # Of pure privacy, a share that is not used costs less than one that is used.
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
-        # Branches of a plan spend the same, up to the rounding of their sums.
+        # Branches of a plan spend the same, but for the rounding of their sums.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
-    # For each branch that begins with these releases, the possible next nodes.
+    # The nodes that may come next, for each branch that begins with these releases.
     begun = [nodes_of(planned.parts)]
     for release in spent.releases:
         nodes = itertools.chain.from_iterable(begun)
@@ -186,7 +185,7 @@ def check_plan(planned: Any, spent: Any) -> None:
 
 
 def is_as_planned(line: Any, release: Any) -> bool:
-    """Return whether a release was planned, with the sizes known before."""
+    """Return whether a release is as planned, with the facts that were known before."""
     is_left_out = is_skipped(release.name) and line.may_be_skipped
     names = (line.name, line.mechanism), (release.name, release.mechanism)
     is_same = line.share == release.share and (is_left_out or names[0] == names[1])
@@ -208,14 +207,14 @@ def noise_is_fresh_without_a_seed(case: Subject) -> None:
         with global_seed(0), fits.drawn_noise() as draws:
             estimator.fit(*case.data)
         assert not estimator.privacy_spent_.seeded, "privacy_spent_ tells of a seed"
-        # Symmetric noise contains each off-diagonal entry twice.
+        # Symmetric noise has each number off the diagonal twice.
         noises += [np.unique(np.abs(draw)) for draw in draws]
     once = np.concatenate(noises)
     assert len(np.unique(once)) == len(once), "noise repeats, within a fit or in another one"
 
 
 def a_seed_repeats_a_fit(case: Subject) -> None:
-    """Two fits with one seed agree to the last bit, and the record says that there was a seed."""
+    """Two fits with one seed are equal to the last bit, and the record says `seeded`."""
     first, second = (case.make(random_state=SECRET).fit(*case.data) for _ in range(2))
     fits.assert_same_fit(second, first)
     assert first.privacy_spent_.seeded, "privacy_spent_ tells of no seed"
@@ -245,12 +244,12 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 
 # ------------------------------
-# What fits store.
+# What fits store outside the estimator, and in it.
 
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
     """Classes, modules, files, the environment, processes and sockets store nothing of a fit."""
-    # A first fit fills caches and imports that do not depend on the data.
+    # A first fit fills caches and imports, which do not depend on the data.
     with fits.leaving():
         case.make().fit(*case.strangers()[-1])
     before = beside(case.make())
@@ -263,7 +262,7 @@ def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Return the contents of classes, modules and context variables, with references."""
+    """Return the contents of classes, modules and context variables, with references to them."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
@@ -273,7 +272,7 @@ def beside(estimator: Any) -> dict[str, Any]:
         f"{owner}.{name}": _referents_of(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
-        # Python's own: shown warnings, its functions, and the importer of the module.
+        # Python's own: shown warnings, builtins, and the loader of the module.
         if name not in ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
         # Imported classes have caches and registries for other users.
         and not (isinstance(value, type | FunctionType) and value.__module__ not in owners)
@@ -281,7 +280,7 @@ def beside(estimator: Any) -> dict[str, Any]:
 
 
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
-    """Return everything reachable from an object by identity, up to classes, modules and `ends`.
+    """Return all that is reachable from an object, by identity, up to classes, modules and `ends`.
 
     All of it then joins the ends. References are stored, so that no new object gets their identity,
     with their contents: a hash of an array, and identities.
@@ -289,7 +288,7 @@ def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
     todo, found = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
-        # Other threads end at any time, and their objects with them.
+        # Other threads may end at any time, with their objects.
         referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
         # As few calls of `id` as possible, as Python's audit hooks see each.
         names = list(map(id, referents))
@@ -311,9 +310,9 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     for restored in (pickle.loads(pickled), copy.deepcopy(estimator)):
         assert getattr(restored, "random_state", None) is None, "a copy has random_state"
         fits.assert_same_fit(restored, estimator)
-    # The zeros below the seed occur in integers and words, too: three bytes may match by chance.
+    # Zeros below the seed occur in integers and words, too, and three bytes may agree by chance.
     assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
-    # Two adjacent numbers occur in no release by chance.
+    # Two adjacent numbers of the data occur in no release by chance.
     traces = []
     for values in _numbers_in(case):
         is_fraction, differs = values != np.round(values), values[:-1] != values[1:]
@@ -341,7 +340,7 @@ def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
-    """Two simultaneous fits to other data with the same releases equal each fit alone."""
+    """Two fits at the same time, to other data with the same releases, equal each fit alone."""
     once, budget = _recorded(case)
     scripted = fits.scripted_budget(budget.released)
     models = [case.make(random_state=fits.current_seed()) for _ in range(4)]
@@ -360,7 +359,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """Refused data leave the estimator as it was, and the error shows no value."""
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
-    # An error is unlikely to contain one of these digits by chance.
+    # An error is unlikely to contain these digits by chance.
     digits = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
@@ -372,12 +371,12 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
 
 
 def _refusal(estimator: Any, data: Any) -> str:
-    """Return the error of a fit that must be refused before a budget is opened."""
+    """Return the error of a fit that must be refused before it opens a budget."""
     opened = AssertionError("a budget was opened")
     refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
     with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
         estimator.fit(*data)
-    # Causes of an error are inspected, too.
+    # Python attaches the error during whose handling another was raised.
     assert caught.exception.__context__ is None, "the error holds another one"
     return str(caught.exception)
 
@@ -476,7 +475,7 @@ def check_privacy(case: PrivacyCase) -> list[str]:
 
 
 def _fault(check: Callable[[Subject], None], case: PrivacyCase) -> str:
-    """Run a check, and describe its failure, if any; "" if it passes."""
+    """Run a check; return how it has failed, "" if it has passed."""
     name, fault = check.__name__, ""
     try:
         check(Subject(case))

@@ -12,7 +12,7 @@ from skdp.testing import _audit as fits
 from skdp.testing._audit import Fit, Part, columns_of_fits, parts_of
 from skdp.testing._recording import messages_of
 
-# Probability that a statistical test finds something by chance, over all outputs.
+# All statistical tests together find something by chance with this probability.
 _CHANCE = 1e-9  # not tuned
 
 
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 # ------------------------------
 # Repeated noise.
 
-# Seconds after which a forked process without an answer is given up.
+# After this many seconds without an answer, a forked process is given up.
 _PATIENCE = 300.0  # not tuned
 _N_REPEATS = 3  # not studied
 _BACKENDS = {"fits": "sequential", "threads": "threading", "processes": "loky"}
@@ -110,7 +110,7 @@ def find_repeated_noise(
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
-    """Name the attributes with these numbers, or the output as a whole; texts have no noise."""
+    """Name the attributes with these numbers, or else the output; texts have no noise."""
     named = fits.outputs_of(fit, data, 0)
     names = np.repeat([*named], [len(one) for one in named.values()])
     found = dict.fromkeys(map(str, names[numbers]))
@@ -121,7 +121,7 @@ def _several(fit: Fit, data: Any) -> list[np.ndarray]:
     return [fits.numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
-# Task of a fork, which inherits it.
+# The task of a fork, which inherits it.
 _TASK: list[Any] = []
 
 
@@ -133,20 +133,20 @@ def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
         with pool:
-            found.append(pool.apply_async(_of_task).get(_PATIENCE))
+            found.append(pool.apply_async(_fit_in_fork).get(_PATIENCE))
     return found
 
 
-def _of_task() -> list[np.ndarray]:
+def _fit_in_fork() -> list[np.ndarray]:
     return _several(*_TASK)
 
 
 # ------------------------------
 # Low bits.
 
-# Outputs that agree to this many units in the last place of the largest count as equal.
+# Outputs are equal if they agree to this many units in the last place of the largest.
 _ROUNDING = 16  # not tuned
-# Below this many noise standard deviations, sums have lost digits, which reveals the value.
+# Sums below this many noise standard deviations have lost digits, which reveals the value.
 _SMALL = 0.25  # not studied
 
 
@@ -215,10 +215,10 @@ def find_low_bits(
 
 
 def _is_plain(pair: np.ndarray) -> bool:
-    """Return whether no number repeats, and the low bits depend on the value."""
+    """Return whether numbers never repeat, and low bits depend on the value."""
     if not np.isfinite(pair).all() or any(len(np.unique(one)) < len(one) for one in pair):
         return False
-    # Two samples differ by a constant, up to rounding.
+    # Two samples that differ by a constant, up to rounding.
     rounding = _ROUNDING * np.spacing(np.abs(pair).max())
     is_shifted = np.ptp(pair[0] - pair[1]) <= rounding < np.ptp(pair[0]) / 16
     return bool(is_shifted or _bits_differ(pair))
@@ -232,7 +232,7 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def _bits_differ(pair: np.ndarray) -> bool:
-    """Return whether low bits of small outputs are set with only one dataset."""
+    """Return whether low bits of small outputs are set with only one of the datasets."""
     small = _SMALL * pair.std(axis=1).min()
     bits = [_lowest_bits(one[np.abs(one) < small]) for one in pair]
     level = max((one.min() for one in bits if len(one)), default=0)
@@ -244,7 +244,7 @@ def _bits_differ(pair: np.ndarray) -> bool:
 # Exact functions of the data.
 
 _N_SEEDS = 4  # not studied
-# Statistics that estimators without privacy store, of columns and of all numbers.
+# Statistics of columns, and of all numbers, that estimators without privacy store.
 _STATISTICS = np.sum, np.mean, np.std, np.var, np.min, np.max, np.median
 
 
@@ -322,7 +322,7 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
 
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
-    """Describe the mistake in the values of one attribute, by dataset and by seed."""
+    """Describe the mistake in an attribute's values by dataset and seed; "" if there is none."""
     parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
     hidden = [one.form for side in parts for one in side if one.numbers is None]
     if hidden:
@@ -349,7 +349,7 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
 
 
 def _statistics(data: Any) -> dict[str, Any]:
-    """Return statistics of a dataset, or of the first of its arrays, if that is a table."""
+    """Return statistics of a dataset, or of its first array, if that is a table."""
     X = np.asarray(data[0] if isinstance(data, tuple) else data)
     if X.dtype.kind not in "biuf" or X.ndim != 2 or not X.size:
         return {}

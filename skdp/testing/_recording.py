@@ -1,4 +1,4 @@
-"""Record the releases of a fit, replay them on a neighbor, and measure how far values move."""
+"""Records of releases, their replay on neighbors, and how far values move between these."""
 
 import contextlib
 import io
@@ -24,21 +24,21 @@ from skdp.privacy.noise import CHOICE, NoiseSource, lattice_step
 from skdp.testing._audit import UNREADABLE, all_of
 
 # ------------------------------
-# Budgets that store the noiseless values of releases, or answer with a script.
+# Budgets that record noiseless values, or answer with given releases.
 
 
 class RecordingBudget(PrivacyBudget):
-    """Stores the noiseless value of every release."""
+    """Records the noiseless value of every release."""
 
     def _begin(self, *plan: Any) -> None:
         super()._begin(*plan)
         self.values: list[np.ndarray] = []
         self.released: list[np.ndarray] = []
-        # By the number of the release, for sums that are released after every epoch.
+        # By the number of the release, for sums that are released in each epoch.
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
-        """Return the values that a sensitivity bounds; for sums of epochs, the values before noise.
+        """Return the values that a sensitivity bounds; for sums of epochs, values before noise.
 
         For epochs, these values are the epochs times a square root of the prefix sums.
         """
@@ -53,7 +53,7 @@ class RecordingBudget(PrivacyBudget):
         return self.released[-1].copy()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-        """Release a value at a place: its number and, for sums, also the number of the epoch."""
+        """Return the answer to a release; `place` is its number, and that of the epoch of sums."""
         released = super()._publish(release, value)
         if self.is_private and release.mechanism != CHOICE:
             check_lattice(release, released)
@@ -73,7 +73,7 @@ class RecordingBudget(PrivacyBudget):
 
 
 class WatchedSums(InitialNoiseSums):
-    """Sums that start from 0, get their noise when they are read, and are then recorded.
+    """Sums that start from 0, get noise only when they are read, and are recorded before.
 
     The sums of all epochs are one release.
     """
@@ -85,7 +85,7 @@ class WatchedSums(InitialNoiseSums):
         return np.zeros(self.counts.shape)
 
     def read(self) -> Released:
-        """Record the sums, and return the answer."""
+        """Record the sums, and return their release."""
         value, epoch = self.counts * self.unit, self._n_epochs - 1
         released = np.array(self.budget._answer(self.release, value, (self.number, epoch)))
         self.budget.values[self.number][epoch] = value
@@ -94,7 +94,7 @@ class WatchedSums(InitialNoiseSums):
 
 
 class ReplayBudget(RecordingBudget):
-    """Answers with a given list of releases, whatever the data."""
+    """Answers with given releases, whatever the data."""
 
     script: Sequence[np.ndarray] = ()
 
@@ -104,12 +104,12 @@ class ReplayBudget(RecordingBudget):
 
 
 def scripted_budget(script: Iterable[np.ndarray]) -> type[ReplayBudget]:
-    """Make the class of budgets that answer with a list of releases."""
+    """Return a class of budgets that answer with the given releases."""
     return type("ScriptedBudget", (ReplayBudget,), {"script": list(script)})
 
 
 def check_lattice(release: Release, released: np.ndarray) -> None:
-    """Refuse a released number with bits finer than the lattice step of its noise std."""
+    """Refuse a released number with bits below the lattice step of its noise std."""
     assert np.isfinite(released).all(), release.name
     np.testing.assert_array_equal(np.fmod(released, lattice_step(release.noise_std or 0.0)), 0)
     assert not np.signbit(released[released == 0]).any(), release.name
@@ -126,7 +126,7 @@ _attempt = 0
 
 
 def current_seed() -> int:
-    """Return the seed of the fits that are being recorded."""
+    """Return the seed of fits in the context of a recording."""
     return SEED + _attempt
 
 
@@ -134,7 +134,7 @@ def current_seed() -> int:
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
-    """In this context, make budget number i a `kind_of(i)`; yield the list of the budgets."""
+    """In this context, make the i-th budget a `kind_of(i)`; yield the list of budgets."""
     begin = PrivacyBudget._begin
     made: list[Any] = []
 
@@ -151,7 +151,7 @@ def budgets_of(
 
 
 def fit_with(estimator: Any, data: Any, kind: type[RecordingBudget]) -> tuple[Any, RecordingBudget]:
-    """Fit with another kind of budget than the estimator's own; return both.
+    """Fit with another kind of budget than the estimator's own; return the model and the budget.
 
     `data` is X, or the tuple of all arguments of `fit`.
     """
@@ -165,17 +165,17 @@ def fit_with(estimator: Any, data: Any, kind: type[RecordingBudget]) -> tuple[An
 
 
 def record(make_estimator: Callable[[], Any], data: Any) -> RecordingBudget:
-    """Fit, and return the budget."""
+    """Fit, and return the budget with its records."""
     return fit_with(make_estimator(), data, RecordingBudget)[1]
 
 
 def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> RecordingBudget:
-    """Fit with a given list of releases instead of new ones; return the budget."""
+    """Fit with given releases instead of new ones; return the budget."""
     return fit_with(make(), data, scripted_budget(script))[1]
 
 
 def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Return the result of a function, and all its output: warnings, prints, log records."""
+    """Return the result of a function, and all of its output: warnings, prints, log records."""
     output, logger, write = io.StringIO(), logging.getLogger(), os.write
     log = logging.Formatter(logging.BASIC_FORMAT)
 
@@ -189,7 +189,7 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
         contextlib.redirect_stderr(output),
         patch.multiple(sys, __stdout__=output, __stderr__=output),
         patch.object(os, "write", _write),
-        # Output of all loggers, whatever their handlers.
+        # The output of all loggers, whatever their handlers.
         patch.object(logging.Logger, "handle", lambda _, one: output.write(log.format(one) + "\n")),
         contextlib.ExitStack() as after,
     ):
@@ -199,7 +199,7 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     return result, [*(str(warning.message) for warning in caught), output.getvalue()]
 
 
-# Names of Python's audit events for ways out of a process, and signs that a file is opened for
+# Audit events of Python by which something leaves a process, and signs that a file is opened for
 # writing.
 _EXITS = {
     *("os.link", "os.mkdir", "os.putenv", "os.rename", "os.symlink", "os.truncate", "os.unsetenv"),
@@ -212,7 +212,7 @@ _listeners: list[Callable[[str, tuple[Any, ...]], None]] = []
 
 @contextlib.contextmanager
 def leaving(ledger: Any = None) -> Iterator[list[str]]:
-    """Yield a list that collects what leaves the process except for a ledger, from any thread."""
+    """Yield a list that collects what leaves the process, except for a ledger, in any thread."""
     found: list[str] = []
     own = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
 
@@ -231,13 +231,13 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 
 @lru_cache
 def _listen_to_python() -> None:
-    # Audit hooks cannot be removed, and see every `id`.
+    # Audit hooks cannot be removed, and see every call of `id`.
     sys.addaudithook(lambda *event: [one(*event) for one in _listeners])
 
 
 @contextlib.contextmanager
 def drawn_noise() -> Iterator[list[np.ndarray]]:
-    """Yield a list that collects the noise of all releases inside, in units of their scales.
+    """Yield a list that collects the noise of all releases in the context, in units of its scale.
 
     Noise is collected as it is drawn: on the lattice of a release, it may agree by chance.
     """
@@ -246,7 +246,7 @@ def drawn_noise() -> Iterator[list[np.ndarray]]:
 
     def _record_draw(*arguments: Any) -> np.ndarray:
         draws.append(draw(*arguments))
-        # The noise is scaled in place later.
+        # A copy, as the noise is scaled in place later.
         return draws[-1].copy()
 
     with patch.object(noise, "draw", _record_draw), patch.object(budget, "draw", _record_draw):
@@ -254,7 +254,7 @@ def drawn_noise() -> Iterator[list[np.ndarray]]:
 
 
 def noise_of(estimator: Any, *data: Any) -> np.ndarray:
-    """Fit, and return all its noise as one flat array."""
+    """Fit, and return all of its noise as one flat array."""
     with drawn_noise() as draws:
         estimator.fit(*data)
     return np.concatenate([np.ravel(draw) for draw in draws])
@@ -270,7 +270,7 @@ ORDER = "the order of attributes"
 
 
 def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> None:
-    """Compare the contents of two fitted estimators, without parameters, to the last bit.
+    """Assert that two fitted estimators have equal contents, parameters aside, to the last bit.
 
     A refit has the attribute order of the first fit.
     """
@@ -279,7 +279,7 @@ def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> Non
 
 
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
-    """Compare the contents of a fitted estimator with given contents."""
+    """Assert that a fitted estimator has the given contents."""
     found, of_two = contents_of(estimator), "of two fits that have to be the same"
     only = ", ".join(found.keys() ^ contents.keys())
     assert not only, f"only one {of_two} has {only}"
@@ -291,7 +291,7 @@ def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:
-    """Return the contents of an estimator, without parameters and a `fit` that a test has set."""
+    """Return the contents of an estimator, without parameters and without a patched `fit`."""
     kind = type(estimator)
     is_stream = "skdp.decomposition.streams.base" in {base.__module__ for base in kind.__mro__}
     left_out = estimator.get_params(deep=False).keys() | {"fit"}
@@ -302,12 +302,12 @@ def contents_of(estimator: Any) -> dict[str, Any]:
 
 
 # ------------------------------
-# Movements of releases between neighbors.
+# How far releases move between neighbors.
 
 
 @dataclass(frozen=True)
 class Group:
-    """Datasets, each as the arguments of `fit`, that are all neighbors of each other.
+    """Datasets, each as arguments of `fit`, that are all neighbors of each other.
 
     With an `origin` each is a neighbor of that one only, in which `make_null` makes a unit null:
     inside the fit, as no data would have the same effect. Others may be several neighbors apart.
@@ -320,7 +320,7 @@ class Group:
 
 
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
-    """Return for each release its largest movement between datasets of one group.
+    """Return the largest movement of each release between datasets of a group.
 
     Also check that nothing else differs, and that all output is the same, as all fits get the same
     releases.
@@ -347,7 +347,7 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
 def farthest(
     replays: list[RecordingBudget], origin: RecordingBudget | None = None
 ) -> dict[str, float]:
-    """Return for each release its largest movement, in declared sensitivities.
+    """Return the largest movement of each release, in units of its declared sensitivity.
 
     It is taken between any two fits, or from one to all others. All get the same releases, and may
     differ in noiseless values only.
@@ -371,7 +371,7 @@ def farthest(
 
 
 def farthest_apart(mechanism: str, values: np.ndarray, starts: np.ndarray) -> float:
-    """Largest distance of values from others, in the norm that the mechanism's noise covers."""
+    """Return the largest distance of values from others, in the norm that the noise covers."""
     _, *shape = values.shape
     rows = *shape[:1], math.prod(shape[1:])
 

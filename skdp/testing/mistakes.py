@@ -23,7 +23,7 @@ from skdp.privacy.noise import NoiseSource, with_noise
 
 
 class NoisyMean:
-    """The mean of rows of norm 1 at most, with Gaussian noise: no mistake.
+    """The mean of rows of norm 1 at most, with Gaussian noise: this class makes no mistake.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class NoisyMean:
         return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
 
     def _source(self, X: np.ndarray) -> NoiseSource:
-        """Key the noise by the seed and the data, or by the operating system."""
+        """Return a source of noise, keyed by seed and data or by the operating system."""
         return NoiseSource(self.random_state, (X.tobytes(), X.shape, self.mu))
 
     def _with_noise(self, value: np.ndarray, noise_std: float, X: np.ndarray) -> np.ndarray:

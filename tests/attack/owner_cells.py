@@ -175,7 +175,7 @@ def honest_sums(agreement, parts, seed=SEED) -> list[np.ndarray]:
             counts_of(one.part, one.layout, key) for one, key in zip(waiting, keys, strict=True)
         ]
         sums.append(sum(counts))
-        waiting = [fit.go_on((sums[-1], ())) for fit in fits]
+        waiting = [fit.resume((sums[-1], ())) for fit in fits]
     return sums
 
 

@@ -505,14 +505,14 @@ def test_a_stream_that_was_not_written_lives_on(place, error, path):
 
 
 def write_and_die(path):
-    with patch.object(BaseStream, "_let_go", lambda _: os.kill(os.getpid(), signal.SIGKILL)):
+    with patch.object(BaseStream, "_drop_state", lambda _: os.kill(os.getpid(), signal.SIGKILL)):
         ONCE().checkpoint(path, KEY)
 
 
 def write_and_be_interrupted(path):
     stream = ONCE()
     with (
-        patch.object(BaseStream, "_let_go", side_effect=KeyboardInterrupt),
+        patch.object(BaseStream, "_drop_state", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         stream.checkpoint(path, KEY)

@@ -409,7 +409,7 @@ def test_unsound_sums_end_a_fit_for_good(monkeypatch, tmp_path):
         raise np.linalg.LinAlgError("Row 13 of X has the value 7.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("skdp.federated._owner.RunningFit.go_on", fails)
+        patch.setattr("skdp.federated._owner.RunningFit.resume", fails)
         with pytest.raises(FederationError, match="it cannot go on") as caught:
             owners[0].handle(question)
     assert caught.value.__cause__ is caught.value.__context__ is None

@@ -407,14 +407,14 @@ def test_the_id_of_a_fit_is_on_disk_before_it_is_charged(paths, ledger, monkeypa
 
 def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
     talk = stopped_at(3, paths)
-    go_on = RunningFit.go_on
+    go_on = RunningFit.resume
 
     def interrupted(self, total):
         go_on(self, total)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunningFit, "go_on", interrupted)
+        patch.setattr(RunningFit, "resume", interrupted)
         with pytest.raises(KeyboardInterrupt):
             talk.owners[0].handle(talk.next[0])
     with pytest.raises(FederationError, match="has ended"):

@@ -204,7 +204,7 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
     total = _plan_total(spec, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if spec.solver in ("input", "covariance"):
-        return EntryReleases(mean, total, _plan_whole(spec, share))
+        return EntryReleases(mean, total, _plan_matrix(spec, share))
     core_share = _CORE_SHARE
     if cost.is_pure or not unit.follows_rows:
         core_share = _LARGER_CORE_SHARE
@@ -260,7 +260,7 @@ def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> flo
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
 
-def _plan_whole(spec: EntriesSpec, share: float) -> Release:
+def _plan_matrix(spec: EntriesSpec, share: float) -> Release:
     """Plan the release of the noisy matrix, or of the noisy second moment of its rows."""
     change = partial(_with_rounding, spec.unit.whole(spec.shape))
     if spec.solver == "input":

@@ -370,7 +370,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         with self._lock, ExclusiveWrite(self, only_reads=True) as state:
             # The state itself refuses to be pickled.
             data = pickle.dumps((self._attributes(), vars(state)), pickle.HIGHEST_PROTOCOL)
-            write_once(place, self._kind(), key, data, self._let_go)
+            write_once(place, self._kind(), key, data, self._drop_state)
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
@@ -437,7 +437,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _kind(cls) -> str:
         return f"{cls.__name__}, version {_FORMAT}"
 
-    def _let_go(self) -> None:
+    def _drop_state(self) -> None:
         """Close the stream in this process, and drop its state, which the file now has."""
         self._check_process()
         self._close("checkpoint has written it to a file, with which resume goes on")

@@ -255,7 +255,7 @@ def release_agreement(
         # slope.
         longest = np.maximum(np.abs(products).max(axis=1, keepdims=True) / largest, 1.0)
         products = np.clip(products / (longest * largest), -1.0, 1.0)
-        return np.asarray(block.added(products).sum(axis=0))
+        return np.asarray(block.times_mass(products).sum(axis=0))
 
     released, noise_std = budget.release(release, view.map_sum(_products, 2))
     product, square = (largest / spec.n_units * released).tolist()

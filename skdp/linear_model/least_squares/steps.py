@@ -53,7 +53,7 @@ class WhitenedRecords:
 
     view: Rows
     white: Whitening
-    of_rows: Kernel
+    weighted_values: Kernel
 
     def gradient(
         self, weights: np.ndarray, level: float, *, counts: bool
@@ -63,10 +63,10 @@ class WhitenedRecords:
         The weights and the sum are whitened instead of the rows, so that no whitened row is stored
         and sparse rows stay sparse.
         """
-        slopes, of_rows = self.white.root @ weights, self.of_rows
+        slopes, weighted_values = self.white.root @ weights, self.weighted_values
 
         def _clipped(rows: slice, block: Block) -> tuple[np.ndarray, np.ndarray]:
-            block, _, responses, norms = of_rows(rows, block)
+            block, _, responses, norms = weighted_values(rows, block)
             predicted = _predicted(block, slopes)
             errors = np.subtract(responses, predicted, out=predicted)
             sizes = np.abs(errors)
@@ -89,7 +89,7 @@ class WhitenedRecords:
         self, rows: slice, block: Block, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Predict from rows without clip weights, as from new data; return also which are null."""
-        block, weights, *_ = self.of_rows(rows, block)
+        block, weights, *_ = self.weighted_values(rows, block)
         is_null = weights == 0
         predicted = _predicted(block, slopes) / np.where(is_null, 1.0, weights)
         return predicted, is_null | ~np.isfinite(predicted)
@@ -104,7 +104,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
     largest = float(np.sqrt(np.square(white.root).sum(axis=0).max()))
     clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
 
-    def _of_rows(rows: slice, block: Block) -> list[np.ndarray]:
+    def _weighted_values(rows: slice, block: Block) -> list[np.ndarray]:
         norms = whitened_norms(block, white.root, None, largest=largest, bound=view.bound)
         factors = clip_weights(norms, clip_norm, len(white.root))
         weights, is_null = block.weights, factors == 0
@@ -113,17 +113,19 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
             one[is_null] = 0.0
         return values
 
-    def _anew(block: Block, values: list[np.ndarray]) -> tuple[Any, ...]:
+    def _reweighted(block: Block, values: list[np.ndarray]) -> tuple[Any, ...]:
         made = _multiplied(block.raw, values[0])
         plain = SparseBlock(made, None) if issparse(made) else DenseBlock(made, None, made)
         return plain if block.mass is None else plain.with_mass(block.mass), *values
 
     if not view.source.is_repeatable:
-        return WhitenedRecords(view, white, lambda rows, block: _anew(block, _of_rows(rows, block)))
-    found = view.map_sum(lambda rows, block: tuple(map(PerRow, _of_rows(rows, block))), 0)
+        return WhitenedRecords(
+            view, white, lambda rows, block: _reweighted(block, _weighted_values(rows, block))
+        )
+    found = view.map_sum(lambda rows, block: tuple(map(PerRow, _weighted_values(rows, block))), 0)
     if view.scaling is not None:
         return WhitenedRecords(
-            view, white, lambda rows, block: _anew(block, [*map(itemgetter(rows), found)])
+            view, white, lambda rows, block: _reweighted(block, [*map(itemgetter(rows), found)])
         )
     made = _multiplied(view.source.X, found[0], in_place=True)
     plain = Rows(Source(made, like=view.source), view.n_jobs, people=view.people)
@@ -291,7 +293,7 @@ def mean_error(
         largest = bound * (1 - 1e-12)
         errors = np.clip(responses[rows] - predicted, -largest, largest)
         errors[is_null] = 0.0
-        return np.asarray(block.added(errors[:, np.newaxis]).sum(axis=0))
+        return np.asarray(block.times_mass(errors[:, np.newaxis]).sum(axis=0))
 
     total, noise_std = budget.release(release, records.view.map_sum(_errors, 1))
     return beyond_noise(float(total[0]), noise_std) / n_units
@@ -327,7 +329,7 @@ def calibrate(
         predicted, is_null = records.predicted(rows, block, slopes)
         products = calibration_products(predicted, responses[rows] - intercept, size)
         products[is_null] = 0.0
-        return np.asarray(block.added(products).sum(axis=0))
+        return np.asarray(block.times_mass(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
     return calibration_of(sums / n_units, noise_std / n_units, size, noise, off_center)

@@ -213,7 +213,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
         ]
         clipped = clip_rows(np.column_stack(values), level)
     clipped[block.is_null] = 0.0
-    return np.asarray(block.added(clipped).sum(axis=0))
+    return np.asarray(block.times_mass(clipped).sum(axis=0))
 
 
 def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -523,7 +523,7 @@ def calibrate(
         predicted, true = (np.where(is_usable, one, 0.0) for one in (predicted, true))
         products = calibration_products(predicted, true, size)
         products[~is_usable] = 0.0
-        return np.asarray(matrices.added(products).sum(axis=0))
+        return np.asarray(matrices.times_mass(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, design.map_sum(_products, 3))
     sums, noise_std = sums / design.n_records, noise_std / design.n_records

@@ -573,9 +573,9 @@ def _default_quantile(
     length for a low fraction. If most responses are equal, half of the others are left unclipped.
     """
     usual = _QUANTILE_OF_STRONG if spec.signal_strength > _STRONG_SIGNAL else _QUANTILE
-    is_written_out = records.design.is_written_out
-    wanted = _WANTED_BIAS if spec.is_vector and is_written_out else _WANTED_BIAS_OF_MATRICES
-    if transform.are_rare or not is_written_out:
+    stores_entries = records.design.stores_entries
+    wanted = _WANTED_BIAS if spec.is_vector and stores_entries else _WANTED_BIAS_OF_MATRICES
+    if transform.are_rare or not stores_entries:
         usual = _QUANTILE_OF_UNLIKE
     if spread.fraction_off_center < 1:
         usual = max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)

@@ -57,7 +57,7 @@ def clipped_sum(
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
         unclipped = n_within(norms, level, matrices.mass)
-        return coordinates.weighted_sum(matrices.added(weights)), unclipped
+        return coordinates.weighted_sum(matrices.times_mass(weights)), unclipped
 
     return tuple(design.map_sum(_clipped, size + 1))
 
@@ -319,7 +319,7 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
     def _second_moments(records: slice, matrices: Matrices) -> tuple[np.ndarray, ...]:
         weights = clipped(matrices.norms())
         weights[np.isnan(responses[records])] = 0.0
-        weights = matrices.half_added(weights)
+        weights = matrices.times_root_mass(weights)
         return tuple(matrices.second_moment(side, weights) for side in sides)
 
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
@@ -482,7 +482,7 @@ def release_curvature(
         found = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
         if in_bins:
             return count_by_power(found, matrices.mass)
-        return np.array([np.nansum(matrices.added(found))])
+        return np.array([np.nansum(matrices.times_mass(found))])
 
     counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:

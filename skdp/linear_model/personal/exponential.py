@@ -116,7 +116,7 @@ def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of each candidate representation over the users."""
     n_candidates, _, k = candidates.shape
 
-    def _of_batch(_: slice, batch: UserBatch) -> np.ndarray:
+    def _losses_of_batch(_: slice, batch: UserBatch) -> np.ndarray:
         losses, size = np.empty(n_candidates), _CHUNK_ENTRIES // (batch.responses.size * k)
         for chosen in gen_batches(n_candidates, max(size, 1)):
             errors = _errors(batch, candidates[chosen])
@@ -125,7 +125,7 @@ def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
             losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
         return losses
 
-    return np.asarray(users.map_sum(_of_batch, n_candidates))
+    return np.asarray(users.map_sum(_losses_of_batch, n_candidates))
 
 
 def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
