@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial, wraps
 from html import escape
-from inspect import signature
 from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
 from types import NoneType
@@ -106,23 +105,6 @@ FINITE_BOUND = Interval(Real, SMALLEST_BOUND, NO_CLIPPING, closed="both")  # not
 ANY_BOUND = (FINITE_BOUND, Options(Real, {np.inf}))
 _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def stored(constructor: F) -> F:
-    """Decorate a constructor: each parameter is stored as given, as the attribute of its name."""
-    expected = signature(constructor)
-
-    @wraps(constructor)
-    def _init(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = expected.bind(self, *args, **kwargs)
-        given.apply_defaults()
-        for name, value in [*given.arguments.items()][1:]:
-            setattr(self, name, value)
-        constructor(self, *args, **kwargs)
-
-    return cast(F, _init)
 
 
 # The version of skdp that wrote a pickle.

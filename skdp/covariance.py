@@ -32,7 +32,7 @@ from skdp._second_moment import (
     summed_moment,
     units_of_bounds,
 )
-from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of, stored
+from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
 from skdp.linalg import denoising
@@ -195,7 +195,6 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     prior: Any = PriorParameter(normal_law)
     _kind = CovarianceSpec
 
-    @stored
     def __init__(
         self,
         *,
@@ -212,7 +211,20 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.assume_centered = assume_centered
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.scales = scales
+        self.missing = missing
+        self.marginals = marginals
+        self.prior = prior
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:

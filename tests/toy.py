@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator
-from skdp._validation import check_features, check_rows, check_rows_of, stored
+from skdp._validation import check_features, check_rows, check_rows_of
 from skdp.data.reduce import rounding_of_depth, sum_depth
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, digest, holds_sparse
@@ -176,7 +176,6 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         "row_norm": [Interval(Real, 0, None, closed="neither")],
     }
 
-    @stored
     def __init__(
         self,
         *,
@@ -187,7 +186,14 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         ledger=None,
         n_jobs=None,
         random_state=None,
-    ): ...
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):

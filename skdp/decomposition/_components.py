@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import in_dtype
 from skdp._one_pass import OnePassMixin
 from skdp._prior import PriorParameter, normal_law
-from skdp._validation import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of, stored
+from skdp._validation import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp.data.rows import RowCache
 from skdp.data.sources import mean_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
@@ -170,7 +170,6 @@ class DPPCA(MatrixEstimator):
     _is_pca = True
     prior = PriorParameter(normal_law)
 
-    @stored
     def __init__(
         self,
         n_components: int | float | str | None = None,
@@ -191,7 +190,24 @@ class DPPCA(MatrixEstimator):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.n_components = n_components
+        self.whiten = whiten
+        self.center = center
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.mean_norm = mean_norm
+        self.solver = solver
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.coherence_bound = coherence_bound
+        self.prior = prior
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     # The Gaussian model is probabilistic PCA, a low-rank covariance plus isotropic noise:
     # M. E. Tipping, C. M. Bishop (1999), Journal of the Royal Statistical Society B 61(3).
@@ -470,7 +486,6 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         **MatrixEstimator._component_constraints,
     }
 
-    @stored
     def __init__(
         self,
         n_components: int = 2,
@@ -488,7 +503,21 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.mean_norm = mean_norm
+        self.solver = solver
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.coherence_bound = coherence_bound
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _check_one_pass(self) -> None:
         is_row = isinstance(self.privacy_unit, str) and self.privacy_unit == "row"

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import in_dtype
-from skdp._validation import AT_LEAST_ONE, stored
+from skdp._validation import AT_LEAST_ONE
 from skdp.decomposition import _spec
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
@@ -176,7 +176,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     _support = _SUPPORT
 
-    @stored
     def __init__(
         self,
         n_components: int = 2,
@@ -194,7 +193,21 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.solver = solver
+        self.missing = missing
+        self.max_memory = max_memory
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _spec_of(self, shape: tuple[int, int], **facts: Any) -> _spec.MatrixSpec:
         if self.n_components > min(shape):

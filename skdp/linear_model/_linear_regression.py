@@ -8,7 +8,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import check_not_pure, in_dtype
 from skdp._prior import FEATURES, PriorParameter, check_prior, linear_model
-from skdp._validation import stored
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts, Targets
@@ -165,7 +164,6 @@ class DPLinearRegression(PrivateRegressor):
 
     prior = PriorParameter(linear_model)
 
-    @stored
     def __init__(
         self,
         *,
@@ -181,7 +179,19 @@ class DPLinearRegression(PrivateRegressor):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.response_bound = response_bound
+        self.fit_intercept = fit_intercept
+        self.prior = prior
+        self.n_iter = n_iter
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _read(self, X: Any) -> tuple[Any, None]:
         """Refuse matrices, and name the estimator that accepts matrices."""

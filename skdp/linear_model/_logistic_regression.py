@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp._prior import FEATURES, PriorParameter, check_prior, linear_classifier
-from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of, stored
+from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import Targets
 from skdp.data.people import People, depth_of_people, keyed_by_people
@@ -428,7 +428,6 @@ class DPLogisticRegression(PrivateClassifier):
         self.prior_weight_ = result.prior_weight
         return super()._set_attributes(result, spec)
 
-    @stored
     def __init__(
         self,
         *,
@@ -443,4 +442,15 @@ class DPLogisticRegression(PrivateClassifier):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.classes = classes
+        self.class_weight = class_weight
+        self.prior = prior
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state

@@ -425,7 +425,6 @@ class DPPersonalizedRegressor(
 
     _warnings = staticmethod(warnings_for_users)
 
-    @checks.stored
     def __init__(
         self,
         n_components: int = 2,
@@ -444,7 +443,22 @@ class DPPersonalizedRegressor(
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.user_column = user_column
+        self.require_groups = require_groups
+        self.max_rows_per_user = max_rows_per_user
+        self.fit_intercept = fit_intercept
+        self.mean_head = mean_head
+        self.decorrelate = decorrelate
+        self.solver = solver
+        self.n_iter = n_iter
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None, *, users: Any = None) -> Self:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from skdp._validation import FINITE_BOUND, stored
+from skdp._validation import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.rows import Block
 from skdp.data.sources import holds_sparse
@@ -348,7 +348,6 @@ class DPTraceClassifier(PrivateClassifier):
                 f"epsilon, or {spec.fewer}."
             )
 
-    @stored
     def __init__(
         self,
         rank: int = 1,
@@ -363,7 +362,18 @@ class DPTraceClassifier(PrivateClassifier):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.rank = rank
+        self.matrix_shape = matrix_shape
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
         if holds_sparse(X) or isinstance(X, RankOneMatrices):

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
-from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of, stored
+from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import RowParts, Targets
 from skdp.data.people import People, keyed_by_people
@@ -290,7 +290,6 @@ class DPTraceRegressor(PrivateRegressor):
         "n_iter": [Interval(Integral, 0, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
-    @stored
     def __init__(
         self,
         rank: int = 1,
@@ -309,7 +308,22 @@ class DPTraceRegressor(PrivateRegressor):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.rank = rank
+        self.matrix_shape = matrix_shape
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.response_bound = response_bound
+        self.covariance = covariance
+        self.fit_intercept = fit_intercept
+        self.n_iter = n_iter
+        self.clip_quantile = clip_quantile
+        self.init = init
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @property
     def coef_(self) -> np.ndarray:  # type: ignore[override]

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
-from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks, stored
+from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp.data.containers import checked_container
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -441,7 +441,6 @@ class DPGridSearch(BaseDPSearch):
         "param_grid": [dict, list],
     }
 
-    @stored
     def __init__(
         self,
         estimator: Any,
@@ -453,7 +452,15 @@ class DPGridSearch(BaseDPSearch):
         refit: bool = True,
         ledger: Any = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.scoring = scoring
+        self.refit = refit
+        self.ledger = ledger
+        self.random_state = random_state
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
         return ParameterGrid(self.param_grid)
@@ -542,7 +549,6 @@ class DPRandomizedSearch(BaseDPSearch):
         "n_iter": [AT_LEAST_ONE],
     }
 
-    @stored
     def __init__(
         self,
         estimator: Any,
@@ -555,7 +561,16 @@ class DPRandomizedSearch(BaseDPSearch):
         refit: bool = True,
         ledger: Any = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.n_iter = n_iter
+        self.epsilon = epsilon
+        self.delta = delta
+        self.scoring = scoring
+        self.refit = refit
+        self.ledger = ledger
+        self.random_state = random_state
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
         # Not numpy's global generator, which anybody in the process can reset.

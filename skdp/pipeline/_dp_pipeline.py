@@ -19,7 +19,7 @@ from skdp._estimator import (
     planned_size,
     restored_on_error,
 )
-from skdp._validation import BUDGET, SEED, check_features, in_parts, public_like, stored, targets_of
+from skdp._validation import BUDGET, SEED, check_features, in_parts, public_like, targets_of
 from skdp.data.containers import checked_container
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -141,7 +141,6 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         **SEED,
     }
 
-    @stored
     def __init__(
         self,
         steps: Any,
@@ -151,7 +150,13 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         shares: Any = None,
         ledger: Any = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.steps = steps
+        self.epsilon = epsilon
+        self.delta = delta
+        self.shares = shares
+        self.ledger = ledger
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
     @warnings_together()

@@ -329,7 +329,6 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
     }
 
-    @checks.stored
     def __init__(
         self,
         *,
@@ -344,7 +343,18 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.with_mean = with_mean
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.clip = clip
+        self.missing = missing
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._validation import stored
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams.base import BaseStream, ExclusiveWrite, StreamShard
 from skdp.exceptions import shortened, shown, warn_of_privacy
@@ -121,7 +120,6 @@ class DPStreamingFactorizer(BaseStream):
     }
     _units = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
 
-    @stored
     def __init__(
         self,
         n_components: int = 2,
@@ -138,6 +136,18 @@ class DPStreamingFactorizer(BaseStream):
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
+        self.n_components = n_components
+        self.shape = shape
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.sketch = sketch
+        self.n_sketch = n_sketch
+        self.n_core = n_core
+        self.sketch_sensitivity = sketch_sensitivity
+        self.ledger = ledger
+        self.random_state = random_state
         self._validate_params()
         self._start(prefix_noise(1))
         self._id = secrets.token_hex(16)
@@ -345,7 +355,6 @@ class DPContinualFactorizer(BaseStream):
     }
     _units = (ResolvedUpdate, ResolvedFrobeniusChange)
 
-    @stored
     def __init__(
         self,
         n_components: int = 2,
@@ -362,6 +371,18 @@ class DPContinualFactorizer(BaseStream):
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
+        self.n_components = n_components
+        self.shape = shape
+        self.horizon = horizon
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.sketch = sketch
+        self.n_sketch = n_sketch
+        self.n_core = n_core
+        self.ledger = ledger
+        self.random_state = random_state
         self._validate_params()
         self._start(prefix_noise(int(horizon)))
         self._horizon = int(horizon)
