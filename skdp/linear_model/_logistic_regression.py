@@ -38,6 +38,7 @@ from skdp.linear_model._supervised import (
 )
 from skdp.linear_model.logistic.fit import Estimate, opened, solve_logistic, warnings_for_size
 from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec, of_classes, plan_logistic
+from skdp.linear_model.logistic.scores import MOST_CLASSES
 from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
@@ -328,6 +329,10 @@ class DPLogisticRegression(PrivateClassifier):
         Coefficients; for two classes those of the second class. They have the direction of those of
         a logistic regression. Clipping changes their length, less with more budget. Covered by the
         guarantee.
+    coef_std_error_ : ndarray of the shape of `coef_`
+        Standard errors of the coefficients, by noise, by the sample, and by what the fit does to
+        them. Not there with ``epsilon=inf``, or more than 100 classes: :ref:`class-errors`. Covered
+        by the guarantee.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts. Covered by the guarantee.
     prior_weight_ : float
@@ -426,7 +431,20 @@ class DPLogisticRegression(PrivateClassifier):
             moved[-1] += logs[1] - logs[0] if len(logs) == 2 else logs - logs.mean()
             result = result._replace(weights=moved)
         self.prior_weight_ = result.prior_weight
+        errors = result.std_errors
+        self._std_errors = None if errors is None else in_dtype(errors.T, spec.dtype)
         return super()._set_attributes(result, spec)
+
+    @property
+    def coef_std_error_(self) -> np.ndarray:
+        """Standard errors of the coefficients, by noise and by the sample, where known."""
+        errors: np.ndarray | None = getattr(self, "_std_errors", None)
+        if errors is None:
+            raise AttributeError(
+                "coef_std_error_ is unknown: not fitted, with epsilon=inf, or with more than "
+                f"{MOST_CLASSES} classes."
+            )
+        return errors
 
     def __init__(
         self,

@@ -36,12 +36,15 @@ from skdp.linear_model.logistic.plan import (
     whitening_of,
 )
 from skdp.linear_model.logistic.scores import (
+    MOST_CLASSES,
+    Path,
     PriorPart,
     Scores,
     length_of,
     losses_at,
     release_agreement,
     scores_of,
+    std_errors,
 )
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Plan, PrivacyBudget, Release
@@ -213,8 +216,11 @@ def descend(
     records: WhitenedRecords,
     start: np.ndarray,
     budget: PrivacyBudget,
-) -> Scores:
-    """Take all steps; return the scores given by the mean of the last half of the iterates."""
+) -> tuple[Scores, Path]:
+    """Take all steps; return the scores given by the mean of the last half of the iterates.
+
+    The second result is what the steps have released.
+    """
     white, level, n_classes = records.whitening, records.level, spec.n_classes
     # Step length and momentum follow from the moment and public facts, before the first step.
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
@@ -227,15 +233,19 @@ def descend(
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=momentum_of(spec, pace, start, white))
     before, weights, iterates = start, start, list[np.ndarray]()
+    places, gradients = list[np.ndarray](), list[np.ndarray]()
     for release in plan:
         ahead = weights + pace.momentum * (weights - before)
         total = records.gradient(records.base + ahead)
         rounding = _rounding(spec, records, records.base + ahead)
         noisy = budget.release(release, total, level, rounding=rounding).value
-        before, weights = weights, ahead - pace.step * centered(noisy) / spec.n_units
+        places.append(records.base + ahead)
+        gradients.append(centered(noisy) / spec.n_units)
+        before, weights = weights, ahead - pace.step * gradients[-1]
         iterates.append(weights)
     mean = mean_of(iterates, pace, white, drops=spec.strength >= LEAST_TO_DROP)
-    return scores_of(mean, start, pace, white, spec.n_units)
+    path = Path.of(places, gradients, noise_std / spec.n_units, white)
+    return scores_of(mean, start, pace, white, spec.n_units), path
 
 
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
@@ -364,6 +374,7 @@ class Estimate(NamedTuple):
     warnings: tuple[str, ...] = ()
     gain: float = 0.0  # sure gain, as a part of the loss of the fractions
     prior_weight: float = 0.0
+    std_errors: np.ndarray | None = None  # of the coefficients, if they are known
 
 
 def opened(
@@ -433,14 +444,18 @@ def solve_logistic(
         start = np.vstack([(1 - prior.weight) * start[:-1], prior.offsets])
     level = gradient_level(whitening.clip_norm, spec.n_classes, level_factor(spec))
     records = whitened(view, whitening, level, prior.base)
-    scores = replace(descend(spec, plan.gradients, records, start, budget), base=prior.on_rows)
+    scores, path = descend(spec, plan.gradients, records, start, budget)
+    scores = replace(scores, base=prior.on_rows)
     if plan.norm is not None and row_norm == NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
     factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     gain += prior.gain
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain))
-    return Estimate(scores.weights(factor), warnings, gain, prior.weight)
+    weights, errors = scores.weights(factor), None
+    if spec.n_classes <= MOST_CLASSES:
+        errors = std_errors(path, whitening, level, spec.n_units, weights[:-1])
+    return Estimate(weights, warnings, gain, prior.weight, errors)
 
 
 def _counted(

@@ -1,4 +1,8 @@
-"""The scale of the scores of a fit: a guess, and losses released at several scales."""
+"""The scale of the scores of a fit, by released losses, and the errors of its coefficients.
+
+For the errors, whitened rows are taken to be normal. Then the mean of residuals times rows, at
+released weights, follows from the coefficients of the population, and these from gradients.
+"""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr, softmax
+from scipy.special import entr, ndtri, softmax
+from scipy.stats.qmc import Sobol
 
 from skdp.data.parts import Targets
 from skdp.data.rows import Block
@@ -44,6 +49,15 @@ _OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
 # Scores of a prior are scaled down to this root mean square.
 _LONGEST = 30.0  # not tuned
+#: With more classes than this, coefficients have no errors: they would fill the memory.
+MOST_CLASSES = 100  # not tuned
+# Draws of rows, as a power of two; Newton steps for the coefficients; and directions of rows times
+# classes for which the curvature of the loss is computed in full.
+_DRAWS, _STEPS, _IN_FULL = 10, 20, 700  # not studied
+# For errors, scores of the population are assumed to deviate by at most this.
+_MOST_VARIED = 6.0  # not studied
+# Least eigenvalue that is inverted, relative to the largest one.
+_LEAST = 1e-8  # not tuned
 
 
 @dataclass(frozen=True)
@@ -220,3 +234,174 @@ def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the log loss of each record."""
     by_class = np.ascontiguousarray(of_classes(scores).T)
     return np.asarray(np.logaddexp.reduce(by_class) - by_class[codes, np.arange(len(codes))])
+
+
+# ------------------------------
+# Standard errors of the coefficients.
+
+
+class Path(NamedTuple):
+    """What the last half of the steps released: means of weights and gradients, and their noise.
+
+    The weights vary around their mean, each row of theirs by independent noise of the variance in
+    `wobble`, a matrix of classes for each direction of whitened rows. An entry of the mean gradient
+    has noise of that `variance`.
+    """
+
+    weights: np.ndarray
+    gradient: np.ndarray
+    wobble: np.ndarray
+    variance: float
+
+    @staticmethod
+    def of(
+        weights: list[np.ndarray], gradients: list[np.ndarray], noise_std: float, white: Whitening
+    ) -> "Path":
+        """Summarize the last half of the steps, along the directions of the whitening."""
+        half = slice(len(weights) // 2, None)
+        places, means = np.array(weights[half]), np.mean(gradients[half], axis=0)
+        middle = places.mean(axis=0)
+        moves = np.einsum("kd,tkc->tdc", white.vectors, (places - middle)[:, :-1])
+        return Path(
+            np.vstack([white.vectors.T @ middle[:-1], middle[-1:]]),
+            white.vectors.T @ means[:-1],
+            np.einsum("d,tda,tdb->ab", seen_spread(white), moves, moves) / len(places),
+            noise_std**2 / len(places),
+        )
+
+
+class _Residuals(NamedTuple):
+    """Probabilities of labels, and clipped residuals: by draw of scores, label and column."""
+
+    likely: np.ndarray
+    values: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Means over labels."""
+        return np.einsum("nk,nkc->nc", self.likely, self.values)
+
+    @property
+    def square(self) -> np.ndarray:
+        """Mean products of columns."""
+        of_labels = self.likely, self.values, self.values
+        return np.asarray(np.einsum("nk,nka,nkb->nab", *of_labels, optimize=True))
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """What the true scores of columns change in the means."""
+        change = self.likely[:, :, np.newaxis] * (self.mean[:, np.newaxis] - self.values)
+        return change[:, -self.values.shape[2] :]
+
+
+def _residuals(scores: np.ndarray, true: np.ndarray, limit: float) -> _Residuals:
+    """Clip residuals at scores to a limit; labels follow the true scores."""
+    found, likely = softmax(of_classes(scores), axis=1), softmax(of_classes(true), axis=1)
+    n_columns = scores.shape[1]
+    # By draw, label, and column of the residual; two classes have one column.
+    residuals = (found[:, np.newaxis] - np.eye(found.shape[1]))[..., -n_columns:]
+    sizes = np.linalg.norm(residuals, axis=2, keepdims=True)
+    residuals *= np.minimum(1.0, limit / np.maximum(sizes, limit))
+    return _Residuals(likely, residuals)
+
+
+def _draws(n_columns: int) -> np.ndarray:
+    """Spread points evenly over a normal law; public ones, the same in every fit."""
+    points = Sobol(n_columns, scramble=False).random_base2(_DRAWS) + 0.5 / 2**_DRAWS
+    return np.asarray(ndtri(points))
+
+
+def std_errors(
+    path: Path, white: Whitening, level: float, n_units: int, published: np.ndarray
+) -> np.ndarray | None:
+    r"""Return the root of the mean squared error of each published coefficient, if it is a number.
+
+    Whitened rows are :math:`z = \Sigma^{1/2} u` with a standard normal u. By how much published
+    coefficients, which are shrunk or end early, differ from those of the population, is an error
+    beside noise and sampling. All of it depends on released values and public facts only.
+    """
+    spread = np.minimum(seen_spread(white), 1.0)
+    size = min(math.sqrt(max(1.0, float(spread.sum()))), white.clip_norm)
+    limit = level / math.hypot(size, 1.0)
+    with np.errstate(all="ignore"):
+        try:
+            coef, stds = _of_population(path, spread, limit)
+            root = (white.root @ white.vectors) / np.sqrt(spread)
+            variances = _variances(coef, stds, path.weights[-1], limit, root, n_units)
+        except np.linalg.LinAlgError:
+            return None
+        found = np.sqrt(variances + np.square(root @ coef - published))
+    return found if np.isfinite(found).all() else None
+
+
+def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate the coefficients of u that labels follow; return also the noise of products.
+
+    By Stein's lemma the mean of residuals times u lies in the span of the weights and of these
+    coefficients, with matrices that depend on the covariance of both scores only.
+    """
+    roots, n_columns = np.sqrt(spread)[:, np.newaxis], path.weights.shape[1]
+    weights, offsets = roots * path.weights[:-1], path.weights[-1]
+    coef, points, noise = weights, _draws(2 * n_columns), path.variance / roots**2
+    noise_of_one = noise - (n_columns > 1) * noise / n_columns
+    precisions = (noise.min() / noise) ** 2
+    parts, least = precisions / precisions.sum(), noise.min() * math.sqrt(2 / precisions.sum())
+    fractions = softmax(of_classes(offsets))[-n_columns:]
+    most = (_MOST_VARIED * fractions * (1 - fractions)) ** 2 / len(noise)
+    inner = weights.T @ weights + path.wobble
+    for _ in range(_STEPS):
+        cross = weights.T @ coef
+        values, vectors = np.linalg.eigh(np.block([[inner, cross], [cross.T, coef.T @ coef]]))
+        lengths = np.sqrt(np.maximum(values, _LEAST * max(values[-1], _LEAST)))
+        scores = (points * lengths) @ vectors.T
+        found = _residuals(scores[:, :n_columns] + offsets, scores[:, n_columns:] + offsets, limit)
+        explained = (vectors / lengths) @ (points.T @ found.mean) / len(points)
+        curvature = found.curvature.mean(axis=0)
+        products = np.hstack([weights, coef]) @ explained - path.gradient / roots + coef @ curvature
+        # What noise may pretend of the products of rows with labels is shrunk.
+        beyond = np.sum(parts * (products**2 - noise_of_one), axis=0)
+        varies = np.minimum(np.maximum(beyond, least), most)
+        shrinkage = varies / (varies + noise)
+        coef = (shrinkage * products) @ np.linalg.pinv(curvature, _LEAST)
+        coef *= min(1.0, _MOST_VARIED / max(float(np.linalg.norm(coef)), _LEAST))
+    return coef, np.sqrt(shrinkage * noise)
+
+
+def _variances(
+    coef: np.ndarray,
+    stds: np.ndarray,
+    offsets: np.ndarray,
+    limit: float,
+    root: np.ndarray,
+    n_units: int,
+) -> np.ndarray:
+    """Return the variances by noise and sampling of coefficients, which `root` maps to columns.
+
+    Along the clearest directions of the classes the loss is flatter than along all others.
+    """
+    n_columns = coef.shape[1]
+    left, sizes, right = np.linalg.svd(coef, full_matrices=False)
+    rank = min(len(sizes), max(1, _IN_FULL // n_columns))
+    points = _draws(2 * n_columns)[:, : len(sizes)]
+    scores = (points * sizes) @ right + offsets
+    found, left, points = _residuals(scores, scores, limit), left[:, :rank], points[:, :rank]
+    squares = np.einsum("ni,nj->nij", points, points).reshape(len(points), -1)
+    is_free = np.eye(n_columns) - (n_columns > 1) / n_columns
+
+    def _of_both(by_draw: np.ndarray) -> np.ndarray:
+        product = squares.T @ by_draw.reshape(len(points), -1) / len(points)
+        by_pair = product.reshape(rank, rank, n_columns, n_columns)
+        return by_pair.transpose(0, 2, 1, 3).reshape(rank * n_columns, -1)
+
+    moved = (left[:, :, np.newaxis] * stds[:, np.newaxis]).reshape(len(left), -1)
+    among = _of_both(found.square) / n_units + (moved.T @ moved) * np.tile(is_free, (rank, rank))
+    inverse = np.linalg.pinv(_of_both(found.curvature), _LEAST)
+    by_pair = (inverse.T @ among @ inverse).reshape(rank, n_columns, rank, n_columns)
+    along = root @ left
+    variances = np.einsum("di,iaja,dj->da", along, by_pair, along, optimize=True)
+    across = np.square(root - along @ left.T)
+    inverse = np.linalg.pinv(found.curvature.mean(axis=0), _LEAST)
+    of_rows = found.square.mean(axis=0) / n_units * across.sum(axis=1)[:, np.newaxis, np.newaxis]
+    of_rows += np.einsum("jd,da,db->jab", across, stds, stds, optimize=True) * is_free
+    variances += np.einsum("jab,ac,bc->jc", of_rows, inverse, inverse, optimize=True)
+    return np.asarray(variances)
