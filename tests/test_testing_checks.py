@@ -383,21 +383,29 @@ def test_what_is_put_into_a_parameter_is_seen():
         run_alone(case, "a_second_fit_does_not_depend_on_the_first")
 
 
-@pytest.mark.parametrize("kind", [ClipsTheFirstBlock, CountsTheLastOften])
+class NoNumberOfTheNull(Sums):
+    is_null = False
+
+    def value(self, X):
+        return super().value(X) + (np.nan if self.is_null else 0.0)
+
+
+@pytest.mark.parametrize("kind", [ClipsTheFirstBlock, CountsTheLastOften, NoNumberOfTheNull])
 def test_where_units_may_be_null_others_than_the_first_are_exchanged(kind):
     class Null(kind):
+        is_null = False
+
         def value(self, X):
-            return super().value(np.concatenate([0 * X[:1] if is_null else X[:1], X[1:]]))
+            return super().value(np.concatenate([0 * X[:1] if self.is_null else X[:1], X[1:]]))
 
     @contextmanager
     def null():
-        nonlocal is_null
-        is_null = True
+        Null.is_null = True
         yield
-        is_null = False
+        Null.is_null = False
 
-    is_null = False
-    with pytest.raises(AssertionError, match=r"(?m)^neighbors_move_no_release_further"):
+    flaw = "is not finite" if kind is NoNumberOfTheNull else ""
+    with pytest.raises(AssertionError, match=rf"(?m)^neighbors_move_no_release_further.*{flaw}"):
         run_alone(case_of(Null, null=null), "neighbors_move_no_release_further_than_declared")
 
 

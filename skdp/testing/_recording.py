@@ -359,10 +359,11 @@ def farthest(
     assert all(same), "other releases, or other sensitivities"
     for index, release in enumerate(releases):
         values = np.array([each.bounded(index) for each in replays])
-        assert np.isfinite(values).all(), f"{release.name} is not finite"
+        starts = np.array([each.bounded(index) for each in origins or replays])
+        are_finite = np.isfinite(values).all() and np.isfinite(starts).all()
+        assert are_finite, f"{release.name} is not finite"
         if release.mechanism == "symmetric_gaussian":
             np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
-        starts = np.array([each.bounded(index) for each in origins or replays])
         # Only skipped releases share a name.
         assert release.name not in ratios or is_skipped(release.name), release.name
         ratio = farthest_apart(release.mechanism, values, starts) / (release.sensitivity or 0.0)

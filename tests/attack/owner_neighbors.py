@@ -56,8 +56,9 @@ def farthest(story, heard, start=None):
         zip(story.layouts, sensitivities(story), strict=True)
     ):
         values = np.array([one.parts[number] for one in heard])
-        assert np.isfinite(values).all(), layout.name
         starts = values if start is None else np.array([start.parts[number]])
+        assert np.isfinite(values).all(), layout.name
+        assert np.isfinite(starts).all(), layout.name
         moved = farthest_apart(layout.mechanism, values, starts)
         ratios[layout.name] = moved / sensitivity
     return ratios

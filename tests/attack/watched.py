@@ -49,6 +49,8 @@ def moved(one, other):
             assert release == same
             change = np.atleast_1d(neighbor - value)
             size = np.linalg.norm(change)
+            # The maximum of NaN and a number may be the number.
+            assert np.isfinite(size), f"{release.name} is not finite"
             if release.mechanism == "exponential":
                 size = np.ptp(change)
             parts.append(float(size / release.sensitivity))
