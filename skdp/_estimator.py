@@ -568,6 +568,7 @@ class PlannedEstimator(PrivateEstimator):
         return self._open_budget(self._checked(plan), what)
 
     def _checked(self, plan: Any) -> Plan:
+        """Return the author's plan; refuse one with another cost, unit or adjacency."""
         if not isinstance(plan, Plan):
             raise TypeError(
                 f"{type(self).__name__} must have a method plan(n_samples, n_features) that "
@@ -600,6 +601,7 @@ class PlannedEstimator(PrivateEstimator):
         return spec.parts
 
     def _release(self, spec: Any, data: Any, warn: Any, plan: Any = None) -> tuple[Any, Any, Any]:
+        """Call the author's `fit`, which opens its budget once; charge what it spends."""
         name, part, whole = type(self).__name__, self._part, list[PrivacySpent]()
         assert part is not None
 
@@ -619,6 +621,7 @@ class PlannedEstimator(PrivateEstimator):
         return spec, None, None
 
     def _keep(self, spec: Any, result: Any, budget: Any) -> list[str]:
+        """Refuse a fit that has not stored the record of its budget."""
         name = type(self).__name__
         if not hasattr(self, "privacy_spent_"):
             raise ValueError(f"fit of {name} must set self.privacy_spent_ = budget.spent().")
@@ -720,7 +723,7 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
     if cost.is_pure:
         raise ValueError(
             "delta=0 asks for pure differential privacy, which the Gaussian noise of "
-            f"{name} does not give; pass {remedy}a positive delta."
+            f"{name} does not give; pass {remedy}a positive delta, such as 1e-6."
         )
 
 

@@ -167,6 +167,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
 
 
 def _refusal(model: Any) -> str:
+    """Return why a model has no twin, and what to hand over instead."""
     name = type(model).__name__
     if hasattr(model, "best_estimator_"):
         return f"{name} keeps scores: pass its best_estimator_ to to_sklearn."
@@ -220,6 +221,7 @@ def _pca(model: DPPCA) -> PCA:
 
 
 def _linear_regression(model: DPLinearRegression) -> Any:
+    """Return a twin that clips like the fit, and adds what a prior predicts."""
     twin = LinearRegression(fit_intercept=model.fit_intercept)
     _copied(model, twin, "coef_")
     # scikit-learn sets this type, and converters reshape the intercept.
@@ -240,6 +242,7 @@ def _linear_regression(model: DPLinearRegression) -> Any:
 
 
 def _standard_scaler(model: DPStandardScaler) -> Any:
+    """Return a twin that fills gaps, scales and clips."""
     if model.clip_ < math.inf and not model.with_mean:
         raise ValueError(
             "A DPStandardScaler with with_mean=False clips each column in a range of its own, "

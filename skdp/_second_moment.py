@@ -216,6 +216,7 @@ def summed_moment(
     back = None if root is None else root / np.square(root).sum(axis=0)
 
     def _joint_gram(_: slice, block: Any) -> np.ndarray:
+        """Sum the outer products of scaled, clipped rows with a 1 appended; gaps are 0."""
         rows = np.asarray(block.raw, np.float64)
         joint = np.ones((len(rows), rows.shape[1] + 1))
         joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
@@ -262,8 +263,7 @@ def attributes_of(
     it is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
     :doi:`10.3150/12-BEJ487`). Rows of gaps alone count nowhere: among the others a column has the
     part :math:`p_i / (1 - \prod_j (1 - p_j))`. Means are those of shortened rows, by their weights.
-    Long rows, which are shortened, have more than their part of the variance: about as much is lost
-    a second time.
+    Long rows, which are shortened, have more than their part of the variance: it is lost twice.
     """
     of_scales = moment.scales
     presence, presence_std = of_scales.presence, of_scales.presence_std

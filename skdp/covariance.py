@@ -271,8 +271,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Returns
         -------
         ndarray, PartResults or dask array of shape (n_samples,)
-            Squared distances from `location_`; those of blocks or chunks are computed when they are
-            read.
+            Squared distances from `location_`; those of blocks or chunks are computed when read.
         """
         rows = check_rows_of(X, self, accept_sparse=False)
         location, precision = self.location_, self.get_precision()
@@ -432,8 +431,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         on : list of str or int, or None, default=None
             Names or places of the columns; ``None`` for all.
         scale : bool, default=False
-            Whether columns are divided by their standard deviations first, as for columns in
-            different units.
+            Whether columns are first divided by their standard deviations, for different units.
 
         Returns
         -------
@@ -489,8 +487,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Raises
         ------
         ValueError
-            If the noisy mean of the column is not between 0 and 1, or noise hides it
-            (`is_located_`).
+            If the noisy mean of the column is not between 0 and 1, or hidden (`is_located_`).
         """
         found, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])
@@ -572,6 +569,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     def _regress(
         self, target: Any, on: Any, alpha: float = 0.0
     ) -> tuple[denoising.Regression, list[int]]:
+        """Check target and columns; return their regression, and the columns."""
         check_is_fitted(self)
         at = self._place("target", target)
         columns = self._columns(on, without=at)
@@ -602,6 +600,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         )
 
     def _columns(self, on: Any, without: int | None = None) -> list[int]:
+        """Return the indices of the columns in `on`; by default all columns but one."""
         if on is None:
             found = [column for column in range(self.n_features_in_) if column != without]
         elif isinstance(on, str | bytes) or not np.iterable(on):
@@ -622,6 +621,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return model
 
     def _twin(self) -> EmpiricalCovariance:
+        """Return the covariance estimator of scikit-learn with the released values."""
         check_is_fitted(self)
         twin = EmpiricalCovariance(assume_centered=bool(self.assume_centered))
         twin = self._named(twin, [*range(self.n_features_in_)])

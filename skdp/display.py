@@ -192,8 +192,7 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
 class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
     """Score against epsilon, as :func:`skdp.model_selection.epsilon_curve` estimates it.
 
-    Make one with `from_estimator`. The line is the median over the splits, and the band contains
-    half of the scores.
+    Make one with `from_estimator`. The line is the median over splits, the band holds half.
 
     Parameters
     ----------

@@ -198,6 +198,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
 
 
 def _key_of(value: Any) -> Any:
+    """Return a value as nested tuples of Python numbers, which can be compared."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
@@ -548,8 +549,7 @@ class SparseRow(Unit):
 class ResolvedInteraction(MatrixUnit):
     """One entry of a 0/1 table whose rows are divided by the roots of their sums.
 
-    A sum below `degree_floor` counts as `degree_floor`. The second moment of the rows is
-    decomposed.
+    Sums count as `degree_floor` at least. The second moment of the rows is decomposed.
     """
 
     name: ClassVar[str] = "interaction"

@@ -40,8 +40,8 @@ COLLECTION = (
     "X.compute(), if it fits there."
 )
 OTHER_COLUMNS = (
-    "A data frame has other columns than the first one, or than dask declares, or another order of "
-    "them, and rows go by position. Select them by name in all parts, as frame[['a', 'b']] does."
+    "A data frame has other columns than the first one (or than dask declares), or has them in "
+    "another order. Select the same columns by name in all parts, as frame[['a', 'b']] does."
 )
 TIMES = (
     "Dates, times and durations are no numbers: their unit, and what stands for a missing one, "
@@ -52,8 +52,8 @@ TIMES = (
 )
 COMMAS = "and decimal commas by pandas.read_csv(path, decimal=',', thousands='.')"
 NO_RESPONSES = (
-    "y holds texts, or other things that are no numbers, and a regression needs numbers. Make some "
-    f"of texts by pandas.to_numeric(y), {COMMAS}; to labels fit "
+    "y holds texts, or other things that are no numbers, and a regression needs numbers. Convert "
+    f"texts by pandas.to_numeric(y), {COMMAS}; if y has labels, fit "
     "DPLogisticRegression(classes=[...])."
 )
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
@@ -69,7 +69,8 @@ MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
     "DPPipeline, or by missing='mean' of a DPStandardScaler or DPCovariance: to fill them from "
     "other rows without noise would not be private.",
-    "y": "Leave such records out: a constant is no response. How many are left is public.",
+    "y": "Leave such records out of X and y, as X[y.notna()] and y[y.notna()] do with pandas. How "
+    "many are left is public.",
 }
 
 T = TypeVar("T")
@@ -182,6 +183,7 @@ def refuse_masked(X: Any) -> None:
 
 
 def _as_array(X: Any) -> Any:
+    """Return arrays as they are, and what has an array as one; number columns of one name."""
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):
@@ -284,11 +286,11 @@ CURES = {
     "dates": TIMES,
     "categories": f"{_ENCODE}.",
     "texts": (
-        f"{_ENCODE}; if they are dates, (pandas.to_datetime(X['name'], utc=True) - "
-        "pandas.Timestamp('2000-01-01', tz='UTC')).dt.days makes numbers, and "
-        "X['name'].str.to_date() dates of polars; if numbers, pandas.to_numeric(X['name'], "
-        "errors='coerce'), which makes NaN of other texts: signs such as % go by .str.strip('%'), "
-        f"{COMMAS}; or leave them out, as X.drop(columns=['name'])."
+        f"{_ENCODE}. If they are dates, make numbers of them by (pandas.to_datetime(X['name'], "
+        "utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days, or dates of polars by "
+        "X['name'].str.to_date(). If they are numbers, convert them by pandas.to_numeric(X['name']"
+        ".str.strip('%'), errors='coerce'), which makes NaN of other texts, "
+        f"{COMMAS}. If they are neither, leave them out, as X.drop(columns=['name'])."
     ),
     "complex numbers": (
         "Make two columns of each, by numpy.real and numpy.imag, as "
@@ -319,6 +321,7 @@ def kind_of(column: Any) -> str:
 
 
 def _kind_of(column: Any) -> str:
+    """Return what a column holds, by its dtype or by the types of its entries."""
     if have_times(column):
         return "dates"
     if hasattr(getattr(column, "dtype", None), "categories"):

@@ -439,6 +439,7 @@ def _facts_of(X: Any) -> _Facts:
 
 
 def _facts_of_frame(X: Any) -> _Facts:
+    """Return the facts of a data frame, by its dtypes; texts give public rows with texts."""
     texts = {name: _is_text(dtype) for name, dtype in X.dtypes.items()}
     numbers = [name for name, is_text in texts.items() if not is_text]
     if flaw := containers.flaw_of_columns(X[numbers]):
@@ -493,6 +494,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
+    """Return the partitions as parts, whose lengths dask counts in a pass."""
     both = X if y is None else _with_target(X, y)
     # The blocks are data frames, despite `meta`, so that rows and targets are read together.
     blocks = both.map_partitions(

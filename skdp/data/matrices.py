@@ -58,8 +58,8 @@ class RankOneMatrices(containers.SkdpContainer):
     Raises
     ------
     ValueError
-        If `left` or `right` is not 2-D, has no column or does not hold real numbers, or if they
-        differ in length.
+        If `left` or `right` is not 2-D, has no column or other entries than numbers, or if
+        lengths differ.
 
     Notes
     -----
@@ -537,6 +537,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
             yield piece, self._dense(block[start:stop], piece, moves)
 
     def _dense(self, block: Any, piece: slice, moves: list[np.ndarray] | None) -> DenseMatrices:
+        """Return dense matrices, centered and scaled here, with both maps still to be applied."""
         rows = block if isinstance(block, np.ndarray) else block.toarray()
         scale = self.multiplier
         if moves is None:

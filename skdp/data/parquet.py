@@ -65,8 +65,7 @@ def row_groups(
     OSError
         If a file does not exist.
     ValueError
-        If a file is not Parquet, or lacks these columns in accepted types, which are those of the
-        first file.
+        If a file is not Parquet, or lacks these columns in accepted types, as of the first file.
     """
     paths = [file for path in paths_of(paths) for file in _files_of(path)]
     columns, lists = _checked_names(columns, y), _checked_lists(categories)
@@ -218,6 +217,7 @@ def _opened(path: str) -> ParquetFile:
 
 
 def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarray:
+    """Load numbers column by column, some at a time, into one array."""
     with _opened(path) as file:
         rows = np.empty((file.metadata.row_group(group).num_rows, len(names)), dtype)
         for first in range(0, len(names), _COLUMNS):
@@ -271,6 +271,7 @@ def _encoded_rows(
 
 
 def _one_hot(column: Any, values: list[str], dtype: np.dtype) -> sparse.csr_array:
+    """Return a sparse column of 0 and 1 for each value; other values have no 1."""
     places = pc.index_in(column, value_set=pa.array(values, column.type)).fill_null(-1)
     codes = np.asarray(places.to_numpy())
     is_known = codes >= 0

@@ -181,6 +181,7 @@ class Targets(Parts):
             yield rows, self[rows][:, np.newaxis]
 
     def _load(self, part: Part) -> np.ndarray:
+        """Load the targets of a part, check their shape, and map them."""
         number, raw, length, _ = part
         name, function = f"Targets of part {number}{self.column}", self._function
         values = raw
@@ -416,8 +417,7 @@ class RowBlocks(SkdpContainer):
             Files written by `numpy.save`: 2-D arrays of real numbers. The division of rows into
             files must be as public as their number, so not by country or user.
         y : path-like, sequence of path-like or None, default=None
-            Files with the responses or labels of each of `paths`, in the same order: 1-D arrays of
-            numbers or strings.
+            Files with the responses or labels of each of `paths`: 1-D arrays of numbers or strings.
 
         Returns
         -------
@@ -586,8 +586,7 @@ class RowBlocks(SkdpContainer):
         Raises
         ------
         ValueError
-            If the blocks do not add up to `shape`, have other columns, contain NaN or infinity, or
-            cannot be read.
+            If blocks cannot be read, contain NaN or infinity, or do not have this `shape` together.
         """
         for block in self._checked_blocks():
             refused_if_not_finite(np.where(np.isnan(block), 0, block) if allow_nan else block)
@@ -633,6 +632,7 @@ class RowBlocks(SkdpContainer):
         return blocks if self.function is None else map(self.function, blocks)
 
     def _raw_blocks(self) -> Iterator[RawBlock]:
+        """Yield blocks of the stream; refuse more or fewer rows than its shape has."""
         n_left = self.shape[0]
         for made in self._made():
             block = self._alike(*read_block(made), "A block of make_blocks")

@@ -187,6 +187,7 @@ class DenseBlock(_BaseBlock):
         return (self.times_mass(self._times_weights(left)).T @ self._summed_rows).T
 
     def _weighted_products(self, products: np.ndarray) -> np.ndarray:
+        """Multiply products of rows by the weights; null rows become 0."""
         if self._is_weighted:
             products *= self._weights[:, np.newaxis]
         # Null rows become 0 only afterwards: a changed copy may have another memory layout, with
@@ -654,8 +655,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum over rows of products of `degree` factors.
 
-        Its unit is the largest product. A factor is the row or, with `n_columns`, its projection on
-        that many columns.
+        It is relative to the largest product. Factors are rows or their projections on `n_columns`.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
@@ -730,8 +730,7 @@ def open_rows(
         Bound and weighting of the clipped rows whose sum the fit releases first; None if it does
         not begin with such a sum.
     grid : ndarray or None, default=None
-        Grid on which norms are counted, if the next pass may read other rows; None if the fit needs
-        no norms.
+        Grid on which norms are counted, if the next pass may read other rows; None without norms.
 
     Returns
     -------

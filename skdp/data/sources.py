@@ -126,8 +126,7 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 def cached(X: Any) -> Any:
     """Load small parts into memory once, mapped, for fits of many passes.
 
-    A mapped file might change between passes. Memory maps are nevertheless read as if they were in
-    memory.
+    Memory maps, which might change between passes, are read as if they were in memory.
     """
     if not isinstance(X, RowParts) or X.pass_over or X.kind.is_mapped:
         return X
@@ -160,8 +159,7 @@ def largest_depth(
 ) -> int:
     """Bound `depth_of` for any number of rows up to `n_rows`, in one part.
 
-    Rows are sparse if their view is, also because of the unit. Blocks are those of rows of length
-    `width`, if given.
+    Rows are sparse if their view is. Blocks are those of rows of length `width`, if given.
     """
     # Let l(n) be the length that `block_starts` aims at for n rows, which never falls with n, and
     # N be `n_rows`. No block of n <= N rows is longer than l(n) <= l(N), or n, but for the rounding

@@ -185,6 +185,7 @@ def _blocks(
     block_starts: np.ndarray,
     max_rows_per_user: int | None,
 ) -> Iterator[list[UserBatch]]:
+    """Sort rows by user, and lay them out in batches of one padded length, block by block."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=block_starts[-1])
     starts = np.cumsum(counts) - counts

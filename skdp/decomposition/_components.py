@@ -259,6 +259,7 @@ class DPPCA(MatrixEstimator):
         return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
 
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
+        """Compute log-likelihoods of rows under the model, with rows as the unit maps them."""
         rows = self._unit.normalize(X)
         centered = rows - self.mean_.astype(np.float64)
         # The precision matrix is not used, as its entries cancel in degenerate models.
@@ -289,6 +290,7 @@ class DPPCA(MatrixEstimator):
         return mean_of_results(self.score_samples(X), self.n_jobs)
 
     def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
+        """Set components, variances and the noise variance from released factors."""
         n_rows, dtype = spec.shape[0], spec.dtype
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
@@ -327,8 +329,7 @@ class DPPCA(MatrixEstimator):
     def _model_variances(self) -> tuple[np.ndarray, float]:
         """Return the variances along the components, and the variance outside them.
 
-        Each variance is at least the rounding error of the largest, so that even a degenerate model
-        has a likelihood.
+        No variance is below the rounding error of the largest: a degenerate model has a likelihood.
         """
         variances = self.explained_variance_.astype(np.float64)
         largest = max(float(variances.max()), self.noise_variance_) or 1.0
@@ -540,6 +541,7 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         return {"moment": gram, "cache": cache}
 
     def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
+        """Set components and variances around the released mean."""
         assert isinstance(spec.n_components, int)
         factors, mean = factors.leading(spec.n_components), factors.mean
         n_rows, dtype = spec.shape[0], spec.dtype

@@ -351,8 +351,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         Returns
         -------
         ndarray, RowBlocks or dask array of shape (n_samples, n_features)
-            Rows in the span of the components; those of blocks or chunks are computed when
-            they are read.
+            Rows in the span of the components; those of blocks or chunks are computed when read.
         """
         check_is_fitted(self)
         width, name = self._n_features_out, type(self).__name__

@@ -256,6 +256,7 @@ def digest_of_view(view: Any) -> bytes:
 
 
 def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows: int) -> None:
+    """Refuse rows that contradict the agreement: in number, width or sparsity."""
     (n_rows, n_features), size = shape, math.prod(null.shape[1:])
     if n_features != size:
         raise ValueError(f"X has {n_features} features, but {size} are agreed on.")
@@ -350,6 +351,7 @@ def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple
 
 
 def _pipeline_data(agreement: Agreement, X: Any, y: Any) -> PipelineData:
+    """Check an owner's rows and targets, and copy them for all steps."""
     refuse_blocks(X, "A DPPipeline across owners")
     pipeline, null = agreement.estimator, agreement.like
     takes_gaps = get_tags(pipeline.steps[0][1]).input_tags.allow_nan

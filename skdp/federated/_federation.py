@@ -105,8 +105,7 @@ class Coordinator:
         Raises
         ------
         FederationError
-            If an owner does not answer, or violates the agreement. The budget of a started fit is
-            spent.
+            If an owner does not answer, or violates the agreement. A started fit was paid.
         """
         agreement = self._agreement
         asking = _Asking(agreement, send)
@@ -598,7 +597,7 @@ class Federation:
         if any(names != found[0] for names in found):
             raise ValueError(
                 "parts must have the same columns in the same order, and the names of their "
-                "columns differ."
+                "columns differ. Select them by name in each part, as part[['a', 'b']] does."
             )
 
     def _owner_of(self, number: int, *data: Any, **options: Any) -> Owner:

@@ -215,6 +215,7 @@ class RunningFit:
             self._thread.join()
 
     def _run(self, fit: Callable[[Exchange], Any]) -> None:
+        """Run the fit in its thread, with known sums first; report the result or the error."""
         known = iter(self._sums)
 
         def exchange(layout: ShareLayout, part: np.ndarray) -> masks.Summed:
@@ -386,6 +387,7 @@ class Owner:
             return self._handle(message)
 
     def _handle(self, message: bytes) -> bytes:
+        """Check a message, answer it, and save the state before the answer leaves."""
         check_bytes(message)
         asked, question = _read_question(message, self._agreement.n_owners)
         mine, other = self._agreement.digest.hex(), asked.fields["agreement"]

@@ -34,8 +34,7 @@ def client_app(
 
     A process that answers several messages, as in a simulation, makes the owner once, and the
     owner's fit waits for the next message. Any other process makes the owner again from its rows
-    and state, and runs the fit up to its last step: Flower starts a process for each message,
-    unless it simulates.
+    and state, and runs the fit up to its last step: so Flower works, unless it simulates.
 
     Parameters
     ----------

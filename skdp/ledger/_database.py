@@ -283,6 +283,7 @@ def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -
 
 
 def _decrypted(database: sqlite3.Connection, head: dict[str, Any], key: bytes) -> bytearray:
+    """Decrypt all parts of a checkpoint; refuse a wrong key or damaged parts."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

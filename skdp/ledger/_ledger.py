@@ -82,7 +82,8 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     more *= bool(spent.delta_tail)
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g}, at the delta of the ledger.{more} Nothing has been released or charged."
+        f"{left:.4g}, at the delta of the ledger.{more} Nothing has been released or charged. "
+        f"{'Pass a smaller epsilon.' if left else 'Its limit is spent.'}"
         f"{_OF_SEARCHES * is_called_by('sklearn.model_selection._validation')}"
     )
 

@@ -30,8 +30,7 @@ class ProductAverage:
 
     A weight is the inverse of a variance: of the noise, plus the excess of the residuals over it in
     their strongest direction, which is large for early products, as these do not fit the model. The
-    products are stored side by side: their inner products give all residuals, and a single matrix
-    product gives L.
+    products are stored side by side: inner products give all residuals, one more product gives L.
     """
 
     def __init__(self, n_averaged: int, *, is_gaussian: bool) -> None:

@@ -257,8 +257,7 @@ class DenseMatrices(Massed):
 class Vectors(DenseMatrices):
     """Matrices of one column, whose map is applied after their sum.
 
-    Their mapped lengths, with the intercept, are the same at every point, and may be given by an
-    earlier pass.
+    Their mapped lengths, with the intercept, are the same at every point: one pass computes them.
     """
 
     lengths: np.ndarray | None = None

@@ -95,8 +95,7 @@ def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
     """Choose signs of the rows of `components` that make the largest entry of each positive.
 
-    The largest is meant by absolute value. A rule that used the scores of the rows of X would
-    reveal a bit of them.
+    That is by absolute value. A rule that used the scores of the rows would reveal a bit of them.
     """
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
@@ -236,6 +235,7 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
 
 
 def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
+    """Return the log evidence for a rank (Minka's approximation)."""
     n_features = len(eigenvalues)
     leading, rest = eigenvalues[:rank], eigenvalues[rank:]
     smallest = _NEGLIGIBLE * eigenvalues[0]

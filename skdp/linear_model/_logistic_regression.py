@@ -200,6 +200,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return classes, targets.mapped(partial(known_codes, classes=classes))
 
     def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:
+        """Return the given classes, or those of the labels; matrices take two at most."""
         if labels is None:
             classes = given_classes(self.classes)
         else:

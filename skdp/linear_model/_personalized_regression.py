@@ -734,9 +734,9 @@ class DPPersonalizedRegressor(
         data = check_input(X, y, users, as_python(self.user_column), type(self).__name__)
         if data.ids is None and self.require_groups:
             raise ValueError(
-                "require_groups=True, but there are no ids of users: pass groups to fit, or "
-                "user_column. In a search, groups arrive only with metadata routing enabled; "
-                "users, another name of groups, always do, and in a Pipeline as step__users."
+                "require_groups=True, but there are no ids of users: pass groups to fit, an id for "
+                "each row, or user_column, the column of X with the ids. Through a search, groups "
+                "arrive only with metadata routing; users always do, in a Pipeline as step__users."
             )
         unit = ResolvedRow if data.ids is None else ResolvedUser
         spec = self._spec_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)

@@ -188,6 +188,7 @@ def _descend(
     point, offset, iterates = start, 0.0, []
 
     def _clipped_gradients(rows: slice, matrices: Matrices) -> np.ndarray:
+        """Sum the clipped gradients of a block, in tangent coordinates and for the intercept."""
         assert isinstance(matrices, DenseMatrices)
         norms = matrices.norms() if known is None else known[rows]
         shrinking = clip_weights(norms, bound, math.prod(shape)) / unit
@@ -308,8 +309,7 @@ class DPTraceClassifier(PrivateClassifier):
     released norms twice, as the first two are one. Nothing is stored per row. A row or label that
     is no longer valid when it is read again counts as null.
 
-    With ``epsilon=inf`` a fit takes 100 steps, those of a private fit without its noise, and not
-    those to the optimum.
+    With ``epsilon=inf`` a fit takes 100 steps, as private fits do, and not those to the optimum.
 
     Examples
     --------

@@ -77,8 +77,7 @@ def whitened_norms(
 
     `bound` is the largest norm of a row after subtracting the `mean`, if there is one; `largest` is
     the spectral norm of the root. Null rows have the norm NaN. If rows have masses, no norm depends
-    on the place of its row or the number of rows: squares are summed part by part, with the parts
-    of the longest block.
+    on the place of its row or the number of rows: squares are summed by parts of the longest block.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)

@@ -438,8 +438,7 @@ def _fit_together(
 ) -> list[tuple[Any, Any]]:
     """Fit a private step once, for candidates that differ only in free parameters of the step.
 
-    Return, for each candidate, its fitted step, and the scales with which it corrects the scaler
-    before the step.
+    Return, for each candidate, its step, and the scales by which it corrects the scaler before.
     """
     number, own = len(prefix.fitted), shares[members[0]]
     runs, is_last = [search.candidates[j].run for j in members], shares is search.split.final
@@ -475,8 +474,7 @@ def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
 def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
     """Return the warnings of the chosen steps.
 
-    If candidates share a fit of a step and use it differently, its warnings depend on the choice,
-    and are left out.
+    Warnings of a fit that candidates share and use differently depend on the choice: left out.
     """
     private = search.candidates[chosen].shares
     for number in private:

@@ -149,6 +149,7 @@ def expected_subspace_error(
 
 
 def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
+    """Return the spectrum in descending order; refuse negative or missing eigenvalues."""
     spectrum = check_array(
         eigenvalues, ensure_2d=False, dtype=np.float64, input_name="eigenvalues", copy=True
     )

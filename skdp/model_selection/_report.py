@@ -81,6 +81,7 @@ def _complaint_of_holder(holder: Any) -> str:
 
 
 def _complaint_of_pipeline(pipeline: Pipeline) -> str:
+    """Return why a pipeline of scikit-learn may show or store data; "" if it does neither."""
     try:
         for callback in vars(pipeline).get("_skl_callbacks", ()):
             check_asks_for_no_data(callback)
@@ -537,6 +538,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return step.status != FROZEN and not all(record.enforced for record in records)
 
     def _judgement(self) -> str:
+        """Return the verdict in words: not private, unknown, or private with its guarantee."""
         for status in (NOT_PRIVATE, UNKNOWN):
             if complaints := _complaints(self.steps, status):
                 return f"{status.capitalize()}: {'; '.join(complaints)}"

@@ -338,6 +338,7 @@ def _from_private(steps: Steps) -> tuple[Steps, Steps]:
 
 
 def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
+    """Return the squared distances of rows from their inverse transform."""
     made = transformed(steps, rows)
     back = np.asarray(transformed(steps[::-1], made, "inverse_transform"))
     given = hide_error_text(np.asarray, rows, np.float64)

@@ -320,11 +320,10 @@ def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default
         if value is not default and as_python(value) != default:
-            part = f", and shares={{{name!r}: ...}} for the part of it that the step gets"
+            part = f" For another part of it, pass shares={{{name!r}: ...}}, from 0 to 1."
             yield (
-                f"Step {name!r} must keep its default {parameter}={default!r}, which stands "
-                f"for that of the whole. Pass {parameter} to {type(whole).__name__}"
-                f"{part if parameter == 'epsilon' else ''}."
+                f"Step {name!r} must keep its default {parameter}={default!r}: all steps share the "
+                f"{parameter} of {type(whole).__name__}.{part * (parameter == 'epsilon')}"
             )
 
 

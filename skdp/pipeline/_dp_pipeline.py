@@ -352,6 +352,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         return getattr(self, "pipeline_", self._pattern())
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
+        """Call a method of the last step for mapped rows; predictions are mapped back."""
         if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
             made = super()._applied(name, X, *more)
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # earlier steps drop the index

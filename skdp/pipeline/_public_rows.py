@@ -148,6 +148,7 @@ def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iter
 
 
 def _stand_in(rows: Any, anything: Any) -> Any:
+    """Return two public rows in the container of the private ones."""
     if isinstance(rows, RankOneMatrices):
         return RankOneMatrices(*(_stand_in(part, anything) for part in (rows.left, rows.right)))
     if isinstance(rows, RowBlocks):

@@ -119,6 +119,7 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
 
 
 def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return the form of a result for public rows; refuse results that are no numbers."""
     made, step = public.result, getattr(function, "__self__", None)
     form, shape, dtype = _form_of(made), twos.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:

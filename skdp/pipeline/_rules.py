@@ -615,10 +615,10 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         learns = f"{kind} may learn from the rows without privacy"
         if given := ", ".join(learning_parameters(estimator)):
             learns = f"{kind} with {given} may learn from the rows, or refuse single ones"
-        yield (
-            f"{where}{learns}. Use {instead_of(estimator)}, "
-            f"or wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator.{nested}"
-        )
+        frozen = "wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator"
+        if is_behind:
+            frozen += " before the first private step"
+        yield f"{where}{learns}. Use {instead_of(estimator)}, or {frozen}.{nested}"
     for parameter in ("ledger", "random_state") if is_private else ():
         if getattr(estimator, parameter) is not None:
             remedy = "pass it to the whole instead."

@@ -57,6 +57,7 @@ class Scaling(NamedTuple):
         return _by_column(X, self._restored)
 
     def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Fill gaps, center, clip and scale entries of the given columns."""
         center, scale = self.center[columns], self.scale[columns]
         if self.fills:
             values = np.where(np.isnan(values), center, values)
@@ -424,10 +425,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         noise_std = plan.releases[-1].noise_std
         if spec.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
             yield (
-                f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
-                f"{counted(spec.n_features, 'column')}, noise hides most centers and scales: its "
-                f"standard deviation is {noise_std:.2f} of half the interval of a column. Use "
-                f"{_remedy(spec)}."
+                f"Most centers and scales will be noise: {spec.n_units} {spec.unit.counted} with "
+                f"epsilon={spec.cost.epsilon:g} are too few for "
+                f"{counted(spec.n_features, 'column')}. Use {_remedy(spec)}."
             )
 
     def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Scales:

@@ -61,14 +61,14 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:
+        flaws = [f"has no pair (low, high) for {shortened(missing)}"] * bool(missing)
+        flaws += [f"names {shortened(unknown)}, no column of X"] * bool(unknown)
         rest = (
             " To leave the missing ones out, pass X[list(bounds)], or scale these columns alone, "
             f"by ColumnTransformer([('scale', scaler, {[*bounds]})], remainder='passthrough')."
         ) * (not unknown)
-        raise ValueError(
-            f"bounds must name the columns of X: missing are {shortened(missing) or 'none'}, "
-            f"unknown are {shortened(unknown) or 'none'}.{rest}"
-        )
+        columns = shortened([str(name) for name in names])
+        raise ValueError(f"bounds {', and '.join(flaws)}. Name these columns: {columns}.{rest}")
     return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
 
 
@@ -167,8 +167,7 @@ class Intervals(NamedTuple):
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Return a function that counts the entries of each column by bin.
 
-    With `chosen`, the numbers of some columns, only these columns are counted, and `place` knows
-    only them.
+    With `chosen`, numbers of columns, only these are counted, and `place` knows no others.
 
     A null row has NaN in all entries, and NaN adds nothing. The zeros that a sparse block does not
     store count like any others. Both hold for `summing`, too.

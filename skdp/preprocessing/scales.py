@@ -253,8 +253,7 @@ def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -
 def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
     """Return weights of columns with which variances have about the same relative error.
 
-    The mean square of the weights is 1: a row then changes all moments together by as much as
-    without weights.
+    The mean square of the weights is 1: a row changes all moments by as much as without.
     """
     weights = np.clip(variances, np.maximum(noise_std, _LEAST_VARIANCE), 1.0) ** -0.5
     return weights / (math.sqrt(np.mean(weights**2)) * _ABOVE)
@@ -342,15 +341,15 @@ class Scales(NamedTuple):
 
 
 #: First words of the warning that a model may miss columns.
-HIDDEN_COLUMNS = "Noise hides how a third of the columns vary, or more"
+HIDDEN_COLUMNS = "Predictions may miss a third of the columns or more"
 
 
 def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
     """Warn of columns that noise hides, if these are a large part of all columns."""
     if np.mean(which) >= _MANY:
         yield (
-            f"{HIDDEN_COLUMNS}: what they predict may be lost, and large values in them are "
-            f"clipped. {remedy}"
+            f"{HIDDEN_COLUMNS}: noise hides how they vary, and large values in them are clipped. "
+            f"{remedy}"
         )
 
 

@@ -107,8 +107,7 @@ def binarize(values: Any) -> Any:
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
     """Keep the `n_entries` largest entries of each row, by absolute value.
 
-    Among equal entries, those in columns of lower `priority` stay, so that other rows have no
-    influence.
+    Among equal entries, those in columns of lower `priority` stay, whatever other rows hold.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:

@@ -324,6 +324,7 @@ def _log_complement(mu: float, epsilon: float) -> float:
 
 
 def _log_delta(mu: float, epsilon: float) -> float:
+    """Return the logarithm of delta at an epsilon, without loss of digits in the tails."""
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if near > _FARTHEST:
         return -math.inf
@@ -349,11 +350,13 @@ def _root(function: Callable[[float], float], lower: float, upper: float) -> flo
 
 
 def _add_up(*values: float) -> float:
+    """Return the sum, rounded up."""
     total = math.fsum(values)
     return math.nextafter(total, math.inf) if math.fsum([*values, -total]) > 0 else total
 
 
 def _without_tail(delta: float, delta_tail: float) -> float:
+    """Return delta without its tail part, rounded down."""
     return max(0.0, -_add_up(-delta, delta_tail))
 
 

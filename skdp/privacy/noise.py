@@ -342,6 +342,7 @@ def _words(size: int, key: bytes) -> Iterator[np.ndarray]:
 
 
 def _hash(key: bytes, parts: Iterable[Any]) -> bytes:
+    """Hash parts, each with its length, under a key."""
     state = hashlib.blake2b(key=key, digest_size=_KEY_BYTES)
     for part in parts:
         encoded = _encode(part)

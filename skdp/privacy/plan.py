@@ -298,8 +298,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         share : float
             Share of the cost.
         joint_entries : int, default=1
-            How many entries share one draw of Laplace or spherical noise; other mechanisms ignore
-            it.
+            How many entries share one draw of Laplace or spherical noise, if any do.
 
         Returns
         -------

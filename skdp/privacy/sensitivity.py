@@ -270,8 +270,7 @@ def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0
       :math:`-2 (2 - d) (1 - 4 d + 4 d^2) = -2 (2 - d) (1 - 2 d)^2`, which is not positive: it falls
       from 4 at d = 0. The sum of 6 is attained by p = q = 1 and opposite t and e.
 
-    What the square roots and the products of a record round to is far less than the least rounding
-    charged.
+    Roots and products of a record round by far less than the least rounding that is charged.
     """
     unit = bounds[0] * bounds[1]
     longest = math.sqrt(3.5) * unit

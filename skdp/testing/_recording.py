@@ -322,8 +322,7 @@ class Group:
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
     """Return the largest movement of each release between datasets of a group.
 
-    Also check that nothing else differs, and that all output is the same, as all fits get the same
-    releases.
+    Also check that nothing else differs, output included, as all fits get the same releases.
     """
     worst: dict[str, float] = {}
     for group in groups:

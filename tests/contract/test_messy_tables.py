@@ -300,7 +300,7 @@ def test_gaps_reach_a_covariance_that_takes_them():
         assert f"X.drop(columns={named})" in text
         assert "NaN. Fill" not in text
     with pytest.raises(
-        ValueError, match=r"missing are age, .* pass X\[list\(bounds\)\], or .* ColumnTransformer"
+        ValueError, match=r"for age\. .* pass X\[list\(bounds\)\], or .* ColumnTransformer"
     ):
         skdp.DPCovariance(missing="mean", bounds={"id": (0, 60)}).fit(rows)
     columns = ColumnTransformer([("all", "passthrough", ["id", "age"])])
@@ -415,7 +415,7 @@ def test_bounds_by_names_are_searched_behind_a_public_step(is_part):
     scaler = columns.named_transformers_["scale"][-1] if is_part else columns
     ends = search.best_params_[name]
     assert scaler.bounds == [ends["id"], ends["age"]]
-    with pytest.raises(ValueError, match="missing are age, unknown are weight"):
+    with pytest.raises(ValueError, match="for age, and names weight, no column of X"):
         DPGridSearch(model, {name: [{"id": (0, 9), "weight": (0, 9)}]}).fit(GAPS[names], Y)
 
 

@@ -66,7 +66,7 @@ def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share):
 
 @pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("name", unlike.INDICATORS)
-@pytest.mark.filterwarnings("ignore:Noise hides how a third:skdp.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore:Predictions may miss a third:skdp.PrivacyWarning")
 def test_indicators(name):
     scores = [score_of(unlike.INDICATORS[name], seed) for seed in SEEDS]
     # Once in twenty fits noise hides that six among others are rare.
@@ -116,7 +116,7 @@ def test_matrices_of_rank_one_with_a_side_of_one(container, unit):
         assert model.score(RankOneMatrices(*factors), y) > 0.8
 
 
-@pytest.mark.filterwarnings("ignore:Noise hides how a third:skdp.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore:Predictions may miss a third:skdp.PrivacyWarning")
 def test_closer_searches_leave_exact_centers_as_they_are():
     # Of responses and features that are mostly 0 or 1 the center is exactly that.
     y = (np.random.default_rng(0).random(unlike.N) < 0.05).astype(float)

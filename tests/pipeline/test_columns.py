@@ -257,7 +257,7 @@ REFUSED = [
     (columns([("a", make_pipeline(WEIGHTS, DPPCA(ledger="x")), ["age"])]), "ledger must be None"),
     (
         columns([("a", make_pipeline(WEIGHTS, DPStandardScaler(bounds={"y": (0, 1)})), ["age"])]),
-        "missing are age, unknown are y",
+        "for age, and names y",
     ),
     (columns([("a", make_pipeline(columns(PARTS[2:3])), ["job"])]), "Pipeline within"),
     (columns(n_jobs="x"), "The 'n_jobs' parameter of Col"),

@@ -476,9 +476,9 @@ def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
         repr(_plan(epsilon=1.0, delta=1e-6)) == repr(_plan(epsilon=1, delta=1e-6)) == repr(_plan())
     )
     message = (
-        r"(?m)^Step 'dpstandardscaler' must keep its default epsilon=1.0, which stands for that of "
-        r"the whole. Pass epsilon to DPPipeline, and shares={'dpstandardscaler': ...} for the part "
-        r"of it that the step gets.$"
+        r"(?m)^Step 'dpstandardscaler' must keep its default epsilon=1.0: all steps share the "
+        r"epsilon of DPPipeline. For another part of it, pass shares={'dpstandardscaler': ...}, "
+        r"from 0 to 1.$"
     )
     with pytest.raises(ValueError, match=message):
         _plan(epsilon=0.5)
@@ -488,8 +488,8 @@ def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
 
 
 REFUSED_STEPS = [
-    (DPStandardScaler(epsilon=2.0), "epsilon=1.0, which stands for that of the whole.*shares="),
-    (DPStandardScaler(delta=1e-7), "delta=1e-06, which stands for that of the whole"),
+    (DPStandardScaler(epsilon=2.0), "epsilon=1.0: all steps share the epsilon of.*shares="),
+    (DPStandardScaler(delta=1e-7), "delta=1e-06: all steps share the delta of"),
     (DPStandardScaler(random_state=SEED), "random_state must be None: pass it to the whole"),
     (StandardScaler(), "DPStandardScaler"),
     (SimpleImputer(), "strategy='mean' may learn .* Use SimpleImputer.strategy=\"constant\""),

@@ -170,11 +170,11 @@ def test_bounds_by_name_and_in_pairs_are_those_of_the_columns(make):
 
 PAIR = (0.0, 1.0)
 MISNAMED = {
-    "missing": (dict.fromkeys("dac", PAIR), "missing are b, unknown are none"),
-    "unknown": (dict.fromkeys("dacbz", PAIR), "missing are none, unknown are z"),
+    "missing": (dict.fromkeys("dac", PAIR), "for b. Name these columns: d, a, c, b"),
+    "unknown": (dict.fromkeys("dacbz", PAIR), "bounds names z, no column of X"),
     "no pair": (dict.fromkeys("dacb", 1.0), "a pair for each of the 4 columns"),
     "three": (dict.fromkeys("dacb", (0, 1, 2)), "a pair for each of the 4 columns"),
-    "nothing": ({}, "missing are d, a, c, b"),
+    "nothing": ({}, "for d, a, c, b"),
     "turned": ({**dict.fromkeys("dac", PAIR), "b": (1, 0)}, "low below high"),
     "too few": ([PAIR] * 3, "a pair for each of the 4 columns"),
 }
@@ -237,7 +237,7 @@ def told(scaler, rows):
 
 def test_it_warns_where_noise_hides_most():
     (first, *_) = told(DPStandardScaler(epsilon=0.1), X[:300])
-    assert "noise hides most centers and scales" in first
+    assert "Most centers and scales will be noise" in first
     assert "Pass bounds" in first
     assert told(DPStandardScaler(epsilon=8.0, bounds=BOUNDS), X) == []
 
@@ -503,7 +503,7 @@ def test_errors_of_means_and_scales_are_those_of_noise_and_sampling():
 
 def test_no_error_is_given_of_scales_that_noise_hides():
     rows = np.column_stack([np.random.default_rng(0).normal(size=1000), np.zeros(1000)])
-    with pytest.warns(PrivacyWarning, match="Noise hides"):
+    with pytest.warns(PrivacyWarning, match="noise hides"):
         fitted = DPStandardScaler(epsilon=1.0).fit(rows)
     assert (fitted.scale_std_error_ < 1e300).tolist() == [True, False]
 

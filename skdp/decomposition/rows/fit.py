@@ -154,8 +154,7 @@ def solve_projection(
     exchanging a row of norm c moves them by at most 2 c. This noise hides whole rows, and leaves
     little signal in the coordinates of one. They are shrunk by :math:`\lambda_j / (\lambda_j + n
     \sigma^2)`, the factor of least squared error, with the released second moment :math:`\lambda_j`
-    along component j and the noise std :math:`\sigma` in each of the n coordinates. A small factor
-    becomes 0.
+    along component j and the noise std :math:`\sigma` of each coordinate. Small factors become 0.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     factors = solve_clipped(spec, plan.components, rows, budget, generator)

@@ -281,6 +281,7 @@ def norm_quantile(search: Search, spec: RowsSpec) -> float:
 
 
 def _quantile_of_strength(spec: RowsSpec) -> float:
+    """Return the quantile for the strength of the signal: the weaker it is, the lower."""
     weak, strong = _WEAK_AND_STRONG
     signal = public = _signal_to_noise(spec)
     if spec.is_pca and (rank := rank_or_none(spec.n_components)):

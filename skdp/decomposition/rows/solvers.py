@@ -125,8 +125,7 @@ def solve_adaptive(
     A small release in between chooses the branch. It sums the squared coordinates in V, clipped at
     several levels b, and shows how much signal each level leaves. The steps win if rows spread over
     many dimensions. They run only if all requested components stand out from the noise, as a step
-    cannot find directions that V lacks; and only if noise is the main error, as clipping adds an
-    error of its own.
+    cannot find directions that V lacks; and if noise is the main error, as clipping adds its own.
     """
     moment, rounding = rows.gram()
     released = budget.release(plan.second_moment, moment, rows.bound, rounding=rounding)

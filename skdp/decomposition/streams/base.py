@@ -117,8 +117,7 @@ class ExclusiveWrite:
     """Takes the state from its owner during a write, and returns it as the last act.
 
     Code that interrupts the write, such as a signal handler, finds no state. Otherwise it could
-    erase noise, or repeat a half-written update. If the write fails, the state is lost, unless the
-    writer `only_reads`.
+    erase noise, or repeat half an update. A failed write loses the state, unless it `only_reads`.
     """
 
     def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
@@ -396,8 +395,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         ------
         ValueError
             If the file was resumed before, is incomplete, damaged, or from another class or
-            version, the key is a different one, or the mark cannot be written. Then no stream is
-            returned.
+            version, the key is a different one, or the mark cannot be written.
 
         Notes
         -----
@@ -552,8 +550,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
         """Release the sums, call `end`, and factorize them.
 
-        Each step happens once: a call after an interruption continues with the sums or factors that
-        exist.
+        Each step happens once: after an interruption, a call continues with what exists.
         """
         if self._factors is None:
             if self._released_sums is None:

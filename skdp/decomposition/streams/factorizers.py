@@ -157,8 +157,7 @@ class DPStreamingFactorizer(BaseStream):
     def shard(self, *, allow_pickle: bool = False) -> StreamShard:
         """Make an empty part of the stream, which collects updates elsewhere.
 
-        A shard has no noise: it is private data, like the updates themselves. Make one for each
-        worker.
+        A shard has no noise: it is private data, like the updates. Make one for each worker.
 
         Parameters
         ----------
@@ -232,8 +231,7 @@ class DPStreamingFactorizer(BaseStream):
         Returns
         -------
         LowRankFactors
-            Factors of both sides. Every further call returns the same factors, also after an
-            interrupted call.
+            Factors of both sides. Further calls return the same factors, even if one was stopped.
 
         Raises
         ------
@@ -425,8 +423,7 @@ class DPContinualFactorizer(BaseStream):
         Raises
         ------
         ValueError
-            If all epochs of the horizon are closed, or no sums of `since` are stored. Then no epoch
-            is closed.
+            If all epochs of the horizon are closed already, or no sums of `since` are stored.
         """
         with self._lock:
             self._check_stored(None, 0, since=since)

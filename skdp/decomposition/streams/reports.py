@@ -168,8 +168,7 @@ class LocalReports(BudgetMixin):
         -------
         LowRankFactors
             Right factors, which improve with the number of reports; singular values, shrunk for the
-            noise; and left factors, a row for each report, with noise of its own. The record is
-            that of one report.
+            noise; and left factors, a row for each report. The record is that of one report.
 
         Raises
         ------

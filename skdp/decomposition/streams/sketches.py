@@ -46,8 +46,7 @@ class Sketches:
     r"""Two sketches, and the probabilities that their norms exceed the bounds of the plan.
 
     :math:`Y = A \Phi` is the right sketch of a matrix A, :math:`Z = A^T \Psi` the left one. Both
-    are linear, so that a change C of A moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever
-    A is.
+    are linear: a change C of any A moves them by :math:`C \Phi` and :math:`C^T \Psi`.
     """
 
     right: Sketch  # of the columns
@@ -195,8 +194,7 @@ class StreamState:
 
     `right` has a row for each row of the matrix and `left` one for each column, both as counts of
     `count_unit` with the noise of the stream. Values are clipped to `bound`. The state of a shard
-    has no noise that two copies could share: with `allow_pickle`, it may be sent to another
-    process.
+    has no noise that two copies could share: with `allow_pickle`, it may be pickled.
     """
 
     def __init__(
@@ -312,8 +310,7 @@ def fit_sketches(
     by their noise, by alternating least squares. The published estimator uses the range of Y for L
     and fits Z alone (J. Upadhyay, 2018, :arxiv:`1604.01429`); a fit to both is more accurate by 5
     to 25 per cent. The rank is the number of singular values that exceed the largest ones of the
-    noise in both sketches. All requested factors are returned; beyond the rank, their singular
-    values are 0.
+    noise in both sketches. Beyond the rank, singular values are 0.
 
     Time O((m + n) k + m t^2 + n v^2).
     """
@@ -365,8 +362,7 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
     r"""Fit L to a given R, with Y as `whole` and Z as `sketched`; or R to a given L, vice versa.
 
     With :math:`W = \Phi^T R`, :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` has
-    two independent parts. Outside the span of :math:`\Psi` only the first term depends on L; inside
-    it, both do.
+    two parts: outside the span of :math:`\Psi` only the first term depends on L, inside both do.
     """
     projected = whole.project(other)
     products = whole.values @ projected

@@ -178,6 +178,7 @@ def _release_whitening(
     found: Scales,
     budget: PrivacyBudget,
 ) -> Whitening:
+    """Release the moment of rows and responses, and the whitening that it gives."""
     if plan.moment is None:
         return without_moment(scaling, found)
     # Responses form one more column; its weight limits them to half of the row norm.

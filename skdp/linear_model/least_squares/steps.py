@@ -105,6 +105,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
     clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
 
     def _weighted_values(rows: slice, block: Block) -> list[np.ndarray]:
+        """Return clip weights, weighted responses and norms of whitened rows; 0 for null ones."""
         norms = whitened_norms(block, white.root, None, largest=largest, bound=view.bound)
         factors = clip_weights(norms, clip_norm, len(white.root))
         weights, is_null = block.weights, factors == 0

@@ -332,6 +332,7 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
     root = vectors / np.sqrt(np.maximum(values, least)) / sizes[:, np.newaxis]
 
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the penalized loss and its gradient, as the optimizer wants them."""
         weights = on_rows(flat.reshape(size + 1, n_columns), root, mean)
         pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
 

@@ -299,8 +299,7 @@ def start_of(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Take a Newton step from released fractions of classes; return it, these, and their noise.
 
-    `counted` fractions, with the standard deviation of their noise, are averaged with those of the
-    moment.
+    `counted` fractions, given with their noise std, are averaged with those of the moment.
 
     The last row of the weights has the offsets. The step is exact for fractions of 1/K; for a rare
     class its length is capped.

@@ -66,8 +66,7 @@ class Scores:
 
     `size` is their root mean square for t = 1, `noise` the part of its square that is noise, as far
     as both are known, and the `penalty` of the slopes counts as a loss. From t = 0 to 1, offsets b
-    go from those of the class `fractions` to those after the steps. The weights `base` of rows are
-    added.
+    go from those of the class `fractions` to those after the steps. Weights `base` are added.
     """
 
     slopes: np.ndarray

@@ -163,6 +163,7 @@ class ResponseClipping(RecordClipping):
         return public_curvature(design, along, weights, gradient.unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        """Sum tangent vectors times clipped residuals, with public weights for long matrices."""
         design = self.records.design
         lengths = design.map_rows(lambda rows, matrices: vectors(rows, matrices)[0].norms())
         downweights = level < NO_CLIPPING
@@ -202,8 +203,7 @@ _BEYOND_EDGE = 2.0  # not tuned
 class Start(NamedTuple):
     """The start of a descent, and the noise std of its entries.
 
-    `ratios` are all singular values before the truncation to the rank, relative to the largest one
-    of noise and chance.
+    `ratios` are all singular values before the truncation, relative to those of noise and chance.
     """
 
     point: FixedRank
@@ -224,8 +224,7 @@ def release_start(
 
     For matrices with independent entries of variance 1, that mean estimates the coefficients. The
     published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
-    sensitivity is bounded only for data with a gap between singular values. Noise in the mean needs
-    no gap.
+    sensitivity is bounded only with a gap between singular values. Noise in the mean needs none.
     """
     design = records.design
     level = min(_START_CLIP * spread * math.sqrt(design.n_entries), NO_CLIPPING)

@@ -292,8 +292,7 @@ def _least_signal(spec: TraceSpec) -> float:
     """Return the least signal with which a fit is useful, from public facts.
 
     A singular vector must stand out from the noise in its own direction, a smaller part of all
-    noise the more directions there are. Only matrices of rank one need more, as their signal is
-    rare.
+    noise the more directions there are. Matrices of rank one need more: their signal is rare.
     """
     shape = spec.matrix_shape
     if spec.factors is None or min(shape) == 1:
@@ -439,8 +438,7 @@ def _scales(
 ) -> tuple[Transform, FittedReleases]:
     """Return the map that gives entries mean square 1, each by itself or all together.
 
-    Return also the remaining releases: if matrices are not far from 0, they get the budget of
-    further means.
+    Return also the remaining releases, which get the budget of means that are not needed.
     """
     plain = plan.branches.branches[0]
     if spec.covariance != "private":
@@ -495,6 +493,7 @@ def _descend(
     generator: np.random.Generator,
     is_around_0: bool,
 ) -> trace_descent.Estimate:
+    """Start, descend and, if planned, calibrate the result."""
     if plan.start is None:
         start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
     else:

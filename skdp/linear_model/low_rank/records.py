@@ -94,8 +94,7 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 def inlier_mask(design: Design) -> np.ndarray:
     """Mark the matrices that are not outliers by their norm.
 
-    Entries of sparse factors are first divided by the median of their column, as columns may have
-    different units.
+    Entries of sparse factors are first divided by the median of their column, for all units.
     """
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
     if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):

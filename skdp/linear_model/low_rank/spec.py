@@ -156,6 +156,7 @@ def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
 
 
 def _checked_matrix(name: str, covariance: Any, size: int) -> np.ndarray:
+    """Return a covariance as an array; refuse one that is not positive definite."""
     try:
         matrix = check_numbers(covariance, name)
     except (TypeError, ValueError) as error:
@@ -229,5 +230,8 @@ def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)
     if not is_pair or math.prod(asked) != n_features or given not in (None, tuple(asked)):
         expected = f"{given}" if given else f"two positive integers with the product {n_features}"
-        raise ValueError(f"matrix_shape={shown(asked)} does not fit X: it should be {expected}.")
+        has = "" if given else ", the number of columns of X"
+        raise ValueError(
+            f"matrix_shape={shown(asked)} does not fit X: it should be {expected}{has}."
+        )
     return int(asked[0]), int(asked[1])

@@ -282,8 +282,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     """Estimate the variance of intercepts from each user, relative to that of the prior.
 
     Without a prior, the intercept of a user has a normal error of variance v, which follows from
-    the rows. So its square is the sum of both variances times the square of a standard normal
-    number.
+    the rows. So its square is the sum of both variances times that of a standard normal number.
     """
     features, responses = features_of(batch, prior)
     freedom = batch.counts - features.shape[2]

@@ -452,6 +452,7 @@ def _release_size(
 
 
 def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
+    """Return each user's mean product of rows and responses, without the user's level."""
     responses = batch.responses
     if levels.between > 0:
         responses = responses - levels.of_users(batch)[:, np.newaxis] * batch.is_row
