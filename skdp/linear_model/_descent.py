@@ -220,6 +220,9 @@ _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # This many noise standard deviations are subtracted from the factor, and from the explained
 # variance: benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
+# Of a fit that is not weak: standard deviations that are added to its factor, and least mean square
+# of predictions in those of the noise.
+_OF_SURE, _LEAST_SEEN = 1.0, 3.0  # benchmarks/sweep/sweep.md
 # Predictions that explain a smaller part of the responses than this may be worse than the noisy
 # mean: benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
@@ -243,16 +246,21 @@ class Calibration(NamedTuple):
         return self.explained < _LEAST_EXPLAINED
 
 
-def plan_calibration(spec: Any, share: float) -> Release:
+def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALIBRATED) -> Release:
     """Plan the release of the sums that `calibration_products` computes."""
-    change = partial(sensitivity.calibration, CALIBRATED, spec.unit.adjacency)
+    change = partial(sensitivity.calibration, bounds, spec.unit.adjacency)
     known = {"rounding": spec.rounding}
     return spec.cost.release("calibration sums", "gaussian", share, change, known, shape=(3,))
 
 
-def calibration_products(predicted: np.ndarray, true: np.ndarray, size: float) -> np.ndarray:
+def calibration_products(
+    predicted: np.ndarray,
+    true: np.ndarray,
+    size: float,
+    bounds: tuple[float, float] = CALIBRATED,
+) -> np.ndarray:
     """Return clipped products of predictions, of the expected `size`, and responses; and errors."""
-    most_predicted, most_true = (bound * (1 - 1e-12) for bound in CALIBRATED)
+    most_predicted, most_true = (bound * (1 - 1e-12) for bound in bounds)
     errors = np.clip(true - predicted, -most_true, most_true)
     predicted = np.clip(predicted / size, -most_predicted, most_predicted)
     true = np.clip(true, -most_true, most_true)
@@ -262,33 +270,38 @@ def calibration_products(predicted: np.ndarray, true: np.ndarray, size: float) -
 
 
 def calibration_of(
-    sums: np.ndarray, noise_std: float, size: float, weights_noise: float, off_center: float
+    sums: np.ndarray,
+    noise_std: float,
+    size: float,
+    weights_noise: float,
+    off_center: float,
+    bounds: tuple[float, float] = CALIBRATED,
 ) -> Calibration:
     """Compute a calibration from released means of `calibration_products`.
 
     The factor of the release is averaged with 1; the error of a factor of 1 is the noise in the
-    weights. Responses have the part `off_center`.
+    weights. Responses have the part `off_center`. With other `bounds` than those of a weak fit,
+    predictions are right unless the release tells that they are too long.
     """
-    most_predicted, most_true = CALIBRATED
+    most_predicted, most_true = bounds
     product, square, mean = sums
     # Responses off the center, if few, exceed the bound.
     longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
     of_square = math.sqrt(2) * most_true / most_predicted
-    square = size * max(square / of_square, _LEAST_SQUARE)
+    is_weak = bounds == CALIBRATED
+    least = _LEAST_SQUARE if is_weak else _LEAST_SEEN * noise_std / of_square
+    square = size * max(square / of_square, least)
     ratio, std = longer * product / square, longer * noise_std / square
     precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, std**-2])
     total = float(precisions.sum())
     factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
+    if not is_weak:
+        factor = ratio + _OF_SURE * std
     factor = min(max(factor, 0.0), 1.0)
     explained = size**2 * factor * (2 * (ratio - _OF_EXPLAINED * std) - factor)
-    mean = longer * math.sqrt(2) / most_predicted * beyond_noise(mean, noise_std)
+    square = max(mean**2, _MADE_OF_NOISE * noise_std**2)
+    mean *= longer * math.sqrt(2) / most_predicted * (1 - _MADE_OF_NOISE * noise_std**2 / square)
     return Calibration(factor, float(np.clip(mean, -1.0, 1.0)), float(explained))
-
-
-def beyond_noise(mean: float, noise_std: float) -> float:
-    """Shrink a mean error by the part that may be noise."""
-    square = mean**2
-    return mean * (1 - min(1.0, _MADE_OF_NOISE * noise_std**2 / square)) if square else 0.0
 
 
 def warning_of_doubt(counted: str, fewer: str) -> str:

@@ -120,7 +120,7 @@ class DPLinearRegression(PrivateRegressor):
     and, of features that may be narrow beside their distance from 0, by place; the mean of each
     feature and of its square; a second moment of rows and responses together; in each step the sum
     of the gradients, each clipped in norm, and in some of them counts of the gradients by size; and
-    the mean error of predictions and, with a weak signal, what these explain. `plan` lists every
+    what the predictions explain, with their mean error. `plan` lists every
     release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype,
     whether it is dense or sparse, how it is divided into parts, feature names, and parameters. NaN
     and infinity are refused, which reveals that there are none. Not covered: what `predict` and

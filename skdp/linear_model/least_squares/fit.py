@@ -26,7 +26,6 @@ from skdp.linear_model.least_squares.steps import (
     Descent,
     calibrate,
     descend,
-    mean_error,
     part_beyond_noise,
     whitened,
 )
@@ -44,6 +43,8 @@ _LEAST_STRENGTH = 20.0
 _LEAST_RARE = 25.0
 # From this strength on, a prior predicts from clipped rows; below it, from unclipped ones.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
+# A fit that is not weak is doubtful if its predictions are to be shortened to less than this part.
+_DOUBTFUL = 0.5  # not studied
 # The fit warns if more steps would explain more than this part of the variance; not studied.
 _LEAST_GAIN = 0.03
 
@@ -140,17 +141,18 @@ def solve_least_squares(
     descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
     joint, is_doubtful = white.root @ descent.weights, False
     of_features = joint[: spec.n_features]
-    facts = whitened_records, records.responses, spec.n_units
+    shortened = np.zeros(spec.n_features)
     if plan.calibration is not None:
-        known = *facts, budget, scale.off_center
-        calibration = calibrate(plan.calibration, descent, *known, has_one=spec.fit_intercept)
-        of_features *= calibration.factor
+        known = descent, whitened_records, records.responses, spec, budget, scale.off_center
+        calibration = calibrate(plan.calibration, *known)
+        factor, is_doubtful = calibration.factor, calibration.is_doubtful
+        if not spec.is_weak:
+            is_doubtful = factor < _DOUBTFUL
+            beyond = part_beyond_noise(descent, white, has_one=spec.fit_intercept)
+            shortened = max(0.0, beyond - factor) * of_features
+            factor = min(factor, beyond)
+        of_features *= factor
         joint[spec.n_features :] += calibration.mean
-        is_doubtful = calibration.is_doubtful
-    elif spec.cost.is_private:
-        of_features *= part_beyond_noise(descent, white, has_one=spec.fit_intercept)
-    if plan.errors is not None:
-        joint[-1] += mean_error(plan.errors, joint, *facts, spec.largest_response, budget)
     coef = scale.size * scaling.multiplier * joint[: spec.n_features]
     intercept = scale.center
     if spec.fit_intercept:
@@ -159,10 +161,11 @@ def solve_least_squares(
         intercept -= float(coef @ scaling.center)
     noise_stds = None
     # Two effects on the noise are not computed: hidden directions, and the factor of a calibration.
-    is_known = not white.is_hidden.any() and plan.calibration is None and not found.is_void.any()
+    is_known = not white.is_hidden.any() and not spec.is_weak and not found.is_void.any()
     if is_known or not spec.cost.is_private:
         variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
-        noise_stds = scale.size * scaling.multiplier * np.sqrt(variances)[: spec.n_features]
+        noise = np.hypot(np.sqrt(variances)[: spec.n_features], shortened)
+        noise_stds = scale.size * scaling.multiplier * noise
     warnings = warnings_for_fit(
         spec, found, descent, is_doubtful=is_doubtful, off_center=scale.off_center
     )

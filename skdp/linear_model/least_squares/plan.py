@@ -35,8 +35,9 @@ _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# The part for the mean error, which corrects the intercept of uncalibrated fits. Not studied.
-_ERRORS_SHARE = 0.02
+# And for the calibration of other fits, which mends intercepts, and predictions that are too long:
+# clipped gradients fit the bulk, though far rows may be contrary. Bound of predictions, in scales.
+_SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/sweep/sweep.md
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
 # steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
@@ -135,6 +136,12 @@ class LeastSquaresSpec(ScaleSpec):
             ),
         )
 
+    @property
+    def calibrated(self) -> tuple[float, float]:
+        """Return bounds of predictions and of responses in the calibration."""
+        bound = self.largest_response
+        return _descent.CALIBRATED if self.is_weak else (min(bound, _SURE_PREDICTION), bound)
+
 
 class Step(NamedTuple):
     """Releases of one step: clipped gradients and, in some steps, the counts of their sizes."""
@@ -153,7 +160,6 @@ class LeastSquaresReleases(NamedTuple):
     moment: Release | None
     steps: tuple[Step, ...]
     calibration: Release | None
-    errors: Release | None
 
 
 def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
@@ -168,7 +174,7 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
             _plan_spread(spec, left_of(center, total=left)) if has_prior or not center else None
         )
         agreement = _plan_agreement(spec, left_of(center, spread)) if has_prior else None
-        return LeastSquaresReleases(center, spread, None, agreement, None, (), None, None)
+        return LeastSquaresReleases(center, spread, None, agreement, None, (), None)
     responses = _plan_center(spec, of_center), _plan_spread(spec, of_responses - of_center)
     sizes, places = _OF_SIZES[spec.is_weak] * of_features, _OF_PLACES * of_features
     features = plan_scales(spec, sizes=sizes, places=places, moments=of_features - sizes)
@@ -179,19 +185,17 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         part = share_for_counts(1, spec.n_units, mu, precision=precision, limits=limits)
         agreement = _plan_agreement(spec, part * left)
         left = left_of(responses, features, agreement)
-    moment = calibration = errors = None
+    moment = calibration = None
     if spec.has_moment:
         bound = spec.row_norm if spec.cost.is_private else math.inf
         facts = _MOMENT_SHARE * left, (spec.n_free + 1,) * 2, bound, sensitivity.response_moment
         moment = plan_sum(spec, _MOMENT, *facts, "symmetric_gaussian")
-    if spec.cost.is_private and spec.is_weak:
-        calibration = _descent.plan_calibration(spec, _CALIBRATION_SHARE * left)
-    elif spec.cost.is_private and spec.fit_intercept:
-        bound, share = spec.largest_response, _ERRORS_SHARE * left
-        errors = plan_sum(spec, "errors", share, (1,), bound, sensitivity.row_sum)
-    others = left_of(responses, features, agreement, moment, calibration, errors)
+    if spec.cost.is_private:
+        share = _CALIBRATION_SHARE if spec.is_weak else _SURE_SHARE
+        calibration = _descent.plan_calibration(spec, share * left, spec.calibrated)
+    others = left_of(responses, features, agreement, moment, calibration)
     steps = _plan_steps(spec, others, _SIZES_SHARE * left)
-    return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration, errors)
+    return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration)
 
 
 def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:

@@ -15,7 +15,6 @@ from skdp.data.sources import Source
 from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import (
     Calibration,
-    beyond_noise,
     calibration_of,
     calibration_products,
 )
@@ -278,28 +277,6 @@ def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> f
     return 1 - noise / square if square > noise else 0.0
 
 
-def mean_error(
-    release: Release,
-    slopes: np.ndarray,
-    records: WhitenedRecords,
-    responses: Targets,
-    n_units: int,
-    bound: float,
-    budget: PrivacyBudget,
-) -> float:
-    """Release the mean clipped error, as clipped gradients draw predictions to the median."""
-
-    def _errors(rows: slice, block: Block) -> np.ndarray:
-        predicted, is_null = records.predicted(rows, block, slopes)
-        largest = bound * (1 - 1e-12)
-        errors = np.clip(responses[rows] - predicted, -largest, largest)
-        errors[is_null] = 0.0
-        return np.asarray(block.times_mass(errors[:, np.newaxis]).sum(axis=0))
-
-    total, noise_std = budget.release(release, records.view.map_sum(_errors, 1))
-    return beyond_noise(float(total[0]), noise_std) / n_units
-
-
 # ------------------------------
 # The calibration of a weak fit.
 
@@ -309,18 +286,16 @@ def calibrate(
     descent: Descent,
     records: WhitenedRecords,
     responses: Targets,
-    n_units: int,
+    spec: LeastSquaresSpec,
     budget: PrivacyBudget,
     off_center: float,
-    *,
-    has_one: bool,
 ) -> Calibration:
     """Release mean products of predictions and responses, both minus the intercept.
 
     The mean of the errors, which is returned, is to be added to the intercept.
     """
-    white, weights = records.white, descent.weights
-    slopes = white.root @ weights
+    white, weights, has_one = records.white, descent.weights, spec.fit_intercept
+    slopes, bounds = white.root @ weights, spec.calibrated
     intercept = float(slopes[-1]) if has_one else 0.0
     slopes[len(slopes) - has_one :] = 0.0
     noise = math.sqrt(float(white.spread @ descent.variances))
@@ -328,9 +303,10 @@ def calibrate(
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         predicted, is_null = records.predicted(rows, block, slopes)
-        products = calibration_products(predicted, responses[rows] - intercept, size)
+        products = calibration_products(predicted, responses[rows] - intercept, size, bounds)
         products[is_null] = 0.0
         return np.asarray(block.times_mass(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
-    return calibration_of(sums / n_units, noise_std / n_units, size, noise, off_center)
+    means, noise_std = sums / spec.n_units, noise_std / spec.n_units
+    return calibration_of(means, noise_std, size, noise, off_center, bounds)
