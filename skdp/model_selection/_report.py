@@ -240,7 +240,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
     elif carried_record := carried(estimator):
-        yield from _steps_of_carried(estimator, path, met, *carried_record)
+        yield from _steps_of_carried(estimator, path, met, carried_record)
     elif type(estimator) in (GridSearchCV, RandomizedSearchCV):  # a subclass may fit more often
         if not hasattr(estimator, "cv_results_"):
             raise _not_fitted(estimator)
@@ -268,17 +268,9 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list
     return inner
 
 
-def _steps_of_carried(
-    model: Any,
-    path: str,
-    met: _Met,
-    record: PrivacySpent | None,
-    maker: str,
-    warned: list[str],
-    n_units: int | None,
-) -> Iterator[PrivacyStep]:
-    """Yield the steps of a model that carries the record of all its releases."""
-    name = type(model).__name__
+def _steps_of_carried(model: Any, path: str, met: _Met, held: Any) -> Iterator[PrivacyStep]:
+    """Yield the steps of a model with the record of its releases, as `carried` returns it."""
+    name, (record, maker, warned, n_units) = type(model).__name__, held
     if record is None:
         yield PrivacyStep(path, name, UNKNOWN, note=_CHANGED)
         return
