@@ -373,7 +373,7 @@ def fit_candidates(
     The first fit charges the whole cost.
     """
     members, start = range(len(search.candidates)), Prefix((), None, search.run.X)
-    found = _fit_from(search, members, start, search.split.search, charge, records)
+    found = _Fits(search, search.split.search, charge, records).behind(start, members)
     return [found[j] for j in members]
 
 
@@ -387,37 +387,58 @@ def refit(
     shares, prefix = search.split.final, Prefix((), None, search.run.X)
     for one in fitted[: min(shares[chosen].of)]:
         prefix = extended(search.candidates[chosen].run, prefix, one)
-    return _fit_from(search, [chosen], prefix, shares, None, records)[chosen]
+    return _Fits(search, shares, None, records).behind(prefix, [chosen])[chosen]
 
 
-def _fit_from(
-    search: Search,
-    members: Sequence[int],
-    prefix: Prefix,
-    shares: Sequence[Shares],
-    charge: Charge | None,
-    records: dict[str, PrivacySpent],
-) -> dict[int, tuple[Any, ...]]:
-    """Fit the steps behind a prefix, for all candidates that share it.
+class _Fits(NamedTuple):
+    """Fits of candidates with these shares; the costs are added to the records."""
 
-    The order is depth first, so that memory holds rows along one path at a time.
-    """
-    number, found = len(prefix.fitted), dict[int, tuple[Any, ...]]()
-    # Candidates have equally many steps, whose names are parts of the keys.
-    if number == len(search.keys[members[0]]):
-        return dict.fromkeys(members, prefix.fitted)
-    for group in _grouped(members, lambda j: search.keys[j][number].fit):
-        branches = _grouped(group, lambda j: search.keys[j][number].result)
-        firsts = [branch[0] for branch in branches]
-        runs = [search.candidates[j].run for j in firsts]
-        if runs[0].steps[number].is_private:
-            fits = _fit_together(search, firsts, prefix, shares, charge, records)
-        else:
-            fits = [(fit_public(run, prefix), None) for run in runs]
-        for run, branch, fit in zip(runs, branches, fits, strict=True):
-            longer = extended(run, prefix, *fit)
-            found |= _fit_from(search, branch, longer, shares, charge, records)
-    return found
+    search: Search
+    shares: Sequence[Shares]
+    charge: Charge | None
+    records: dict[str, PrivacySpent]
+
+    def behind(self, prefix: Prefix, members: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+        """Fit the steps behind a prefix, for all candidates that share it.
+
+        The order is depth first, so that memory holds rows along one path at a time.
+        """
+        number, found, keys = len(prefix.fitted), dict[int, tuple[Any, ...]](), self.search.keys
+        # Candidates have equally many steps, whose names are parts of the keys.
+        if number == len(keys[members[0]]):
+            return dict.fromkeys(members, prefix.fitted)
+        for group in _grouped(members, lambda j: keys[j][number].fit):
+            branches = _grouped(group, lambda j: keys[j][number].result)
+            runs = [self.search.candidates[branch[0]].run for branch in branches]
+            if runs[0].steps[number].is_private:
+                fits = self._together(prefix, runs, self.shares[group[0]])
+            else:
+                fits = [(fit_public(run, prefix), None) for run in runs]
+            for run, branch, fit in zip(runs, branches, fits, strict=True):
+                found |= self.behind(extended(run, prefix, *fit), branch)
+        return found
+
+    def _together(self, prefix: Prefix, runs: list[Run], own: Shares) -> list[tuple[Any, Any]]:
+        """Fit a private step once, for candidates that differ only in free parameters of the step.
+
+        Return, for each candidate, its step, and the scales by which it corrects the scaler before.
+        """
+        number, records, split = len(prefix.fitted), self.records, self.search.split
+        step = runs[0].steps[number]
+        label = step.label
+        if step.share is None or len(self.search.candidates) > 1:
+            label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
+            label += step.label.removeprefix(step.name)
+        first, *others = (handed(run, number, own, label) for run in runs)
+        # Candidates that would correct the scaler differently are compared without corrections.
+        corrects = self.shares is split.final or split.n_fits[step.name] == 1
+        given = Place(first), label, None if records else self.charge
+        released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
+        make_of(first, released, others)
+        for one in (first, *others):
+            one._warnings_given = own.prefixed(number, step.name, one._warnings_given)
+        records[label] = first.privacy_spent_
+        return [(one, released.scales) for one in (first, *others)]
 
 
 def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int]]:
@@ -426,37 +447,6 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
     for j in members:
         groups.setdefault(key(j), []).append(j)
     return list(groups.values())
-
-
-def _fit_together(
-    search: Search,
-    members: Sequence[int],
-    prefix: Prefix,
-    shares: Sequence[Shares],
-    charge: Charge | None,
-    records: dict[str, PrivacySpent],
-) -> list[tuple[Any, Any]]:
-    """Fit a private step once, for candidates that differ only in free parameters of the step.
-
-    Return, for each candidate, its step, and the scales by which it corrects the scaler before.
-    """
-    number, own = len(prefix.fitted), shares[members[0]]
-    runs, is_last = [search.candidates[j].run for j in members], shares is search.split.final
-    step = runs[0].steps[number]
-    label = step.label
-    if step.share is None or len(search.candidates) > 1:
-        label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
-        label += step.label.removeprefix(step.name)
-    first, *others = (handed(run, number, own, label) for run in runs)
-    # Candidates that would correct the scaler differently are compared without corrections.
-    corrects = is_last or search.split.n_fits[step.name] == 1
-    given = Place(first), label, None if records else charge
-    released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
-    make_of(first, released, others)
-    for one in (first, *others):
-        one._warnings_given = own.prefixed(number, step.name, one._warnings_given)
-    records[label] = first.privacy_spent_
-    return [(one, released.scales) for one in (first, *others)]
 
 
 def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:

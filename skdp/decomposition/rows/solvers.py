@@ -420,11 +420,9 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 # The solver of a plan, with or without guidance by a mean.
 
 # Limits of the mean's squared length, in squared bounds, between which the whole matrix is
-# released; fewest features, as a part of all, over which the mean spreads.
-_SHARE_OF_MEAN = {
-    "zero_out": (0.25, 0.6),
-    "replace": (0.25, 0.8),
-}  # benchmarks/diagonal_prior/wide.md
+# released; fewest features, as a part of all, over which the mean spreads: both of
+# benchmarks/diagonal_prior/wide.md.
+_SHARE_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
 _LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
 
 

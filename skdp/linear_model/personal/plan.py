@@ -20,10 +20,9 @@ from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
-# Most unknowns for "altmin", which stores a matrix of their square: not studied.
-_LARGEST_ALTMIN = 500
-# Most unknowns that random candidates can cover: not studied.
-_LARGEST_EXPONENTIAL = 8
+# Fewest and most unknowns: "altmin" stores a matrix of their square, and "exponential" covers them
+# by random candidates. Not studied.
+_UNKNOWNS = {"altmin": (0, 500), "exponential": (1, 8)}
 _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
 
@@ -65,22 +64,18 @@ def checked_spec(spec: PersonalSpec) -> PersonalSpec:
             "mean_head=True, or a positive n_components."
         )
     size = k * n_features
+    least, most = _UNKNOWNS.get(spec.solver, (0, size))
+    if not least <= size <= most:
+        raise ValueError(
+            f"solver={spec.solver!r} with n_components={k} and {n_features} features has {size} "
+            f"unknowns, but takes {least} to {most}; pass solver='gradient'."
+        )
     if spec.solver != "exponential":
         check_not_pure(f"solver={spec.solver!r}", spec.cost, "solver='exponential', or ")
-    elif not 1 <= size <= _LARGEST_EXPONENTIAL:
-        raise ValueError(
-            f"solver='exponential' with n_components={k} and {n_features} features has {size} "
-            f"unknowns, but takes 1 to {_LARGEST_EXPONENTIAL}; pass solver='gradient'."
-        )
     elif asked := [name for name in _NEEDS_NOISE if getattr(spec, name)]:
         raise ValueError(
             f"solver='exponential' releases no noisy sums, and takes no {asked[0]}=True; pass "
             f"{', '.join(f'{name}=False' for name in asked)}."
-        )
-    if spec.solver == "altmin" and size > _LARGEST_ALTMIN:
-        raise ValueError(
-            f"solver='altmin' with n_components={k} and {n_features} features has {size} "
-            f"unknowns, but takes at most {_LARGEST_ALTMIN}; pass solver='gradient'."
         )
     return spec
 
