@@ -92,7 +92,37 @@ class Users(BlockView):
         self.n_jobs = n_jobs
         self.n_features = rows.shape[1]
         self.block_starts = np.append(np.arange(0, n_users, _BLOCK_SLOTS), n_users)
-        self.by_block = list(_blocks(rows, responses, codes, self.block_starts, max_rows_per_user))
+        self.by_block = list(self._by_block(rows, responses, codes, max_rows_per_user))
+
+    def _by_block(
+        self, rows: np.ndarray, responses: np.ndarray, codes: np.ndarray, most: int | None
+    ) -> Iterator[list[UserBatch]]:
+        """Sort rows by user; lay them out in batches of one padded length, at most `most` a user."""
+        order = np.argsort(codes, kind="stable")
+        counts = np.bincount(codes, minlength=self.n_users)
+        starts = np.cumsum(counts) - counts
+        if most is not None:
+            counts = np.minimum(counts, most)
+        # Rows are padded to one of few lengths, all even, so that each user's numbers begin at
+        # multiples of 16 bytes: elsewhere some processors add in another order.
+        exponents = np.frexp(counts.astype(np.float64))[1]
+        step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
+        lengths = (step * np.ceil(counts / step)).astype(np.int64)
+        for first, end in pairwise(self.block_starts):
+            batches, of_block = list[UserBatch](), lengths[first:end]
+            for length in np.unique(of_block[of_block > 0]):
+                slots = np.flatnonzero(of_block == length) + first
+                # As many users as stay in cache together.
+                size = max(_BATCH_ENTRIES // (int(length) * self.n_features), 1)
+                for chosen in (slots[i : i + size] for i in range(0, len(slots), size)):
+                    places = starts[chosen, np.newaxis] + np.arange(length)
+                    is_row = np.arange(length) < counts[chosen, np.newaxis]
+                    index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
+                    own = _bounded(responses[index], is_row), is_row.astype(np.float64)
+                    own_rows = _bounded(rows[index], is_row[:, :, np.newaxis])
+                    own_counts = counts[chosen].astype(np.float64)
+                    batches.append(UserBatch(chosen, own_rows, *own, own_counts))
+            yield batches
 
     @property
     def width(self) -> int:
@@ -176,46 +206,6 @@ def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     values: Any = statistic(UserBatch(**doubled))
     values = tuple(each[:1] for each in values) if isinstance(values, tuple) else values[:1]
     return cast("T", values)
-
-
-def _blocks(
-    rows: np.ndarray,
-    responses: np.ndarray,
-    codes: np.ndarray,
-    block_starts: np.ndarray,
-    max_rows_per_user: int | None,
-) -> Iterator[list[UserBatch]]:
-    """Sort rows by user, and lay them out in batches of one padded length, block by block."""
-    order = np.argsort(codes, kind="stable")
-    counts = np.bincount(codes, minlength=block_starts[-1])
-    starts = np.cumsum(counts) - counts
-    if max_rows_per_user is not None:
-        counts = np.minimum(counts, max_rows_per_user)
-    # Rows are padded to one of few lengths, all even, so that each user's numbers begin at
-    # multiples of 16 bytes: elsewhere some processors add in another order.
-    exponents = np.frexp(counts.astype(np.float64))[1]
-    step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
-    lengths = (step * np.ceil(counts / step)).astype(np.int64)
-    for first, end in pairwise(block_starts):
-        batches, of_block = list[UserBatch](), lengths[first:end]
-        for length in np.unique(of_block[of_block > 0]):
-            slots = np.flatnonzero(of_block == length) + first
-            # As many users as stay in cache together.
-            size = max(_BATCH_ENTRIES // (int(length) * rows.shape[1]), 1)
-            for chosen in (slots[i : i + size] for i in range(0, len(slots), size)):
-                places = starts[chosen, np.newaxis] + np.arange(length)
-                is_row = np.arange(length) < counts[chosen, np.newaxis]
-                index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
-                batches.append(
-                    UserBatch(
-                        chosen,
-                        _bounded(rows[index], is_row[:, :, np.newaxis]),
-                        _bounded(responses[index], is_row),
-                        is_row.astype(np.float64),
-                        counts[chosen].astype(np.float64),
-                    )
-                )
-        yield batches
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:

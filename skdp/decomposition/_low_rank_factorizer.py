@@ -210,11 +210,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.random_state = random_state
 
     def _spec_of(self, shape: tuple[int, int], **facts: Any) -> _spec.MatrixSpec:
-        if self.n_components > min(shape):
-            raise ValueError(
-                f"n_components={self.n_components} must be at most n_samples={shape[0]} and "
-                f"n_features={shape[1]}."
-            )
         facts |= {"releases_mean": False, "releases_total": False}
         facts["solver"] = self._chosen_solver(shape)
         if self._is_promised and self.delta > 0 and self.n_oversamples == "auto":

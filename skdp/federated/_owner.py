@@ -449,10 +449,6 @@ class Owner:
             "release. Pass state, a file, to come back in another process."
         )
 
-    def _is_current(self) -> bool:
-        """Return whether nobody else has continued from the state."""
-        return self._state.is_in(self._path)
-
     def _reply_or_close(self, asked: Message) -> bytes:
         try:
             return self._reply_to(asked)

@@ -84,7 +84,7 @@ def client_app(
         try:
             with ExitStack() as stack:
                 owner = waiting.pop(place, None)
-                if owner is not None and not owner._is_current():
+                if owner is not None and not owner._state.is_in(owner._path):
                     # Another process has continued with the owner's state.
                     owner.close()
                     owner = None

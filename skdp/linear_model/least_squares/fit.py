@@ -7,16 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.data.rows import Block
 from skdp.exceptions import counted
 from skdp.linear_model._descent import bounded, warning_of_doubt
-from skdp.linear_model._weighted_rows import bounds_of, joint_gram
-from skdp.linear_model.least_squares.moment import Whitening, whitening_of, without_moment
+from skdp.linear_model._weighted_rows import bounds_of
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.least_squares.records import (
     PriorPart,
     Records,
-    Scaling,
     in_scale,
     release_agreement,
     release_response_scale,
@@ -27,11 +24,12 @@ from skdp.linear_model.least_squares.steps import (
     calibrate,
     descend,
     part_beyond_noise,
+    release_whitening,
     whitened,
 )
 from skdp.preprocessing.scales import Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget
-from skdp.privacy.clipping import NO_CLIPPING, clipped
+from skdp.privacy.clipping import clipped
 
 # ------------------------------
 # Warnings, from public facts and released values.
@@ -136,7 +134,7 @@ def solve_least_squares(
     part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget, stds)
     scale, records = part.scale, replace(records, responses=part.responses)
     records = clipped(records, spec.row_norm).measured()
-    white = _release_whitening(spec, plan, records, scaling, found, budget)
+    white = release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white, spec.loosening)
     descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
     joint, is_doubtful = white.root @ descent.weights, False
@@ -171,29 +169,3 @@ def solve_least_squares(
     )
     bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
     return Estimate(part, coef, intercept, bounds, noise_stds, tuple(warnings))
-
-
-def _release_whitening(
-    spec: LeastSquaresSpec,
-    plan: LeastSquaresReleases,
-    records: Records,
-    scaling: Scaling,
-    found: Scales,
-    budget: PrivacyBudget,
-) -> Whitening:
-    """Release the moment of rows and responses, and the whitening that it gives."""
-    if plan.moment is None:
-        return without_moment(scaling, found)
-    # Responses form one more column; its weight limits them to half of the row norm.
-    responses, weight, largest = records.responses, 1.0, NO_CLIPPING
-    if spec.cost.is_private:
-        largest = spec.largest_response
-        weight = spec.row_norm / (2 * largest)
-
-    def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-        weighted = weight * np.clip(block.weights * responses[rows], -largest, largest)
-        return joint_gram(block, weighted[:, np.newaxis])
-
-    total = records.map_sum(_joint_moment, (spec.n_free + 1) ** 2)
-    noisy, noise_std = budget.release(plan.moment, total)
-    return whitening_of(noisy / spec.n_units, noise_std / spec.n_units, weight)
