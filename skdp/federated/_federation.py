@@ -476,16 +476,10 @@ class Federation:
         # The clone is not fitted, and copies the parameters.
         estimator, spec, depth = clone(estimator), None, 0
         if isinstance(estimator, DPPipeline):
-            steps = steps_of(estimator)
-            of_steps = [
-                (
-                    one.name,
-                    type(one.estimator).__name__,
-                    one.share,
-                    parameters_by_value(one.estimator),
-                )
-                for one in steps
-            ]
+            steps, of_steps = steps_of(estimator), list[Any]()
+            for one in steps:
+                what = one.name, type(one.estimator).__name__, one.share
+                of_steps.append((*what, parameters_by_value(one.estimator)))
             epsilon, delta = map(as_python, (estimator.epsilon, estimator.delta))
             model = "DPPipeline", epsilon, delta, *of_steps
             target = _null_target([step.estimator for step in steps])

@@ -21,7 +21,7 @@ from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._composition import innermost
 from skdp.pipeline._rules import private_steps
-from skdp.privacy import Plan, Release
+from skdp.privacy import Release
 from skdp.privacy.plan import largest_epsilon
 from skdp.privacy.precision import as_python
 
@@ -164,8 +164,13 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
     return np.sort(np.maximum(spectrum, 0.0))[::-1]
 
 
-def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> Plan:
-    """Plan a fit that releases the second moment; refuse other fits."""
+def _noise_of(
+    estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
+) -> tuple[float, float]:
+    """Return the noise stds of a plan: off the diagonal of the moment, and of the center.
+
+    Other fits than those that release the second moment are refused.
+    """
     estimator.plan(n_samples, n_features)  # refuses what `fit` would refuse
     if estimator.privacy_unit not in ("row", "user"):
         raise ValueError(
@@ -177,14 +182,8 @@ def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features:
             f"The error of solver={estimator.solver!r} cannot be predicted. Pass the estimator "
             "with solver='covariance', whose error may serve as a guide."
         )
-    return clone(estimator).set_params(solver="covariance").plan(n_samples, n_features)
-
-
-def _noise_of(
-    estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
-) -> tuple[float, float]:
-    """Return the noise stds of a plan: off the diagonal of the moment, and of the center."""
-    plan = _checked_plan(estimator, n_samples, n_features).parts
+    released = clone(estimator).set_params(solver="covariance")
+    plan = released.plan(n_samples, n_features).parts
     branch = plan.branches.branches[0]
     # The last mean centers the rows. Without centering, components do not depend on a mean.
     mean = None if plan.center is None else (plan.center, *branch.means)[-1]
