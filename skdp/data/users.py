@@ -97,7 +97,7 @@ class Users(BlockView):
     def _by_block(
         self, rows: np.ndarray, responses: np.ndarray, codes: np.ndarray, most: int | None
     ) -> Iterator[list[UserBatch]]:
-        """Sort rows by user; lay them out in batches of one padded length, at most `most` a user."""
+        """Sort rows by user; lay them out in batches of one padded length, `most` rows a user."""
         order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=self.n_users)
         starts = np.cumsum(counts) - counts
