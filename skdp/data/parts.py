@@ -187,7 +187,7 @@ class Targets(Parts):
         values = raw
         if type(raw) is not np.ndarray:
             hint = f"Look at y[{number}], or call it."
-            values = loaded(partial(_made, raw), name, hint)
+            values = loaded(partial(_loaded_targets, raw), name, hint)
         if values.shape != (length,) or values.dtype.kind not in "fiubUO":
             raise ValueError(
                 f"The targets of part {number} must be an array of {length} numbers or labels, got "
@@ -197,7 +197,7 @@ class Targets(Parts):
         return values if function is None else loaded(partial(function, values), name, hint)
 
 
-def _made(raw: Any) -> np.ndarray:
+def _loaded_targets(raw: Any) -> np.ndarray:
     return np.asarray(checked_container(raw() if callable(raw) else raw))
 
 

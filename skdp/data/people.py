@@ -46,7 +46,7 @@ class People:
 
     @classmethod
     def of(cls, codes: np.ndarray, n_people: int) -> Self:
-        """Compute weights of rows from the numbers of their people, from 0."""
+        """Weigh rows, given for each row the index of its owner."""
         if len(codes) > MOST_ROWS:
             raise ValueError(f"X has {len(codes)} rows; pass at most {MOST_ROWS} with users.")
         if n_people > MOST_PEOPLE:

@@ -322,7 +322,7 @@ class Group:
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
     """Return the largest movement of each release between datasets of a group.
 
-    Also check that nothing else differs, output included, as all fits get the same releases.
+    Fits of a group get the releases of its first fit: contents and output must be equal, too.
     """
     worst: dict[str, float] = {}
     for group in groups:
