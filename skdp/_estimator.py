@@ -94,7 +94,7 @@ class Progress:
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
-        # Whether a pass is one subtask, as its number of groups follows from that of rows.
+        # Whether callbacks see a pass as one subtask: the number of blocks would show that of rows.
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:

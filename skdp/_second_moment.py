@@ -31,15 +31,15 @@ from skdp.privacy.plan import left_of
 # Share of the scales: the first number from the strength `WEAK` on; below, it grows as one over the
 # root of the strength, up to the second number. Chosen on half of the tables of the sweep.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Part of that share for the sizes of columns, as a target that noise hides costs most.
+# Part of the scales' share for the sizes of columns, as a hidden target costs most.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100, a warning says that fits of single models are better. Up to
 # there, rows are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the
 # limit of rows grows with the fourth root of the strength, and that of entries with its square
 # root, up to that of rows: with less noise, less is clipped. benchmarks/sweep/sweep.md.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# From `WEAK` on, a rough moment has this part of the share, and the other one is of rows that it
-# whitens: its noise is in units of the variance along each direction.
+# From `WEAK` on, this part of the share goes to a rough moment, and the rest to the moment of rows
+# that it whitens, whose noise is in units of the variance along each direction.
 _OF_ROUGH = 0.2  # benchmarks/covariance/covariance.md
 # In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
@@ -47,7 +47,7 @@ _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 @dataclass(frozen=True, kw_only=True)
 class CovarianceSpec(ScaleSpec):
-    """Public facts of a fit: what scales depend on, and the dtypes of columns."""
+    """Public facts of a fit, with the dtypes of columns."""
 
     scales: str | None  # "bounds", or None for private ones
     marginals: bool
@@ -104,7 +104,7 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     def _moment(name: str, share: float) -> Release:
         return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
 
-    # Gaps and priors are by column.
+    # Gaps and priors belong to columns, which whitening would mix.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
     whitens = is_plain and spec.cost.is_private and strength_of(spec) >= WEAK
     of_rough = _OF_ROUGH * left * whitens
@@ -207,9 +207,9 @@ def summed_moment(
     scale: np.ndarray,
     root: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum the outer products of clipped rows in these units, with a 1 appended.
+    """Sum the outer products of scaled, clipped rows with a 1 appended.
 
-    Rows that a `root` made of others become these others before they are clipped.
+    If a `root` whitens rows, it does so before they are clipped.
     """
     row_norm, entry = clip_of(spec)
     # The columns of the root are orthogonal.
@@ -304,7 +304,7 @@ def attributes_of(
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     repaired, metric = repaired * are_tied, metric * are_tied
-    # Entries have the variance that this lacks, by gaps or beside a prior, for themselves.
+    # The variance that gaps or a prior leave to this part is independent for each entry.
     metric = (1 - taken) * metric / np.sqrt(np.outer(presence, presence))
     mean = moment.center + moment.scale * mean
     # An assumed center has no noise.

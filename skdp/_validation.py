@@ -342,7 +342,7 @@ _OF_COLUMNS += ("setting an array", "Input X contains", "Complex data", "int too
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Decorate a check, whose first argument is data, so that its errors show no values."""
+    """Decorate a function that checks data, so that its errors show no values."""
 
     @wraps(check)
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

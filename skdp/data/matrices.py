@@ -410,7 +410,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return self.source.block_starts
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:
-        """Yield blocks in pieces."""
+        """Yield the blocks, each as an iterator over pieces that stay in cache."""
         is_moved = self.center is not None or isinstance(self.multiplier, np.ndarray)
         moves = self._moves() if is_moved else None
         blocks = self.source.blocks(group)

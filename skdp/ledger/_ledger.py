@@ -76,7 +76,7 @@ _OF_SEARCHES = " The search would continue with its next candidate: pass error_s
 
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
-    """Return the error text of a refused charge, with the epsilon that is left."""
+    """Return the error text of a refused charge, with the epsilon that further fits may have."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     more *= bool(spent.delta_tail)
@@ -316,7 +316,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Mark a fit that sends an answer: the next charge with its id counts again."""
+        """Mark that a fit has sent an answer: its next charge by the same id counts again."""
         with self._opened(writes=True) as (database, _, _):
             file.mark_answered(database, fit)
             database.execute("COMMIT")

@@ -315,12 +315,12 @@ class MomentNoise(NamedTuple):
     metric: np.ndarray
 
     def of(self, places: Any) -> "MomentNoise":
-        """Return the noise of these rows and columns."""
+        """Return the noise of some rows and columns of the moment."""
         return MomentNoise(self.std[places], self.metric[places])
 
     @property
     def edges(self) -> np.ndarray:
-        """Matrix that the noise of these columns exceeds along no direction."""
+        """Return a matrix that bounds the noise along every direction."""
         units = np.sqrt(np.diag(self.metric))
         units = np.where(units > 0, units, 1.0)
         alike, scales = self.metric / np.outer(units, units), np.sqrt(_edges(self.std))
@@ -329,19 +329,19 @@ class MomentNoise(NamedTuple):
 
     @property
     def _others(self) -> np.ndarray:
-        """Variances of the independent part."""
+        """Variances of the part of the noise that is independent for each entry."""
         stds = np.diag(self.metric)
         return np.maximum(np.square(self.std) - np.outer(stds, stds) - self.metric**2, 0.0)
 
     def of_products(self, weights: np.ndarray) -> np.ndarray:
-        """Return the covariance of the noise times a vector."""
+        """Return the covariance of the product of noise and a vector of weights."""
         moved, variances = self.metric @ weights, self._others
         both = self.metric * (weights @ moved) + np.outer(moved, moved)
         both += variances * np.outer(weights, weights)
         return np.asarray(both + np.diag(variances @ weights**2 - np.diag(variances) * weights**2))
 
     def of_form(self, weights: np.ndarray) -> float:
-        """Return the variance of the sum of the noise times symmetric weights."""
+        """Return the variance of a sum of noise, weighted by a symmetric matrix."""
         moved = weights @ self.metric
         # Entries on the diagonal count once, other entries twice.
         twice = 2 - np.eye(len(weights))

@@ -248,7 +248,7 @@ def steps_of(n_points: int) -> tuple[int, int]:
 
 
 def tree_of_differences(n_levels: int) -> np.ndarray:
-    """Return the matrix that maps counts up to 2 ** `n_levels` points to a tree of differences.
+    """Return the matrix that maps cumulated counts of bins to a tree of differences.
 
     The points are the ends of 2 ** `n_levels` bins. From the count up to the middle of an interval,
     the map subtracts the mean of the counts up to its ends; the whole interval is halved first,

@@ -217,8 +217,8 @@ CALIBRATED = (1.0, 1.5)
 # Least mean square of predictions, relative to its expected value; and least noise of coefficients,
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# This many noise standard deviations are subtracted from the factor, and from the explained
-# variance: benchmarks/least_squares/least_squares.md.
+# To be cautious, this many noise standard deviations are subtracted from the calibration factor,
+# and from the explained variance: benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
 # Of a fit that is not weak: standard deviations that are added to its factor, and least mean square
 # of predictions in those of the noise.

@@ -48,7 +48,7 @@ def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.nd
 
 
 def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
-    """Sum the outer products of the vectors (row, others) of all records.
+    """Sum the outer products of all records, as vectors of the row and its `others`.
 
     The sum overwrites the rows, and sets `others` of null records to 0.
     """

@@ -222,7 +222,7 @@ def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise_moment: float
 def _draw_sine(
     spectrum: np.ndarray, n_components: int, moment: float, generator: np.random.Generator
 ) -> float:
-    """Draw the sine once; `moment` is the `mean_noise_moment` of `_mean_sine`."""
+    """Draw the sine of the largest angle once, with the arguments of `_mean_sine`."""
     n_leading = min(n_components + _N_NEIGHBORS, len(spectrum))
     leading, rest = spectrum[:n_leading], spectrum[n_leading:]
     mean_error = generator.normal(size=n_leading)

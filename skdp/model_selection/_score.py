@@ -95,8 +95,8 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 # Number of bins of scores. Half of them are within the quantile `_SPREAD` of distances from the
 # median, the others, wider by the factor, within three times as much.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
-# Share of the searches for the median and for that quantile. Then the share of the sum that
-# corrects an area, alone or beside counts of outcomes.
+# Share of the searches for the median of scores and for the quantile `_SPREAD`. Then the share of
+# the sum that corrects an area, alone or beside counts of outcomes.
 _PLACE_SHARE = 0.05  # not studied
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned

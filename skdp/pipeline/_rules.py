@@ -417,7 +417,7 @@ def ending_with(part: Any, last: Any) -> Any:
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
-    """Return a check whether the estimator inside, fitted if there was a fit, has a method."""
+    """Return a function that asks whether the estimator inside has a method `name`."""
 
     def _has(holder: Any) -> bool:
         getattr(holder._wrapped(), name)

@@ -288,7 +288,7 @@ def lower_bound_of_epsilon(
 # ------------------------------
 # Guesses about which of two datasets a fit has seen.
 
-# Most outputs and squares in use; those that differ least are left out.
+# Most outputs, and squares of outputs, that a guess uses: those that differ most.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
 # Few quantiles of scores, so that none is best by chance; far tails may show epsilon.

@@ -131,7 +131,7 @@ def outputs_follow_the_releases(case: Subject) -> None:
 
 
 def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
-    """Finite data, however large, give no warnings about them and finite releases."""
+    """Finite data, however large, cause no warnings about the data, and give finite releases."""
     for data in case.strange():
         with warnings.catch_warnings(action="error"):
             warnings.simplefilter("ignore", PrivacyWarning)

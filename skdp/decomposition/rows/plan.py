@@ -205,7 +205,7 @@ _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bou
 # For strong signals, norms are clipped at the median for this signal, and at a quantile that is
 # larger by the second number for each factor e of the signal.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# Where that quantile exceeds .95, the clipped fraction falls with this power of the signal.
+# Where the quantile of strong signals exceeds .95, the rest falls with this power of the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
 # Lowest quantile, for signals up to the first number; up to the second number, the quantile rises
 # to that of strong signals: benchmarks/diagonal_prior/components.md, "Private bounds"

@@ -51,10 +51,10 @@ _TINY = np.finfo(float).tiny
 _LONGEST = 30.0  # not tuned
 #: With more classes than this, coefficients have no errors: they would fill the memory.
 MOST_CLASSES = 100  # not tuned
-# Draws of rows, as a power of two; Newton steps for the coefficients; and directions of rows times
-# classes for which the curvature of the loss is computed in full.
+# For errors: number of drawn rows, as a power of two; Newton steps; and most products of directions
+# and classes for which all curvatures are computed.
 _DRAWS, _STEPS, _IN_FULL = 10, 20, 700  # not studied
-# For errors, scores of the population are assumed to deviate by at most this.
+# For errors, the true scores are assumed to have at most this standard deviation.
 _MOST_VARIED = 6.0  # not studied
 # Least eigenvalue that is inverted, relative to the largest one.
 _LEAST = 1e-8  # not tuned
@@ -240,7 +240,7 @@ def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 class Path(NamedTuple):
-    """What the last half of the steps released: means of weights and gradients, and their noise.
+    """Mean weights and gradients that the last half of the steps released, with their noise.
 
     The weights vary around their mean, each row of theirs by independent noise of the variance in
     `wobble`, a matrix of classes for each direction of whitened rows. An entry of the mean gradient
@@ -270,34 +270,34 @@ class Path(NamedTuple):
 
 
 class _Residuals(NamedTuple):
-    """Probabilities of labels, and clipped residuals: by draw of scores, label and column."""
+    """Clipped residuals and label probabilities, for each drawn row."""
 
     likely: np.ndarray
     values: np.ndarray
 
     @property
     def mean(self) -> np.ndarray:
-        """Means over labels."""
+        """Mean residuals over the labels of a row."""
         return np.einsum("nk,nkc->nc", self.likely, self.values)
 
     @property
     def square(self) -> np.ndarray:
-        """Mean products of columns."""
+        """Mean products of two columns of residuals."""
         of_labels = self.likely, self.values, self.values
         return np.asarray(np.einsum("nk,nka,nkb->nab", *of_labels, optimize=True))
 
     @property
     def curvature(self) -> np.ndarray:
-        """What the true scores of columns change in the means."""
+        """Derivatives of the mean residuals by the true scores."""
         change = self.likely[:, :, np.newaxis] * (self.mean[:, np.newaxis] - self.values)
         return change[:, -self.values.shape[2] :]
 
 
 def _residuals(scores: np.ndarray, true: np.ndarray, limit: float) -> _Residuals:
-    """Clip residuals at scores to a limit; labels follow the true scores."""
+    """Compute residuals at `scores`, clipped to `limit`, for labels that follow the true scores."""
     found, likely = softmax(of_classes(scores), axis=1), softmax(of_classes(true), axis=1)
     n_columns = scores.shape[1]
-    # By draw, label, and column of the residual; two classes have one column.
+    # Axes: drawn row, label, and column of the residual, of which two classes have one.
     residuals = (found[:, np.newaxis] - np.eye(found.shape[1]))[..., -n_columns:]
     sizes = np.linalg.norm(residuals, axis=2, keepdims=True)
     residuals *= np.minimum(1.0, limit / np.maximum(sizes, limit))
@@ -305,7 +305,7 @@ def _residuals(scores: np.ndarray, true: np.ndarray, limit: float) -> _Residuals
 
 
 def _draws(n_columns: int) -> np.ndarray:
-    """Spread points evenly over a normal law; public ones, the same in every fit."""
+    """Return public points spread evenly over a normal law, the same in every fit."""
     points = Sobol(n_columns, scramble=False).random_base2(_DRAWS) + 0.5 / 2**_DRAWS
     return np.asarray(ndtri(points))
 
@@ -334,7 +334,7 @@ def std_errors(
 
 
 def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate the coefficients of u that labels follow; return also the noise of products.
+    """Estimate the coefficients that labels follow; return also the noise of products.
 
     By Stein's lemma the mean of residuals times u lies in the span of the weights and of these
     coefficients, with matrices that depend on the covariance of both scores only.
@@ -357,7 +357,7 @@ def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.nda
         explained = (vectors / lengths) @ (points.T @ found.mean) / len(points)
         curvature = found.curvature.mean(axis=0)
         products = np.hstack([weights, coef]) @ explained - path.gradient / roots + coef @ curvature
-        # What noise may pretend of the products of rows with labels is shrunk.
+        # Products of rows and labels are shrunk by the part that may be noise.
         beyond = np.sum(parts * (products**2 - noise_of_one), axis=0)
         varies = np.minimum(np.maximum(beyond, least), most)
         shrinkage = varies / (varies + noise)
@@ -374,7 +374,7 @@ def _variances(
     root: np.ndarray,
     n_units: int,
 ) -> np.ndarray:
-    """Return the variances by noise and sampling of coefficients, which `root` maps to columns.
+    """Return the variances of coefficients by noise and sampling; `root` maps to columns.
 
     Along the clearest directions of the classes the loss is flatter than along all others.
     """

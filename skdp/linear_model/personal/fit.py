@@ -289,7 +289,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum, over users, the right-hand sides minus the part that their best heads explain."""
+        """Sum what the best heads leave of the right-hand sides `sides`."""
         heads = ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
