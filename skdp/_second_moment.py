@@ -290,7 +290,7 @@ def attributes_of(
         is_seen = ~(moment.is_constant | moment.shows_nothing)
         covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
-    # Covariances are divided by the weight; once more, if that corrects for clipping.
+    # The noisy weight divides covariances: once, or twice if it also corrects for clipping.
     of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * (root @ covariance @ root.T))
     values, vectors = np.linalg.eigh(covariance)

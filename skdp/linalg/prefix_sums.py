@@ -49,7 +49,7 @@ class PrefixNoise:
 
     @property
     def sensitivity(self) -> float:
-        """Bound of the norm of a normalized column, including rounding."""
+        """Sensitivity to a change of size 1 in one epoch, with the rounding of the recursion."""
         return _RECURSION_MARGIN if self.horizon > 1 else 1.0
 
     def column_norm(self, epoch: int) -> float:

@@ -49,7 +49,7 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Squared length beyond noise, in units of noise; noise alone is above 0 once in 1000."""
+        """Excess of the squared length over noise, in its units; noise alone exceeds 0 once in 1000."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
         # The length of noise is chi-squared; the limit is three standard deviations above its mean.
@@ -134,7 +134,7 @@ def solve_adaptive(
     levels, size = rows.bound * _LEVELS, basis.shape[1]
 
     def _weights(norms: np.ndarray) -> np.ndarray:
-        # Squares clipped at a level, in units of this level.
+        # For each level, weights that clip to it, divided by the level.
         return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
 
     exact, of_squares = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
