@@ -252,5 +252,5 @@ class OnePassMixin(PrivateEstimator):
         raise NotImplementedError
 
     def _known_sums(self, spec: Any, sums: tuple[np.ndarray, ...]) -> dict[str, Any]:
-        """Return these sums as the fields of a `GatheredRows`."""
+        """Return the sums of `_sums_of` as fields of a `GatheredRows`."""
         return {"moment": sums[0]}

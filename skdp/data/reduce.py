@@ -80,7 +80,7 @@ class Counts:
             joined = None if weights[0] is None else np.concatenate(weights)
             of_all = places[0] if len(places) == 1 else np.concatenate(places)
             counts = np.bincount(of_all, joined, math.prod(self._shape))
-            # Without waiting integers, counts would be integers even with weights.
+            # Counts become floats if there are weights: numpy would make integers of no integers.
             counts = np.asarray(counts, None if joined is None else np.float64)
             self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
         return self._counts

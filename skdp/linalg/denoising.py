@@ -502,7 +502,7 @@ def located(
     center_std: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine two estimates of means: of clipped rows, and of the scales, noisier but unbiased.
+    """Combine means of clipped rows with noisier means that have no bias, from the scales.
 
     Their distance beyond the noise of both is the bias of the first. Return also the remaining
     noise, and which columns have a visible location.

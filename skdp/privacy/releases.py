@@ -240,7 +240,7 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
-    """Return a key, equal for counts of a search, and for releases that differ in a number."""
+    """Return a key that counts of a search share, as do releases that differ in a number."""
     name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows

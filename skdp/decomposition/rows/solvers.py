@@ -49,7 +49,7 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Excess of the squared length over noise, in its units; noise alone exceeds 0 once in 1000."""
+        """Excess of the squared length over noise, in its units; rarely above 0 by noise alone."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
         # The length of noise is chi-squared; the limit is three standard deviations above its mean.
