@@ -251,7 +251,16 @@ def make_interactions(
             "cells."
         )
     random = check_random_state(random_state)
-    rates, tables = _interaction_model(n_users, n_items, popularity, n_tastes, random)
+    concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
+    attraction = np.arange(1.0, n_items + 1) ** -popularity
+    items = random.dirichlet(concentration, size=n_items).T * attraction
+    users = random.dirichlet(concentration, size=n_users)
+    activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
+    tables = np.cumsum(items, axis=1)
+    # The rates of users by taste. Weighting the tastes by their items preserves the popularity of
+    # the items.
+    rates = activities * users * tables[:, -1]
+    rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)
     if len(cells) < n_interactions:
         raise ValueError(
@@ -262,21 +271,6 @@ def make_interactions(
     dtype = np.int32 if max(n_items, len(cells)) < 2**31 else np.int64
     indices, indptr = (cells % n_items).astype(dtype), indptr.astype(dtype)
     return sparse.csr_array((np.ones(len(cells)), indices, indptr), shape=(n_users, n_items))
-
-
-def _interaction_model(
-    n_users: int, n_items: int, popularity: float, n_tastes: int, random: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the rates of users by taste, with sum 1, and the distribution of items by taste."""
-    concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
-    attraction = np.arange(1.0, n_items + 1) ** -popularity
-    items = random.dirichlet(concentration, size=n_items).T * attraction
-    users = random.dirichlet(concentration, size=n_users)
-    activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
-    tables = np.cumsum(items, axis=1)
-    # Weighting the tastes by their items preserves the popularity of the items.
-    rates = activities * users * tables[:, -1]
-    return rates / rates.sum(), tables / tables[:, -1:]
 
 
 def _distinct_cells(

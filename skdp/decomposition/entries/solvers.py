@@ -59,32 +59,6 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
     return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 
 
-def count_above(
-    singular_values: np.ndarray, *, floor: float, noise_squares: np.ndarray, core_std: float
-) -> int:
-    r"""Count the components that pass two tests.
-
-    The first asks whether the component exists: its singular value, from the release of the core or
-    of the noisy matrix, must exceed `floor`, as noise alone does once in 1000 fits. The second asks
-    whether its right vector v is useful: at least half of its squared length must be signal.
-
-    An iteration finds v as the direction of :math:`A^T u` plus noise. The length of :math:`A^T u`
-    is at least the released singular value :math:`s = u^T A v`. The noise in n rows has the
-    expected squared length :math:`n\, q^T \Gamma q`, given as `noise_squares`, where u = U q and
-    :math:`\Gamma` is the covariance of the noise in a row of the average of all products with the
-    basis U. So the second test is
-
-    .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
-
-    where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an
-    s that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking
-    helps coherent vectors, so the test is too strict for them by a factor. For noise on every
-    entry, :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
-    """
-    least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core_std) ** 2)
-    return int(np.sum((singular_values > floor) & (singular_values >= least)))
-
-
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
@@ -386,9 +360,25 @@ def rotated(
     is_symmetric: bool,
     is_definite: bool = False,
 ) -> Factors:
-    """Rotate the bases to the leading singular vectors of `core`, by descending singular values.
+    r"""Rotate the bases to the leading singular vectors of `core`, by descending singular values.
 
-    The function counts the components that stand out in both the bases and the core.
+    The function counts the components that stand out in both the bases and the core. In the core
+    they pass two tests. The first asks whether the component exists: its singular value must exceed
+    a floor, as noise alone does once in 1000 fits. The second asks whether its right vector v is
+    useful: at least half of its squared length must be signal.
+
+    An iteration finds v as the direction of :math:`A^T u` plus noise. The length of :math:`A^T u`
+    is at least the released singular value :math:`s = u^T A v`. The noise in n rows has the
+    expected squared length :math:`n\, q^T \Gamma q`, where u = U q and :math:`\Gamma` is the
+    covariance of the noise in a row of the average of all products with the basis U. So the second
+    test is
+
+    .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
+
+    where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an
+    s that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking
+    helps coherent vectors, so the test is too strict for them by a factor. For noise on every
+    entry, :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
     """
     if is_symmetric:
         eigenvalues, turn = np.linalg.eigh(core.value)
@@ -404,18 +394,16 @@ def rotated(
         left_turn, right_turn = left_turn[:, :n_components], turn.T[:, :n_components]
         singular_values = singular_values[:n_components]
     noise_norm = spherical_norm if matrix.is_pure else gaussian_norm
-    n_in_core = count_above(
-        singular_values,
-        floor=noise_norm(bases.noise_gram.shape, core.noise_std),
-        noise_squares=np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn),
-        core_std=core.noise_std,
-    )
+    stands_out = singular_values > noise_norm(bases.noise_gram.shape, core.noise_std)
+    noise_squares = np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn)
+    least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core.noise_std) ** 2)
+    stands_out &= singular_values >= least
     return matrix.factors(
         bases.left @ left_turn,
         singular_values,
         bases.right @ right_turn,
         noise_std=core.noise_std,
-        n_above_noise=min(bases.n_above_noise, n_in_core),
+        n_above_noise=min(bases.n_above_noise, int(np.sum(stands_out))),
         failed=bases.failed,
     )
 
