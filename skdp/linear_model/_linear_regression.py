@@ -72,8 +72,8 @@ class DPLinearRegression(PrivateRegressor):
         is not used.
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 5
-        with a weak signal, and from 8 to 12 with a stronger one. With ``epsilon=inf`` it is 2, as
-        the start is least squares then.
+        with a weak signal, from 8 to 12 with a stronger one, and 48 if that has features that are
+        nearly the same. With ``epsilon=inf`` it is 2, as the start is least squares then.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None

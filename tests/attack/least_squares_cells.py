@@ -237,7 +237,8 @@ def is_reached(cell, worst):
         return False
     if cell.epsilon == 1:
         return max(worst.values()) > 0.9
-    gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
+    steps = ("whitened gradient", "collinear gradient")
+    gradients = [ratio for name, ratio in worst.items() if name.startswith(steps)]
     calibrated = worst.get("calibration sums", 1.0)
     # Responses within a bound may be too small for the first level.
     least = 0.9 if cell.response_bound is None else 0.8

@@ -136,7 +136,9 @@ def solve_least_squares(
     records = clipped(records, spec.row_norm).measured()
     white = release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white, spec.loosening)
-    descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
+    usual, *more = plan.steps.branches if plan.steps else ((),)
+    steps = more[0] if more and white.is_hidden.any() else usual
+    descent = descend(spec, steps, whitened_records, budget, scale.off_center)
     joint, is_doubtful = white.root @ descent.weights, False
     of_features = joint[: spec.n_features]
     shortened = np.zeros(spec.n_features)

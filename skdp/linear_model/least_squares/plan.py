@@ -14,7 +14,7 @@ from skdp.linear_model.low_rank.records import N_POWERS
 from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.plan import left_of, plan_sum, share_for_counts
+from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
 # With fewer units times mu, only the center of the responses is released.
@@ -43,6 +43,9 @@ _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/sweep/sweep.md
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 # Momentum halves the number of steps; with fewer steps than this it is not used. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
+# From this strength on, fits take that many steps if noise hides in the moment how the rows vary
+# along some direction, as with columns that are nearly the same: a step along it is short.
+_CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/least_squares.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
 # Longer rows have no joint moment, as it would fill the memory.
@@ -158,7 +161,7 @@ class LeastSquaresReleases(NamedTuple):
     features: ScaleReleases | None
     agreement: Release | None
     moment: Release | None
-    steps: tuple[Step, ...]
+    steps: AnyOf | None  # of tuples of `Step`: usual, or many where noise hides how rows vary
     calibration: Release | None
 
 
@@ -174,7 +177,7 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
             _plan_spread(spec, left_of(center, total=left)) if has_prior or not center else None
         )
         agreement = _plan_agreement(spec, left_of(center, spread)) if has_prior else None
-        return LeastSquaresReleases(center, spread, None, agreement, None, (), None)
+        return LeastSquaresReleases(center, spread, None, agreement, None, None, None)
     responses = _plan_center(spec, of_center), _plan_spread(spec, of_responses - of_center)
     sizes, places = _OF_SIZES[spec.is_weak] * of_features, _OF_PLACES * of_features
     features = plan_scales(spec, sizes=sizes, places=places, moments=of_features - sizes)
@@ -194,7 +197,11 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         share = _CALIBRATION_SHARE if spec.is_weak else _SURE_SHARE
         calibration = _descent.plan_calibration(spec, share * left, spec.calibrated)
     others = left_of(responses, features, agreement, moment, calibration)
-    steps = _plan_steps(spec, others, _SIZES_SHARE * left)
+    courses = [(steps_of(spec)[0], WHITENED_GRADIENT)]
+    is_open = spec.cost.is_private and spec.has_moment and isinstance(spec.n_iter, str)
+    if is_open and spec.left_strength >= _CLEAR:
+        courses.append((_STEPS_OF_HIDDEN, "collinear gradient"))
+    steps = AnyOf(tuple(_plan_steps(spec, others, _SIZES_SHARE * left, *one) for one in courses))
     return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration)
 
 
@@ -234,18 +241,19 @@ def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
     return count, 1 - count / alone if has_momentum else 0.0
 
 
-def _plan_steps(spec: LeastSquaresSpec, share: float, of_sizes: float) -> tuple[Step, ...]:
+def _plan_steps(
+    spec: LeastSquaresSpec, share: float, of_sizes: float, count: int, name: str
+) -> tuple[Step, ...]:
     """Plan the gradients of all steps, and histograms of their sizes in some of the first steps."""
-    (count, _), sizes = steps_of(spec), dict[int, Release]()
+    sizes = dict[int, Release]()
     if spec.cost.is_private:
         change = partial(sensitivity.histogram, spec.unit.adjacency)
         places = {round(k * count * _LAST_SIZES / _N_SIZES) for k in range(_N_SIZES)}
         for number, place in enumerate(sorted(places), start=1):
-            name = f"gradient sizes {number}"
             sizes[place] = spec.cost.release(
-                name, "gaussian", of_sizes, change, {}, shape=SIZE_BINS.shape
+                f"gradient sizes {number}", "gaussian", of_sizes, change, {}, shape=SIZE_BINS.shape
             )
     share -= of_sizes * len(sizes)
     shape = (spec.n_free,)
-    gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, _MOMENT)
+    gradients = plan_steps(spec, count, name, share, shape, _MOMENT)
     return tuple(Step(one, sizes.get(number)) for number, one in enumerate(gradients))
