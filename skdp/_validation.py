@@ -199,8 +199,8 @@ def warnings_for_settings(
     if cost.is_private and cost.delta > 1 / n_units:
         default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
         yield (
-            f"delta={cost.delta}{default} exceeds one over the number of {counted}, {n_units}: it "
-            f"allows publishing some of them outright. Pass delta={0.1 / n_units:.0e}, or less."
+            f"Some {counted} may be published outright: delta={cost.delta}{default} exceeds one "
+            f"over the number of {counted}, {n_units}. Pass delta={0.1 / n_units:.0e}, or less."
         )
 
 
