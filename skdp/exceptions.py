@@ -68,8 +68,7 @@ class FederationError(ValueError):
 class LedgerError(RuntimeError):
     """The file of a ledger cannot be used, so that nothing may be released.
 
-    The file is missing, damaged, locked, read-only, linked or replaced by another one, or its disk
-    is full.
+    The file is missing, damaged, locked, read-only, linked or replaced, or its disk is full.
 
     Examples
     --------

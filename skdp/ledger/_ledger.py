@@ -162,8 +162,7 @@ class PrivacyLedger:
     ** -62 of the limit, rounded up, and are never refunded, not even after a crash. So the ledger
     is a privacy filter, which is valid however later fits depend on earlier ones [1]_. It guards
     against accidents, not against the owner of the file: a copy, or a restored backup, has the
-    budget again. The ledger does not know the data. Users must pass it to all fits on the data, and
-    to no others.
+    budget again. The ledger does not know the data: pass it to all fits on the data, and no others.
 
     References
     ----------
@@ -262,8 +261,7 @@ class PrivacyLedger:
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> None:
         """Charge a fit; its cost is on disk when this returns.
 
-        Estimators with a ledger call this themselves. Call it for earlier fits, and for fits of
-        other tools.
+        Estimators with a ledger call this themselves. Call it for other tools and earlier fits.
 
         Parameters
         ----------

@@ -608,8 +608,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     these fits count, by its candidates and folds, in addition to the last fit, unless it searches
     over a search or over another estimator that holds private ones. In the record, fits of equal
     cost are one release of sensitivity 1 of the same cost. Scores that are computed from the rows
-    without privacy, and stored, chose the candidate. So the search is not private, even with a
-    single candidate.
+    without privacy, and stored, chose the candidate: so no such search is private.
 
     Steps that learn nothing are known by their class. Whether a function of a
     ``FunctionTransformer`` mixes rows cannot be seen, as the verdict says. Private steps that were

@@ -227,8 +227,7 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
     Only the differences between candidates matter, so the losses need no public bound. The median
     of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So any
     row moves the difference between two candidates by at most C, and exchanging a row moves it by
-    at most 2 C. C is a private quantile of the ranges of the rows' losses. Losses in [0, 1] are
-    summed as they are.
+    at most 2 C. C is a private quantile of the ranges of losses. Losses in [0, 1] need no C.
     """
     if plan.level is None:
         losses = score.in_steps(np.clip(losses, 0.0, 1.0))

@@ -174,6 +174,7 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> Counts:
+        """Count the entries of a block by column and bin; null rows and NaN are left out."""
         values, columns, n_zeros, mass = _entries(block, chosen)
         places = place(values, columns)
         is_counted = None
@@ -201,6 +202,7 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
+        """Sum the terms of the entries of a block, by column."""
         values, columns, n_zeros, mass = _entries(block)
         every = np.arange(len(n_zeros))
         sums = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))

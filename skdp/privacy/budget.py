@@ -618,8 +618,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     def spherical(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         r"""Release `value` with one draw of spherical noise: pure differential privacy.
 
-        The noise has a density proportional to :math:`\exp(-\epsilon_0 \|G\|_F / \Delta)` on
-        all entries together.
+        The noise G has a joint density proportional to :math:`\exp(-\epsilon_0 \|G\|_F / \Delta)`.
 
         Parameters
         ----------

@@ -158,8 +158,7 @@ def find_low_bits(
     Floating-point noise added to a value cannot give all numbers that it gives with another value
     [1]_. An output is named if no two fits give the same number, so that it is on no lattice that
     noise of this size would fill, and one of two things shows that noise is added: with the same
-    seeds, the outputs of both datasets differ by a constant; or small outputs have low bits with
-    one dataset only.
+    seeds, outputs of both datasets differ by a constant; or low bits are set with one of them only.
 
     Parameters
     ----------

@@ -472,6 +472,7 @@ def release_curvature(
     in_bins, (direction, shift) = budget.is_private, along
 
     def _curvatures(rows: slice, matrices: Matrices) -> np.ndarray:
+        """Count the curvatures of the records of a block by power of two, or sum them."""
         coordinates, factors = vectors(rows, matrices)
         coordinates.multiply(factors)
         norms = coordinates.norms()
