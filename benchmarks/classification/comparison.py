@@ -18,16 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.classification.peers.libraries import DIFFPRIVLIB, diffprivlib, interpreter
 from benchmarks.classification.peers.ports import PORTS
-from benchmarks.classification.tasks import (
-    DELTA,
-    KEY,
-    MADE,
-    Split,
-    Task,
-    loaded,
-    ours,
-    part_of,
-)
+from benchmarks.classification.tasks import DELTA, KEY, MADE, Split, Task, loaded, ours, part_of
 from benchmarks.report import (
     Measured,
     Values,

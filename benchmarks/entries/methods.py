@@ -44,12 +44,7 @@ class PromisedEdge(_Promised, ResolvedEdge):
 
 
 # They go with what the units go with that they are made from.
-SUPPORT.update(
-    {
-        PromisedEntry: SUPPORT[ResolvedEntry],
-        PromisedEdge: SUPPORT[ResolvedEdge],
-    }
-)
+SUPPORT.update({PromisedEntry: SUPPORT[ResolvedEntry], PromisedEdge: SUPPORT[ResolvedEdge]})
 
 
 class Found(NamedTuple):

@@ -58,12 +58,7 @@ def change() -> Any:
 
 
 def captured(
-    name: str,
-    k: int,
-    X: Any,
-    seed: int,
-    unit: Callable[[], Any] | None = None,
-    **parameters: Any,
+    name: str, k: int, X: Any, seed: int, unit: Callable[[], Any] | None = None, **parameters: Any
 ) -> float:
     """Compare the captured variance with that of the best components."""
     if unit is not None:
@@ -208,10 +203,7 @@ CASES = (
     Case("SVD, people", "rows", partial(interactions, 3000, 500), partial(SVD, 3)),
     Case("SVD, entries", "entries", DENSE, partial(SVD, 3, unit=entry, epsilon=4.0)),
     Case(
-        "PCA, entries, pure",
-        "entries",
-        DENSE,
-        partial(PCA, 3, unit=entry, delta=0.0, epsilon=40.0),
+        "PCA, entries, pure", "entries", DENSE, partial(PCA, 3, unit=entry, delta=0.0, epsilon=40.0)
     ),
     Case("SVD, edges", "entries", graph, partial(SVD, 2, unit=edge, epsilon=0.7)),
     Case(

@@ -114,12 +114,7 @@ def most_visited(name: str, n_items: int) -> sparse.csr_array:
 
 def stand_in(n_users: int, n_items: int, n_interactions: int) -> sparse.csr_array:
     return make_interactions(
-        n_users,
-        n_items,
-        n_interactions=n_interactions,
-        popularity=0.8,
-        n_tastes=24,
-        random_state=0,
+        n_users, n_items, n_interactions=n_interactions, popularity=0.8, n_tastes=24, random_state=0
     )
 
 

@@ -58,14 +58,7 @@ from benchmarks.papers.low_rank_factorization_sketches import (
     tree_table,
 )
 from benchmarks.papers.low_rank_factorization_tables import EARLIER, TABLES, Row, Table
-from benchmarks.report import (
-    Measured,
-    Values,
-    ignore_drowned_signal,
-    measured,
-    parser_for,
-    table,
-)
+from benchmarks.report import Measured, Values, ignore_drowned_signal, measured, parser_for, table
 from skdp import DPLowRankFactorizer
 from skdp.units import FrobeniusChange
 

@@ -14,15 +14,7 @@ from benchmarks.papers.low_rank_factorization_sketches import factored
 from benchmarks.papers.low_rank_factorization_tables import Row, Table
 from skdp.privacy.gaussian_dp import epsilon_at
 
-__all__ = [
-    "Spec",
-    "drawn_sketches",
-    "epsilon_spent",
-    "optima",
-    "ported",
-    "ported_rival",
-    "spec_of",
-]
+__all__ = ["Spec", "drawn_sketches", "epsilon_spent", "optima", "ported", "ported_rival", "spec_of"]
 
 # Columns A F, rows P A, and the core S A T.
 Sketches = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -46,14 +46,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.personalization.measures import KEY, Regime, Sample, oracle, ours, ridge
-from benchmarks.report import (
-    Measured,
-    Values,
-    ignore_drowned_signal,
-    measured,
-    parser_for,
-    table,
-)
+from benchmarks.report import Measured, Values, ignore_drowned_signal, measured, parser_for, table
 from skdp.privacy.gaussian_dp import epsilon_at
 
 HERE = Path(__file__).parent
@@ -146,12 +139,7 @@ def algorithm_1(spec: Spec, start: Basis, limits: Thresholds, choice: str, how: 
 
 
 def algorithm_2(
-    spec: Spec,
-    X: np.ndarray,
-    y: np.ndarray,
-    heads: np.ndarray,
-    limits: Thresholds,
-    how: str,
+    spec: Spec, X: np.ndarray, y: np.ndarray, heads: np.ndarray, limits: Thresholds, how: str
 ) -> Basis:
     rows = np.einsum("nk,nmd->nmkd", heads, X).reshape(-1, K * D)
     rows *= np.minimum(1, limits.row / np.linalg.norm(rows, axis=1))[:, np.newaxis]

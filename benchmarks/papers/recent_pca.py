@@ -178,10 +178,7 @@ def fullest(bins: np.ndarray, epsilon: float, delta: float, random: np.random.Ge
 
 
 def spread_of(
-    gradients: np.ndarray,
-    epsilon: float,
-    factor: float,
-    random: np.random.Generator,
+    gradients: np.ndarray, epsilon: float, factor: float, random: np.random.Generator
 ) -> float:
     """Estimate the largest eigenvalue of the covariance of gradients, privately."""
     delta = DELTA / 2

@@ -46,10 +46,7 @@ EPSILONS, DELTA = [0.1, 0.5, 1.0, 8.0], 1e-6
 SEEDS = 20
 # Printed here, hence good for repeatable tables and for nothing else.
 KEY = 0x51D8E3B07FA94C62960C7E1B35D2A84F
-OURS = {
-    "skdp": "auto",
-    "solver power": "power",
-}
+OURS = {"skdp": "auto", "solver power": "power"}
 PEERS = [*PORTS, *(library.name for library in LIBRARIES)]
 COLUMNS = [*PEERS, *OURS]
 LOST = "**LOST**"

@@ -147,14 +147,6 @@ SECTIONS = [
         risks,
     ),
     PersonalSection(
-        "wanted",
-        "What has to hold",
-        "Means of 10 seeds.",
-        "",
-        [],
-        [],
-        cells,
-        checked,
-        n_seeds=10,
+        "wanted", "What has to hold", "Means of 10 seeds.", "", [], [], cells, checked, n_seeds=10
     ),
 ]

@@ -196,11 +196,7 @@ CASES = [
     ),
     _overhead("power law 138k x 27k", power_law, DPTruncatedSVD, "power", row_norm=RATINGS_NORM),
     _overhead(
-        "sparse 200k x 500",
-        UNIFORM_NARROW,
-        DPTruncatedSVD,
-        "covariance",
-        row_norm=UNIFORM_NORM,
+        "sparse 200k x 500", UNIFORM_NARROW, DPTruncatedSVD, "covariance", row_norm=UNIFORM_NORM
     ),
     Case(
         "dense 20k x 2000: DPPCA(20) / PCA(20)",

@@ -93,9 +93,7 @@ def write(results: dict[str, Values]) -> None:
 
 def main() -> None:
     parser = parser_for(
-        __doc__,
-        seeds="seeds of each cell, default 3 to 20",
-        write="replace errors.md and .png",
+        __doc__, seeds="seeds of each cell, default 3 to 20", write="replace errors.md and .png"
     )
     parser.add_argument("--section", default="", help="sections with this in their name")
     arguments = parser.parse_args()

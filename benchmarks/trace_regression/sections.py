@@ -145,10 +145,7 @@ SECTIONS: list[TraceSection] = [
         slopes(SIZE_ROWS, skdp=(-1.2, -0.4), constant=(-1.2, -0.85), exact=(-0.6, -0.4)),
         grid(
             SIZE_ROWS,
-            {
-                "skdp": [0.0301, 0.0170, 0.0099, 0.0053],
-                "no privacy": [0.0106, None, None, 0.0036],
-            },
+            {"skdp": [0.0301, 0.0170, 0.0099, 0.0053], "no privacy": [0.0106, None, None, 0.0036]},
         ),
     ),
     TraceSection(
@@ -233,10 +230,7 @@ SECTIONS: list[TraceSection] = [
         ],
         grid(
             NOISE_ROWS,
-            {
-                "skdp": [0.0016, *[None] * 4, 0.0634],
-                "constant clipping": [0.0144, *[None] * 5],
-            },
+            {"skdp": [0.0016, *[None] * 4, 0.0634], "constant clipping": [0.0144, *[None] * 5]},
         ),
     ),
     TraceSection(
@@ -255,13 +249,7 @@ SECTIONS: list[TraceSection] = [
             )
             for row in STARTS
         ],
-        grid(
-            list(STARTS),
-            {
-                "random": [0.050, 0.005, 0.172],
-                "spectral": [0.056, 0.005, 0.329],
-            },
-        ),
+        grid(list(STARTS), {"random": [0.050, 0.005, 0.172], "spectral": [0.056, 0.005, 0.329]}),
     ),
     TraceSection(
         "feasible",

@@ -349,11 +349,7 @@ class MomentNoise(NamedTuple):
 
 
 def regress(
-    covariance: np.ndarray,
-    noise: MomentNoise,
-    columns: Sequence[int],
-    target: int,
-    penalty: float,
+    covariance: np.ndarray, noise: MomentNoise, columns: Sequence[int], target: int, penalty: float
 ) -> Regression:
     r"""Solve the normal equations with two penalties: `penalty` on the diagonal, and one for noise.
 

@@ -15,11 +15,7 @@ from skdp.data.rows import Block, DenseBlock, Rows, SparseBlock
 from skdp.data.sources import Source
 from skdp.linalg.norms import with_data
 from skdp.linalg.spectrum import noise_edge
-from skdp.linear_model._descent import (
-    Calibration,
-    calibration_of,
-    calibration_products,
-)
+from skdp.linear_model._descent import Calibration, calibration_of, calibration_products
 from skdp.linear_model._weighted_rows import joint_gram, noise_in_mean, whitened_norms
 from skdp.linear_model.least_squares.plan import (
     SIZE_BINS,
