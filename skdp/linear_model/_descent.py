@@ -222,7 +222,7 @@ _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
 # Of a fit that is not weak: standard deviations that are added to its factor, and least mean square
 # of predictions in those of the noise.
-_OF_SURE, _LEAST_SEEN = 1.0, 3.0  # benchmarks/sweep/sweep.md
+_OF_SURE, _LEAST_SEEN = 1.0, 3.0  # benchmarks/least_squares/made_up.md
 # Predictions that explain a smaller part of the responses than this may be worse than the noisy
 # mean: benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02

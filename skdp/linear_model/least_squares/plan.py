@@ -37,7 +37,7 @@ _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
 # And for the calibration of other fits, which mends intercepts, and predictions that are too long:
 # clipped gradients fit the bulk, though far rows may be contrary. Bound of predictions, in scales.
-_SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/sweep/sweep.md
+_SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
 # steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
@@ -45,7 +45,7 @@ _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 _FEWEST_WITH_MOMENTUM = 8
 # From this strength on, fits take that many steps if noise hides in the moment how the rows vary
 # along some direction, as with columns that are nearly the same: a step along it is short.
-_CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/least_squares.md
+_CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
 # Longer rows have no joint moment, as it would fill the memory.
