@@ -25,7 +25,7 @@ MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
 # 0 are counted by themselves.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
 _ENDS_AND_ZERO = 3  # not tuned
-# Least scale from which bins of a column are made, relative to its bounds.
+# A column with a smaller scale, relative to its bounds, gets bins of this scale.
 _LEAST_SCALE = 1e-9  # not tuned
 
 

@@ -94,7 +94,7 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 def inlier_mask(design: Design) -> np.ndarray:
     """Mark the matrices that are not outliers by their norm.
 
-    Entries of sparse factors are first divided by the median of their column, for all units.
+    Entries of sparse factors are first divided by the median size of their column.
     """
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
     if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
