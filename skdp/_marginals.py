@@ -173,6 +173,8 @@ _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
 # Correlations shrink by this part of a regression's penalty: linear models of drawn rows are then
 # about as good as those of the release, and correlations change little.
 _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
+# Draws per column from which on they are made uncorrelated.
+_LEAST_DRAWS = 10  # not studied
 # Grid of normal scores; terms of the Hermite expansion; steps of the bisection; largest latent
 # correlation.
 _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
@@ -217,10 +219,18 @@ def sample_rows(
         transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), many, marginals, is_whole)
         wanted = correlation[np.ix_(many, many)]
         values, vectors = np.linalg.eigh(_latent(wanted, transforms))
-        scores = generator.standard_normal((n, len(many))) * np.sqrt(np.maximum(values, 0.0))
-        scores = scores @ vectors.T
+        scores = _uncorrelated(generator.standard_normal((n, len(many))))
+        scores = scores * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
         rows[:, many] = _transformed(ndtr(scores.T), many, marginals, is_whole).T
     return _with_binaries(rows, many, np.flatnonzero(~has_many), marginals, correlation, generator)
+
+
+def _uncorrelated(scores: np.ndarray) -> np.ndarray:
+    """Map drawn scores to mean 0 and covariance I, so that correlations do not vary by chance."""
+    scores = scores - scores.mean(axis=0)
+    if len(scores) < _LEAST_DRAWS * scores.shape[1]:
+        return scores
+    return np.asarray(np.linalg.qr(scores)[0] * math.sqrt(len(scores)))
 
 
 def _transformed(

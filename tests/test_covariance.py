@@ -403,6 +403,19 @@ def test_made_up_rows_have_the_marginals_and_the_correlations(epsilon):
     assert np.sqrt(np.mean(np.square(distance.to_numpy()))) < 0.05
 
 
+def test_correlations_of_made_up_rows_do_not_vary_by_chance():
+    """Those of independent rows would be off by about .07."""
+    fitted = skdp.DPCovariance(marginals=True, bounds=(-6, 6), epsilon=math.inf)
+    rows = np.random.default_rng(0).multivariate_normal(
+        [0, 0, 0], [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]], 2000
+    )
+    fitted.fit(rows)
+    for seed in range(3):
+        found = np.corrcoef(fitted.sample(200, random_state=seed).T)
+        assert np.abs(found - fitted.correlation_).max() < 0.05
+    assert fitted.sample(2, random_state=0).shape == (2, 3)
+
+
 def test_columns_that_are_zero_or_one_by_type_cost_nothing():
     fitted = skdp.DPCovariance(marginals=True, bounds=(0, 1))
     planned = [fitted.plan((100, 2), like=like) for like in (np.ones((1, 2)), frame_of_bools())]

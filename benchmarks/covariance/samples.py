@@ -92,9 +92,13 @@ def root_mean_square(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def measure(
-    seed: int, names: tuple[str, ...], *, epsilons: tuple[float, ...] = EPSILONS
+    seed: int,
+    names: tuple[str, ...],
+    *,
+    epsilons: tuple[float, ...] = EPSILONS,
+    has_trees: bool = True,
 ) -> Iterator[tuple[Key, float]]:
-    """Fit, make rows up, and compare."""
+    """Fit, make rows up, and compare; without trees their columns are 0."""
     for name in names:
         train, test, is_class = frame_of(name, seed)
         ends = public_ends(pd.concat([train, test]).to_numpy(float), 1.0)
@@ -108,7 +112,7 @@ def measure(
 
         ridge = make_pipeline(StandardScaler(), Ridge(1e-6 * len(train)))
         trees = HistGradientBoostingRegressor(max_iter=80)
-        of_true = scored(ridge, train), scored(trees, train)
+        of_true = scored(ridge, train), scored(trees, train) if has_trees else 0.0
         for epsilon in epsilons:
             given = {"bounds": (low, high), "epsilon": epsilon, "random_state": seed}
             fitted = DPCovariance(marginals=True, **given).fit(train)
@@ -127,7 +131,7 @@ def measure(
                 root_mean_square(true, fitted.correlation_),
                 float(np.mean([distance(made[one], train[one]) for one in train])),
                 *(scored(ridge, made, clip), regression, of_true[0]),
-                *(scored(trees, made), of_true[1]),
+                *(scored(trees, made) if has_trees else 0.0, of_true[1]),
             )
             for column, value in zip(COLUMNS, values, strict=True):
                 yield (f"{name}, {epsilon:g}", column), value
@@ -174,13 +178,45 @@ def table_of_constants(n_seeds: int) -> str:
     lines = []
     for label, constants in CONSTANTS.items():
         with patch.multiple(skdp._marginals, **{"_SINGLE": 4.0, **constants}):
-            found = measured(lambda seed: measure(seed, CHOSEN, epsilons=(1.0,)), n_seeds)
+            given = {"epsilons": (1.0,), "has_trees": False}
+            found = measured(lambda seed, given=given: measure(seed, CHOSEN, **given), n_seeds)
         means = {
             column: np.mean([values.mean() for key, values in found.items() if key[1] == column])
             for column in COLUMNS[:6]
         }
         lines.append([label, *(f"{mean:.4f}" for mean in means.values())])
     return table(["constants", *means], lines)
+
+
+# ------------------------------
+# What chance does to correlations.
+
+OF_CHANCE = """
+## Chance
+
+Scores of made-up rows are uncorrelated, if there are ten rows a column; without that they are
+independent draws. Mean correlations, how many tables have them within .02, and how many a
+regression that is at most .02 worse.
+
+"""
+
+
+def table_of_chance(n_seeds: int) -> str:
+    """Measure all tables with scores as they are, and with independent ones."""
+    lines = []
+    for title, names in {"chosen on": CHOSEN, "others": CHECKED}.items():
+        for label, least in {"as it is": 10, "independent": np.inf}.items():
+            with patch.object(skdp._marginals, "_LEAST_DRAWS", least):
+                means, cases = mean_by_case(
+                    lambda seed, names=names: measure(seed, names, has_trees=False), n_seeds
+                )
+            for epsilon in EPSILONS:
+                of = [case for case in cases if case.endswith(f", {epsilon:g}")]
+                far = np.array([means[one, "correlations"] for one in of])
+                worse = [means[one, "regression"] - means[one, "made up"] for one in of]
+                counts = f"{np.sum(far <= 0.02)} of {len(of)}", f"{np.sum(np.array(worse) <= 0.02)}"
+                lines.append([f"{title}, {label}, {epsilon:g}", f"{far.mean():.4f}", *counts])
+    return table(["tables, scores, epsilon", "correlations", "within .02", "regressions"], lines)
 
 
 def main() -> None:
@@ -190,6 +226,7 @@ def main() -> None:
     text += by_halves(CHOSEN, CHECKED, arguments.only, lambda names: section(names, n_seeds))
     if not arguments.only:
         text += OF_CONSTANTS + table_of_constants(n_seeds) + "\n"
+        text += OF_CHANCE + table_of_chance(n_seeds) + "\n"
     if arguments.write:
         (HERE / "samples.md").write_text(text)
     else:
