@@ -38,9 +38,10 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # limit of rows grows with the fourth root of the strength, and that of entries with its square
 # root, up to that of rows: with less noise, less is clipped. benchmarks/sweep/sweep.md.
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# From `WEAK` on, this part of the share goes to a rough moment, and the rest to the moment of rows
-# that it whitens, whose noise is in units of the variance along each direction.
-_OF_ROUGH = 0.2  # benchmarks/covariance/covariance.md
+# From `WEAK` on, and from this many roots of d, this part of the share goes to a rough moment, and
+# the rest to the moment of rows that it whitens, with noise in units of the variance along each
+# direction.
+_PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
 # In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
@@ -106,7 +107,8 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
 
     # Gaps and priors belong to columns, which whitening would mix.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
-    whitens = is_plain and spec.cost.is_private and strength_of(spec) >= WEAK
+    least = max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
+    whitens = is_plain and spec.cost.is_private and strength_of(spec) >= least
     of_rough = _OF_ROUGH * left * whitens
     rough = _moment("rough second moment", of_rough) if of_rough else None
     moment = _moment("scaled second moment", left - of_rough)
