@@ -219,18 +219,12 @@ def sample_rows(
         transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), many, marginals, is_whole)
         wanted = correlation[np.ix_(many, many)]
         values, vectors = np.linalg.eigh(_latent(wanted, transforms))
-        scores = _uncorrelated(generator.standard_normal((n, len(many))))
+        scores = generator.standard_normal((n, len(many)))
+        if n >= _LEAST_DRAWS * len(many):
+            scores = np.linalg.qr(scores - scores.mean(axis=0))[0] * math.sqrt(n)
         scores = scores * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
         rows[:, many] = _transformed(ndtr(scores.T), many, marginals, is_whole).T
     return _with_binaries(rows, many, np.flatnonzero(~has_many), marginals, correlation, generator)
-
-
-def _uncorrelated(scores: np.ndarray) -> np.ndarray:
-    """Map drawn scores to mean 0 and covariance I, so that correlations do not vary by chance."""
-    scores = scores - scores.mean(axis=0)
-    if len(scores) < _LEAST_DRAWS * scores.shape[1]:
-        return scores
-    return np.asarray(np.linalg.qr(scores)[0] * math.sqrt(len(scores)))
 
 
 def _transformed(
