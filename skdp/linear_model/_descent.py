@@ -1,7 +1,7 @@
 """Descents that adapt their clip level, medians of responses, and calibrations of weak fits."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -206,6 +206,20 @@ def median_of_responses(
         center = center + step * budget.quantile(search, up_to, q=0.5)
         step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
     return float(np.clip(center, *searches[0].grid[[0, -1]]))
+
+
+# A released median of at least this part of the bound counts as the bound; not studied.
+_AT_BOUND = 0.99
+
+
+def warnings_for_bound(center: float, bound: float) -> Iterator[str]:
+    """Warn if half of the responses are clipped, by their released median."""
+    if abs(center) >= _AT_BOUND * bound:
+        yield (
+            "Predictions may be far too small: at least half of the responses are at "
+            f"response_bound={bound:g}, or beyond it, where they are clipped. If "
+            "responses exceed it, pass a larger response_bound."
+        )
 
 
 # ------------------------------

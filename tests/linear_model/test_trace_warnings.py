@@ -6,11 +6,12 @@ Fits with 50 seeds have been on the side of each threshold that is asked for.
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 from told import lines_warned_by
 from utility import KEY
 
-from skdp import DPTraceRegressor, RankOneMatrices
+from skdp import DPLinearRegression, DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
 
 SECRET = 0xD1CE << 100
@@ -239,3 +240,15 @@ def test_a_weak_signal_is_no_silent_loss(explained):
         )
         n_silent += not warned and model.score(X[600:], y[600:]) < -0.02
     assert n_silent <= 1
+
+
+# A bound that most responses exceed
+
+
+@pytest.mark.parametrize("model", [DPLinearRegression(), DPTraceRegressor(1)], ids=repr)
+@pytest.mark.parametrize(("bound", "is_told"), [(1.0, True), (29.0, True), (35.0, False)])
+def test_a_bound_below_half_of_the_responses_is_told(model, bound, is_told):
+    X, y, *_ = rows_of_features(n=4000)
+    model = clone(model).set_params(response_bound=bound, random_state=SECRET)
+    told = messages_of(model, X, 30 + y)
+    assert any(f"response_bound={bound:g}" in one for one in told) == is_told

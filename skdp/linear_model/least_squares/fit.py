@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp.exceptions import counted
-from skdp.linear_model._descent import bounded, warning_of_doubt
+from skdp.linear_model._descent import bounded, warning_of_doubt, warnings_for_bound
 from skdp.linear_model._weighted_rows import bounds_of
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.least_squares.records import (
@@ -121,10 +121,11 @@ def solve_least_squares(
     bound = spec.response_bound
     view = replace(view, responses=view.responses.mapped(partial(bounded, bound=bound)))
     scale = release_response_scale(plan, view, bound, budget)
+    of_bound = tuple(warnings_for_bound(scale.center, bound))
     view = replace(view, responses=view.responses.mapped(partial(in_scale, scale=scale)))
     if plan.features is None:
         part = release_agreement(plan.agreement, spec, view, None, scale, budget)
-        return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None)
+        return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None, of_bound)
     shape = spec.n_units, spec.n_features
     found = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(found, spec)
@@ -170,4 +171,4 @@ def solve_least_squares(
         spec, found, descent, is_doubtful=is_doubtful, off_center=scale.off_center
     )
     bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
-    return Estimate(part, coef, intercept, bounds, noise_stds, tuple(warnings))
+    return Estimate(part, coef, intercept, bounds, noise_stds, of_bound or tuple(warnings))

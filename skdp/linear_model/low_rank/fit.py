@@ -20,6 +20,7 @@ from skdp.linear_model._descent import (
     clipped_fraction,
     median_of_responses,
     warning_of_doubt,
+    warnings_for_bound,
 )
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
@@ -389,7 +390,7 @@ def solve_trace(
     return trace_descent.Estimate(
         point,
         center + offset,
-        warnings=(*estimate.warnings, *warnings),
+        warnings=tuple(warnings_for_bound(center, bound)) or (*estimate.warnings, *warnings),
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
         start_ratios=estimate.start_ratios,
     )
