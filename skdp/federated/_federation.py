@@ -292,8 +292,6 @@ def _check_estimator(estimator: Any, unit: str) -> None:
         )
     if unit == "owner" and type(given) is Interaction:
         raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")
-    if getattr(estimator, "init", None) == "spectral":
-        raise ValueError("init='spectral' is no sum over owners: pass init='random' across owners.")
 
 
 def _shares_of(

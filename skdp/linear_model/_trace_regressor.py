@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
@@ -141,11 +142,6 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return tags
 
 
-# Number of steps without noise, and with noise, which benchmarks/trace_regression/errors.md
-# studies.
-_STEPS_OF_MATRICES = (40, 10)
-
-
 class DPTraceRegressor(PrivateRegressor):
     r"""Linear regression on matrices, with coefficients of low rank and differential privacy.
 
@@ -192,14 +188,15 @@ class DPTraceRegressor(PrivateRegressor):
         Whether to fit an intercept. The responses are then centered by a private median.
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 0 to 10,000. More steps split the budget further. ``"auto"`` is 10
-        and, with ``epsilon=inf``, 40. 0 is for ``init="spectral"`` alone.
+        to 40, and grows with the signal, by public facts. 0 is for ``init="spectral"`` alone.
     clip_quantile : float or "auto", default="auto"
         Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
         dense X, up to .9 for others, more if most responses are the same, and rises with budget.
-    init : {"random", "spectral"}, default="random"
-        The start. ``"random"`` starts from 0 and spends nothing. ``"spectral"`` starts from the
-        mean of the products of responses and matrices, truncated to `rank`, for .25 of the budget,
-        or for all that is left with ``n_iter=0``.
+    init : {"auto", "random", "spectral"}, default="auto"
+        The start. ``"random"`` is 0, in random directions, and free; some fits end in a local
+        minimum. ``"spectral"`` is the mean of the products of responses and matrices, truncated to
+        `rank`, for .25 of the budget, or for all that is left with ``n_iter=0``. ``"auto"`` is 0 in
+        the directions of that mean, for .01 to .1, or random if records are few or of rank one.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -223,8 +220,8 @@ class DPTraceRegressor(PrivateRegressor):
         Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
         where features are not scaled one by one. Covered by the guarantee.
     start_ratios_ : ndarray of shape (min(d1, d2),) or None
-        All singular values of a spectral start, in units of the largest that noise and chance have:
-        as many as exceed 1 are a rank to take. None without noise. Covered by the guarantee.
+        All singular values of a start from data, in units of the largest of noise and chance: as
+        many as exceed 1 are a rank to take. None without either. Covered by the guarantee.
     left_components_ : ndarray of shape (d1, len(`singular_values_`))
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (len(`singular_values_`), d2)
@@ -259,10 +256,9 @@ class DPTraceRegressor(PrivateRegressor):
 
     After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 3`` times: for a
     norm, a mean, both covariances, and twice a step; five times more if matrices are far from 0,
-    and with ``privacy_unit="response"`` ``3 * n_iter + 8`` times. A spectral start reads X once
-    more. Rows of features are read once a step, and up to six times more for scales. Rows in parts
-    are matrices of `matrix_shape`; sparse ones are taken up to 64 features, or with a
-    `matrix_shape` of more than one column.
+    and with ``privacy_unit="response"`` ``3 * n_iter + 8`` times; once more for a start. Rows of
+    features are read once a step, and up to six times more for scales. Rows in parts are matrices
+    of `matrix_shape`; sparse ones have up to 64 features, or more than one column in that.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
@@ -304,7 +300,7 @@ class DPTraceRegressor(PrivateRegressor):
         fit_intercept: bool = True,
         n_iter: int | str = "auto",
         clip_quantile: float | str = "auto",
-        init: str = "random",
+        init: str = "auto",
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -364,9 +360,8 @@ class DPTraceRegressor(PrivateRegressor):
         facts["covariance"] = checked_covariance(self.covariance, facts)
         if self.n_iter == 0 and self.init != "spectral":
             raise ValueError("n_iter=0 is for init='spectral' alone: other starts are 0.")
-        if self.n_iter == "auto":
-            facts["n_iter"] = _STEPS_OF_MATRICES[self._cost().is_private]
-        return self._asked(TraceSpec, response_bound=self._public_bound(), **facts)
+        spec = self._asked(TraceSpec, response_bound=self._public_bound(), **facts)
+        return replace(spec, n_iter=spec.usual_steps) if self.n_iter == "auto" else spec
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)

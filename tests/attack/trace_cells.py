@@ -209,7 +209,7 @@ def _cells():
         # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", adjacency=adjacency, fit_intercept=False)
-    yield Cell("matrices", response_bound=2.0, fit_intercept=False)
+    yield Cell("matrices", init="auto", response_bound=2.0, fit_intercept=False)
     yield Cell("matrices", scale="given", fit_intercept=False)
     yield Cell("matrices", scale="covariance of entries")
     yield Cell("flat", scale="covariance of entries", unit="response", init="spectral", rank=2)

@@ -52,6 +52,7 @@ CASES = {
     "logistic, norm": (clone(CLASSIFIER).set_params(row_norm=10.0), X, LABELS),
     "logistic, sparse": (CLASSIFIER, SPARSE, LABELS),
     "trace": (DPTraceRegressor(rank=2), X.reshape(N, 3, 2), Y),
+    "trace, spectral": (DPTraceRegressor(init="spectral", n_iter=3), X.reshape(N, 3, 2), Y),
     "trace, vectors": (DPTraceRegressor(n_iter=5), X, Y),
     "trace, cells": (DPTraceRegressor(rank=1, n_iter=5), CELLS, Y),
 }

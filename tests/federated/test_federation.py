@@ -327,7 +327,6 @@ class Subclass(DPPCA):
     [
         (DPTraceClassifier(), {}, TypeError, "of these, got DPTraceClassifier: other fits"),
         (DPLogisticRegression(), {}, ValueError, "pass classes, a list of all possible labels"),
-        (DPTraceRegressor(init="spectral"), {}, ValueError, "pass init='random' across owners"),
         (DPTraceRegressor(privacy_unit="response"), {}, ValueError, "pass 'record', which"),
         (DPLinearRegression(privacy_unit="user"), {}, ValueError, "unit='owner' protects all rows"),
         (PCA, {"like": np.zeros((1, 6)), "sparse": True}, ValueError, "sparse=True is for fits"),

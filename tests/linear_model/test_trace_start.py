@@ -33,6 +33,36 @@ def test_a_start_of_cells_leaves_steps_their_part(n_records, epsilon):
         assert 0 < plan.start.share <= sum(step.gradient.share for step in plan.steps) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("name", ["random", "auto"])
+def test_a_start_from_data_takes_the_records_that_it_needs(name):
+    shares = []
+    for n_records in (500, 20_000, 10_000_000):
+        plan = DPTraceRegressor(RANK, init=name).plan((n_records, *SHAPE))
+        starts = [fit.start for fit in plan.parts.branches.branches]
+        shares.append({None if start is None else start.share for start in starts})
+    assert shares == ([{None}] * 3 if name == "random" else [{None}, {max(shares[1])}, {0.01}])
+    assert name == "random" or 0.01 < max(shares[1]) <= 0.1
+
+
+def test_entries_of_unlike_variance_have_no_local_minimum_from_a_start_from_data():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(6000, 8, 8)) * 10 ** random.uniform(-1, 1, size=(8, 8))
+    y = np.tensordot(X, np.outer(random.normal(size=8), random.normal(size=8)))
+    y = y / y.std() + 0.2 * random.normal(size=len(y))
+    train, test = slice(0, 4000), slice(4000, None)
+    lowest = {}
+    for init in ("random", "auto"):
+        asked = [
+            DPTraceRegressor(init=init, epsilon=32.0, random_state=(7 + s) << 70) for s in range(6)
+        ]
+        fits = [one.fit(X[train], y[train]) for one in asked]
+        lowest[init] = min(fit.score(X[test], y[test]) for fit in fits)
+    # Five of eight other fits from random directions end below .9, and of 56 from data, on seven
+    # such tables, none below .95.
+    assert lowest["random"] < 0.9
+    assert lowest["auto"] > 0.94
+
+
 def test_a_fit_without_steps_needs_a_start():
     with pytest.raises(ValueError, match="n_iter=0 is for init='spectral'"):
         DPTraceRegressor(n_iter=0).plan((100, 3, 2))

@@ -113,10 +113,15 @@ def warnings_for_fit(
             f"{spec.fewer}."
         )
     elif gain < _LEAST_GAIN:
-        yield (
-            "Probabilities may be no better than the frequencies of the classes, as far as noise "
-            f"can tell. Pass more {units}, a larger epsilon, or {spec.fewer}."
-        )
+        yield no_better(spec)
+
+
+def no_better(spec: LogisticSpec) -> str:
+    """Say that noise hides whether the model distinguishes the classes."""
+    return (
+        "Probabilities may be no better than the frequencies of the classes, as far as noise "
+        f"can tell. Pass more {spec.unit.counted}, a larger epsilon, or {spec.fewer}."
+    )
 
 
 # ------------------------------

@@ -192,9 +192,10 @@ class ResponseClipping(RecordClipping):
 # ------------------------------
 # The start of a descent: 0, with random directions, or a released estimate.
 
-# For the start, the products of responses and matrices are clipped to this multiple of their usual
-# norm.
-_START_CLIP = 1.5  # not studied
+# For the start, the products of responses and matrices are clipped to the first multiple of their
+# usual norm, or to the second if only its directions are used, which
+# benchmarks/trace_regression/starts.md studies.
+_START_CLIP, _DIRECTION_CLIP = 1.5, 0.8
 # With a probability of at most exp(-2), the largest singular value of normal noise exceeds the sum
 # of the roots of its side lengths by this.
 _BEYOND_EDGE = 2.0  # not tuned
@@ -218,16 +219,26 @@ def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generat
 
 
 def release_start(
-    plan: Release, records: Records, rank: int, spread: float, budget: PrivacyBudget
+    plan: Release,
+    records: Records,
+    rank: int,
+    spread: float,
+    budget: PrivacyBudget,
+    *,
+    has_values: bool,
 ) -> Start:
     """Release the mean of the products of responses and matrices, truncated to the rank.
+
+    Without values, the start is 0 with these singular vectors: descents from random ones may end in
+    a local minimum, and noise in the values would last for some steps.
 
     For matrices with independent entries of variance 1, that mean estimates the coefficients. The
     published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
     sensitivity is bounded only with a gap between singular values. Noise in the mean needs none.
     """
     design = records.design
-    level = min(_START_CLIP * spread * math.sqrt(design.n_entries), NO_CLIPPING)
+    clip = _START_CLIP if has_values else _DIRECTION_CLIP
+    level = min(clip * spread * math.sqrt(design.n_entries), NO_CLIPPING)
     vectors = partial(products, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, design.n_entries)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
@@ -240,10 +251,13 @@ def release_start(
     ratios = None
     if budget.is_private:
         # Standard deviation of that mean if responses are independent of the matrices.
-        by_chance = spread / math.sqrt(design.n_records)
+        by_chance = min(clip, 1.0) * spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
-    return Start(whole.leading(rank), noise_std, ratios)
+    point = whole.leading(rank)
+    if not has_values:
+        return Start(point.with_values(0 * point.values), ratios=ratios)
+    return Start(point, noise_std, ratios)
 
 
 # ------------------------------
@@ -398,7 +412,7 @@ def descend(
     # Responses independent of all matrices have coordinates of this size by chance.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
-    estimate = _cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
+    estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
     if votes and clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings)
     last = math.sqrt(np.mean(np.square(moves[-_LAST_MOVES:]))) if moves and clips else 0.0
@@ -477,7 +491,7 @@ def _curvature_between(
     return float((change - common * dimension - 2 * error) / (squares * flattening))
 
 
-def _cut(
+def cut(
     point: FixedRank, offset: float, noise_std: float, by_chance: float, least_ratio: float
 ) -> Estimate:
     """Set singular values that may be noise to 0, and shrink those just above it.

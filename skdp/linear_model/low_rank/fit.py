@@ -498,7 +498,8 @@ def _descend(
     if plan.start is None:
         start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
     else:
-        start = trace_descent.release_start(plan.start, records, spec.rank, spread.size, budget)
+        facts = plan.start, records, spec.rank, spread.size, budget
+        start = trace_descent.release_start(*facts, has_values=spec.init == "spectral")
     clipping: trace_descent.RecordClipping = trace_descent.RecordClipping(records)
     if not spec.unit.is_whole:
         clipping = trace_descent.ResponseClipping(records, 2 * spec.response_bound)

@@ -42,8 +42,11 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm, if the
 # noise of an eigenvalue stays below its limit: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
-# Largest share of a released start; the steps get at least as much.
+# Largest share of a start with values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
+# For a start with directions alone: limits of its share, the strength of its signal that its share
+# aims at, and the least one with the whole budget. benchmarks/trace_regression/starts.md
+_DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 4.0
 # Standard deviation of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
 # Wanted noise of the calibration sums, as a fraction of the records, and limits of their share.
@@ -153,9 +156,9 @@ def _plan_fit(
     if spec.has_curvatures:
         precision, limits = _CURVATURE_PRECISION, (_LEAST_SHARE, _LARGEST_CURVATURE_SHARE)
         curvatures = share_for_counts(2 * n_steps, n_units, mu, precision=precision, limits=limits)
-    if spec.init == "spectral":
+    if wanted := _share_of_start(spec):
         left = (share - (votes + curvatures)) / 2
-        of_start = min(_START_SHARE, left) if n_steps else share
+        of_start = min(wanted, left) if n_steps else share
         start = plan_sum(spec, "start", of_start, (spec.n_entries,), _SPREAD, sensitivity.row_sum)
         share -= of_start
     calibration = None
@@ -166,6 +169,18 @@ def _plan_fit(
         share -= part
     steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
     return FittedReleases(*scales, start, steps, calibration, *last)
+
+
+def _share_of_start(spec: TraceSpec) -> float:
+    """Return the share of a start from data, at most; 0 for a random start."""
+    is_written_out = spec.factors is None and min(spec.matrix_shape) > 1
+    if spec.init != "auto" or not is_written_out:
+        return _START_SHARE * (spec.init == "spectral")
+    # A singular value of the signal, if all explain the same, in units of the largest one of noise.
+    edge = math.sqrt(spec.n_entries * spec.rank) * sum(np.sqrt(spec.matrix_shape))
+    strength = spec.n_units * spec.cost.mu / edge
+    share = float(np.clip((_WANTED_STRENGTH / strength) ** 2, *_DIRECTION_SHARES))
+    return share * (strength >= _LEAST_STRENGTH)
 
 
 def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION) -> float:

@@ -29,10 +29,13 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     # Checked later, with the shape of the matrices.
     "covariance": "no_validation",
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
-    "init": [StrOptions({"random", "spectral"})],
+    "init": [StrOptions({"auto", "random", "spectral"})],
 }
 # Fits with less strength are calibrated: benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
+# Least and largest number of steps, and the signal from which on there are more than the least:
+# benchmarks/trace_regression/errors.md and starts.md.
+_STEPS, _STRONG = (10, 40), 100.0
 # Covariances of rows and of columns, or one of all entries, in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
 
@@ -68,6 +71,14 @@ class TraceSpec:
     def n_free(self) -> int:
         """Number of free coefficients, each of which gets noise."""
         return tangent_dimension(self.matrix_shape, self.rank) + self.fit_intercept
+
+    @property
+    def usual_steps(self) -> int:
+        """Number of steps if none is given: matrices that whitening leaves unlike take many."""
+        strength = self.n_units * self.cost.mu / self.n_free
+        if min(self.matrix_shape) == 1 and self.cost.is_private:
+            return _STEPS[0]
+        return int(np.clip(_STEPS[0] * math.sqrt(strength / _STRONG), *_STEPS))
 
     @property
     def signal_strength(self) -> float:
