@@ -270,38 +270,58 @@ class Path(NamedTuple):
 
 
 class _Residuals(NamedTuple):
-    """Clipped residuals and label probabilities, for each drawn row."""
+    """Clipped residuals and label probabilities, for each drawn row.
+
+    The residual of label k is the part `parts[k]` of `found` less the k-th unit vector; `found` has
+    the probabilities that are fitted, for the columns of the residual.
+    """
 
     likely: np.ndarray
-    values: np.ndarray
+    found: np.ndarray
+    parts: np.ndarray
 
     @property
     def mean(self) -> np.ndarray:
         """Mean residuals over the labels of a row."""
-        return np.einsum("nk,nkc->nc", self.likely, self.values)
+        weights = self.likely * self.parts
+        return weights.sum(axis=1, keepdims=True) * self.found - self._of_columns(weights)
 
     @property
     def square(self) -> np.ndarray:
         """Mean products of two columns of residuals."""
-        of_labels = self.likely, self.values, self.values
-        return np.asarray(np.einsum("nk,nka,nkb->nab", *of_labels, optimize=True))
+        weights = self.likely * self.parts**2
+        own = self._of_columns(weights)
+        middle = 0.5 * weights.sum(axis=1, keepdims=True) * self.found - own
+        half = self.found[:, :, np.newaxis] * middle[:, np.newaxis]
+        return half + half.transpose(0, 2, 1) + own[:, :, np.newaxis] * np.eye(own.shape[1])
 
     @property
     def curvature(self) -> np.ndarray:
         """Derivatives of the mean residuals by the true scores."""
-        change = self.likely[:, :, np.newaxis] * (self.mean[:, np.newaxis] - self.values)
-        return change[:, -self.values.shape[2] :]
+        likely, own = map(self._of_columns, (self.likely, self.likely * self.parts))
+        change = likely[:, :, np.newaxis] * self.mean[:, np.newaxis]
+        change -= own[:, :, np.newaxis] * self.found[:, np.newaxis]
+        return change + own[:, :, np.newaxis] * np.eye(own.shape[1])
+
+    @property
+    def mean_curvature(self) -> np.ndarray:
+        """Mean of `curvature` over the drawn rows."""
+        likely, own = map(self._of_columns, (self.likely, self.likely * self.parts))
+        total = likely.T @ self.mean - own.T @ self.found + np.diag(own.sum(axis=0))
+        return np.asarray(total / len(own))
+
+    def _of_columns(self, by_label: np.ndarray) -> np.ndarray:
+        # Two classes have one column, of the second class.
+        return by_label[:, -self.found.shape[1] :]
 
 
 def _residuals(scores: np.ndarray, true: np.ndarray, limit: float) -> _Residuals:
     """Compute residuals at `scores`, clipped to `limit`, for labels that follow the true scores."""
     found, likely = softmax(of_classes(scores), axis=1), softmax(of_classes(true), axis=1)
-    n_columns = scores.shape[1]
-    # Axes: drawn row, label, and column of the residual, of which two classes have one.
-    residuals = (found[:, np.newaxis] - np.eye(found.shape[1]))[..., -n_columns:]
-    sizes = np.linalg.norm(residuals, axis=2, keepdims=True)
-    residuals *= np.minimum(1.0, limit / np.maximum(sizes, limit))
-    return _Residuals(likely, residuals)
+    columns = found[:, -scores.shape[1] :]
+    own = np.where(np.arange(found.shape[1]) >= found.shape[1] - columns.shape[1], 1 - 2 * found, 0)
+    sizes = np.sqrt(np.maximum(np.square(columns).sum(axis=1, keepdims=True) + own, 0.0))
+    return _Residuals(likely, columns, np.minimum(1.0, limit / np.maximum(sizes, limit)))
 
 
 def _draws(n_columns: int) -> np.ndarray:
@@ -355,7 +375,7 @@ def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.nda
         scores = (points * lengths) @ vectors.T
         found = _residuals(scores[:, :n_columns] + offsets, scores[:, n_columns:] + offsets, limit)
         explained = (vectors / lengths) @ (points.T @ found.mean) / len(points)
-        curvature = found.curvature.mean(axis=0)
+        curvature = found.mean_curvature
         products = np.hstack([weights, coef]) @ explained - path.gradient / roots + coef @ curvature
         # Products of rows and labels are shrunk by the part that may be noise.
         beyond = np.sum(parts * (products**2 - noise_of_one), axis=0)
@@ -399,7 +419,7 @@ def _variances(
     along = root @ left
     variances = np.einsum("di,iaja,dj->da", along, by_pair, along, optimize=True)
     across = np.square(root - along @ left.T)
-    inverse = np.linalg.pinv(found.curvature.mean(axis=0), _LEAST)
+    inverse = np.linalg.pinv(found.mean_curvature, _LEAST)
     of_rows = found.square.mean(axis=0) / n_units * across.sum(axis=1)[:, np.newaxis, np.newaxis]
     of_rows += np.einsum("jd,da,db->jab", across, stds, stds, optimize=True) * is_free
     variances += np.einsum("jab,ac,bc->jc", of_rows, inverse, inverse, optimize=True)
