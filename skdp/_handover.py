@@ -144,7 +144,7 @@ class _OfOurs(Pickler):
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:
-    """Return the twin of a part, from scikit-learn; parts fitted to public rows may be any."""
+    """Return the estimator of scikit-learn for a part; one fitted to public rows may be any."""
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
@@ -167,7 +167,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
 
 
 def _refusal(model: Any) -> str:
-    """Return why a model has no twin, and what to hand over instead."""
+    """Return why scikit-learn has no twin of a model, and what to hand over instead."""
     name = type(model).__name__
     if hasattr(model, "best_estimator_"):
         return f"{name} keeps scores: pass its best_estimator_ to to_sklearn."

@@ -492,9 +492,10 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         found, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])
         if self.assume_centered or not 0 < fraction < 1:
+            other = "fit with assume_centered=False" * self.assume_centered or "pass another target"
             raise ValueError(
                 f"target={target!r} has the released mean {fraction:.3g}, and a discriminant needs "
-                "one between 0 and 1, of a column of 0 and 1: pass another target."
+                f"one between 0 and 1, of a column of 0 and 1: {other}."
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)

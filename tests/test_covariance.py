@@ -198,12 +198,18 @@ def test_too_little_budget_is_warned_of_before_anything_is_spent():
         (lambda one: one.regression("age", ["age"]), "predict itself"),
         (lambda one: one.regression("age", alpha=-1), "alpha=-1 must be a finite number"),
         (lambda one: one.components(6), "k=6 must be an int from 1 to 5"),
-        (lambda one: one.discriminant("age"), "between 0 and 1"),
+        (lambda one: one.discriminant("age"), "between 0 and 1.*: pass another target"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(ask, said):
     with pytest.raises(ValueError, match=said):
         ask(EXACT)
+
+
+def test_a_discriminant_of_columns_assumed_centered_asks_for_another_fit():
+    centered = skdp.DPCovariance(epsilon=math.inf, assume_centered=True).fit(TABLE)
+    with pytest.raises(ValueError, match="fit with assume_centered=False"):
+        centered.discriminant("bought")
 
 
 @pytest.mark.parametrize("bounds", [None, (-10, 10)])

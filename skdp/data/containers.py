@@ -227,7 +227,7 @@ def flaw_of_columns(X: Any) -> str:
 
 
 def types_of(X: Any) -> list[tuple[Any, str]]:
-    """Return the column names of a data frame, and what columns of no real numbers hold."""
+    """Return the name of each column of a data frame, and what it holds; "" for real numbers."""
     names = names_of(X)
     columns = () if names is None else zip(names, getattr(X, "dtypes", ()), strict=False)
     return [(name, _kind_of_type(dtype)) for name, dtype in columns]
@@ -597,13 +597,13 @@ def files_of_numpy(paths: Any, y: Any) -> tuple[Any, ...]:
 
 
 def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]]:
-    """Return functions that map the files, and the arrays."""
+    """Return functions that memory-map the files, and the mapped arrays."""
     loaders = [partial(np.lib.format.open_memmap, path, mode="r") for path in paths_of(paths, name)]
     return loaders, [_array_of(loader, n_dimensions=1 if name == "y" else 2) for loader in loaders]
 
 
 def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
-    """Map a file of one array; an error loses its text, unless the system raised it."""
+    """Memory-map a file of one array; an error loses its text, unless the system raised it."""
     (path,) = loader.args
     text = (
         f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "

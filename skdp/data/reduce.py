@@ -116,7 +116,7 @@ class BlockView:
 
         No leaf is longer than `sum_depth` assumes, even if `size` is larger than it assumes.
         """
-        return map_sum(self, kernel, min(size, _most_numbers(self.width)), self.n_jobs)
+        return map_sum(self, kernel, min(size, _largest_size(self.width)), self.n_jobs)
 
     def map_rows(self, kernel: Kernel) -> Any:
         """Join the results of a kernel, values for each row of a block."""
@@ -204,7 +204,7 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
     The largest sum has the longest leaves, and thereby the longest chain.
     """
-    parts, size, in_a_part = parts or [range(len(starts) - 1)], _most_numbers(width), 0
+    parts, size, in_a_part = parts or [range(len(starts) - 1)], _largest_size(width), 0
     for part in parts:
         length = _leaf_length(len(part), size)
         in_a_part = max(in_a_part, length + ((len(part) - 1) // length).bit_length())
@@ -214,10 +214,10 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
     """Bound `sum_depth` for any source of one part, with no longer and no more blocks."""
-    # A leaf has as few blocks as the limit on leaves allows, so fewer blocks give neither longer
-    # leaves nor more of them.
-    length = _leaf_length(n_blocks, _most_numbers(width))
-    n_leaves = min(_most_leaves(_most_numbers(width)), n_blocks)
+    # Leaves are as short as the largest number of leaves allows. So a source of fewer blocks has
+    # no longer leaves, and no more of them.
+    length = _leaf_length(n_blocks, _largest_size(width))
+    n_leaves = min(_most_leaves(_largest_size(width)), n_blocks)
     return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS
 
 
@@ -226,7 +226,7 @@ def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units * longest)
 
 
-def _most_numbers(width: int) -> int:
+def _largest_size(width: int) -> int:
     """Return the size of the largest sum: all pairs of features and a few, at least 4096."""
     return int(max(width + 2, 64) ** 2)
 

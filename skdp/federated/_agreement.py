@@ -127,7 +127,7 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
         shape = (1, int(n_features))
         return csr_array(shape) if sparse else np.zeros(shape), None
     if sparse:
-        raise ValueError("sparse=True is for fits without like, which is sparse itself.")
+        raise ValueError("sparse=True is for fits without like: leave it out; like itself says it.")
     _, size, like = planned_size(1, None, public_like(like))
     if n_features not in (None, size):
         raise ValueError(f"n_features={n_features} does not fit the {size} features of like=.")

@@ -204,7 +204,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 
 
 class _Met(NamedTuple):
-    """What a walk has met; its errors are raised at the end, if all steps are private."""
+    """What a walk through steps has met; `privacy_spent` raises the first error, or reports it."""
 
     errors: list[ValueError]
     paths: dict[int, str]  # by the ``id`` of each private estimator
@@ -248,17 +248,15 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         if hasattr(estimator, "best_estimator_"):
             yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
     elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
-        # Parts first: an unfitted search raises an error.
-        inner = _inner_steps(parts, path, met)
         if note := _complaint_of_holder(estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
-        yield from inner
+        yield from _inner_steps(parts, path, met)
     else:
         yield _without_privacy(estimator, path)
 
 
 def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list[PrivacyStep]:
-    """Yield the steps inside an estimator; errors are raised at the end."""
+    """Return the steps inside an estimator; keep errors for the end of the walk."""
     inner: list[PrivacyStep] = []
     for name, part in parts:
         try:

@@ -154,7 +154,7 @@ def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Releas
 
 
 def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
-    """Plan histograms of equal bins, of all columns or of those with a zoom."""
+    """Plan the zooms: counts of entries in equal bins, within the intervals of narrow columns."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
     most = min(_ALL_PLACES / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
@@ -262,7 +262,7 @@ def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Centers and scales from released moments, with noise removed where possible.
 
-# Least variance under noise, in squared half widths of an interval.
+# With noise, smaller variances are set to this, in squared half widths of an interval.
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance below this many standard deviations of its noise may be 0.
 _HIDDEN = 2.0  # not studied

@@ -250,7 +250,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         convex hull of single rows, so that it exceeds no sensitivity of a row.
         """
         if plan.delta_tail:
-            raise BudgetError("A plan with a tail event has no shares: its delta_tail must be 0.")
+            raise BudgetError("Owners can share no plan with a tail event: delta_tail must be 0.")
         budget = cls.of(plan, charge=charge)
         budget._shares, budget._exchange, budget._n_own = shares, exchange, n_own
         budget._weight = n_own / shares.n_owners if weight is None else weight

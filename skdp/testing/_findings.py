@@ -52,7 +52,7 @@ _BACKENDS = {"fits": "sequential", "threads": "threading", "processes": "loky"}
 def find_repeated_noise(
     fit: Fit, data: Any, neighbour: Any, *, n_fits: int = 40, random_state: int | None = None
 ) -> list[Finding]:
-    """Search for fits that draw the same noise, which solves for the data.
+    """Search for fits that draw the same noise: what differs between them is then due to the data.
 
     Without a seed no two fits may agree: one after the other, in two threads, in two processes with
     copies of `fit`, or in forks of this process. With one seed, noise on other data must differ.

@@ -147,7 +147,7 @@ def test_a_mechanism_without_shares_is_refused(mechanism, delta):
 def test_a_tail_event_is_refused():
     cost = PrivacyCost(1.0, 1e-6, 1e-7)
     plan = plan_of(1.0, cost=cost)
-    with pytest.raises(BudgetError, match="tail event has no shares: its delta_tail must be 0"):
+    with pytest.raises(BudgetError, match="tail event: delta_tail must be 0"):
         open_budget(plan)
 
 

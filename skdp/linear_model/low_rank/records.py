@@ -144,8 +144,8 @@ POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
 # The exponents of larger values could overflow. Not studied.
 _LARGEST = 1e300
-# Root mean square of numbers spread evenly in a bin, relative to its power of two. The size of an
-# indicator is then estimated as nearly 1.
+# Root mean square of numbers spread evenly in a bin, from p / sqrt(2) to p * sqrt(2), in units of
+# its power of two p. The size 1 of an indicator is thus estimated as 1.08.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least scale of responses, also where none is visible. Not studied.
 LEAST_SPREAD = 1e-12
@@ -160,8 +160,8 @@ _LEAST_FRACTION = 0.02
 
 #: Warning of a guessed spread; the noun that follows names the units.
 GUESSED_SPREAD = (
-    "The scale of the responses is a guess: too few of them differ from the median to be "
-    "distinguished from noise. Pass response_bound, a public bound of their size, a larger "
+    "The fit has learned nearly nothing of the responses: too few of them differ from the median "
+    "to be distinguished from noise. Pass response_bound, a public bound of their size, a larger "
     "epsilon, or more"
 )
 
@@ -188,7 +188,7 @@ def release_spread(
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> Spread:
-    """Release the root mean square of centered responses; noise hides the few largest ones.
+    """Release the root mean square of centered responses, by counts of sizes that exceed the noise.
 
     If most responses are at the center and noise hides all others, the result is `farthest`, the
     public bound of their distance.

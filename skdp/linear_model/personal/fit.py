@@ -267,8 +267,8 @@ def release_scales(
 def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     r"""Estimate the noise variance of each user, relative to that of the prior.
 
-    The squared residuals of m responses are that variance times :math:`\chi^2` of m - k or, with an
-    intercept, m - k - 1 degrees of freedom.
+    The squared residuals of m responses add up to the noise variance times :math:`\chi^2` of m - k
+    or, with an intercept, m - k - 1 degrees of freedom.
     """
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, np.finfo(float).tiny)
@@ -281,8 +281,8 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     """Estimate the variance of intercepts from each user, relative to that of the prior.
 
-    Without a prior, the intercept of a user has a normal error of variance v, which follows from
-    the rows. So its square is the sum of both variances times that of a standard normal number.
+    An intercept that is estimated from a user's rows alone is normal: its variance is that of
+    intercepts plus that of its error. Its squares have `_MEDIAN_SQUARE` times this as their median.
     """
     features, responses = features_of(batch, prior)
     freedom = batch.counts - features.shape[2]
