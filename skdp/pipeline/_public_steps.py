@@ -256,7 +256,7 @@ def _without_gaps(rows: Any) -> Any:
 
 @_in_arrays
 def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sparse: bool) -> Any:
-    """Return what a step that learns nothing makes of the largest numbers, before data are read.
+    """Return what a step that learns nothing makes of the largest numbers, before any release.
 
     Refuse unusable parameters, and those with which the step refuses single rows.
     """

@@ -477,7 +477,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     is_void = high <= low
     intervals = Intervals.of(low, np.where(is_void, 1.0, high))
     far = np.abs(intervals.middle) + intervals.half
-    budget.warnings += warnings_for_ends(plan.sizes.name, far, ENDS, OTHER_UNITS_OF_X)
+    budget.warnings += warnings_for_ends("entries of X", far, ENDS, OTHER_UNITS_OF_X)
     inside = counts_inside(counts, *intervals.ends)
     closer = _closer(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
     moments = _release_moments(closer.moments, closer.intervals, columns)

@@ -281,15 +281,15 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     """Estimate the variance of intercepts from each user, relative to that of the prior.
 
-    An intercept that is estimated from a user's rows alone is normal: its variance is that of
-    intercepts plus that of its error. Its squares have `_MEDIAN_SQUARE` times this as their median.
+    An intercept, estimated without a prior of its own, is normal: its variance is that of
+    intercepts plus that of its error. The median of its square is `_MEDIAN_SQUARE` times this.
     """
     features, responses = features_of(batch, prior)
     freedom = batch.counts - features.shape[2]
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum what the best heads leave of the right-hand sides `sides`."""
+        """Sum, over the rows of each user, what a ridge regression leaves of `sides`."""
         heads = ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
