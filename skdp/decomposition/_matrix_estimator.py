@@ -448,7 +448,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
         """Refuse a bound that the fit would not use: of row norms, or of coherence."""
-        names, purpose, hint = ["coherence_bound"], "iterations for entries and edges", ""
+        names, purpose, hint = ["coherence_bound"], "iterations on entries or edges", ""
         if has_bases:
             names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
             hint = " Objects of skdp.units carry their own bounds."
