@@ -8,7 +8,6 @@ Tables are looked for in the folder that the environment variable `SKDP_DATA` na
 
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,12 +15,11 @@ from sklearn.linear_model import LogisticRegressionCV
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.priors import section
-from benchmarks.report import Key, asked_of_tables, by_halves, ignore_drowned_signal
+from benchmarks.report import Key, asked_of_tables, by_halves, ignore_drowned_signal, publish
 from benchmarks.sweep.on_tables import scores_of_classes
 from benchmarks.sweep.tables import held_out, load
 from skdp import DPLogisticRegression
 
-HERE = Path(__file__).parent
 EPSILONS, N_SEEDS = (0.25, 1.0, 4.0), 3
 CHOSEN = (
     *("mammography", "email", "storms", "vowel", "yrbss"),
@@ -98,9 +96,7 @@ def main() -> None:
     text += by_halves(
         CHOSEN, CHECKED, arguments.only, lambda names: section(measure, names, *given)
     )
-    print(text)
-    if arguments.write:
-        (HERE / "prior.md").write_text(text)
+    publish(text, __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ beside its work is measured with chunks of 50 rows. Run it as ``python -m benchm
 ``--write`` writes cost.md.
 """
 
-import argparse
 import math
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
 
-from benchmarks.report import publish, table
+from benchmarks.report import parser_for, publish, table
 from skdp import RowBlocks
 from skdp.data.dask_rows import rows_in_parts
 from skdp.data.rows import Rows
@@ -179,11 +178,8 @@ def _computed(n_features: int, name: str, of_cluster: float, a_task: float) -> l
 
 def main() -> None:
     """Print the tables, or write them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write cost.md")
-    asked = parser.parse_args()
-    text = report()
-    publish(text, __file__, write=asked.write)
+    asked = parser_for(__doc__, write="write cost.md").parse_args()
+    publish(report(), __file__, write=asked.write)
 
 
 if __name__ == "__main__":

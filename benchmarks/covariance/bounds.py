@@ -8,16 +8,21 @@ Tables are looked for in the folder that the environment variable `SKDP_DATA` na
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, mean_by_case, table
+from benchmarks.report import (
+    Key,
+    asked_of_tables,
+    ignore_drowned_signal,
+    mean_by_case,
+    publish,
+    table,
+)
 from benchmarks.sweep.tables import load, public_ends
 from skdp import DPCovariance, _second_moment
 
-HERE = Path(__file__).parent
 EPSILONS, N_SEEDS, N_ROWS = (1.0, 4.0, 256.0), 3, 6000
 CHOSEN, CHECKED = ("wind", "space_ga", "ailerons", "house8L"), ("nox", "teams", "mv", "segment")
 SQUARES = {"1": 1.0, "1/3": 1 / 3, "1/9": 1 / 9}
@@ -63,9 +68,7 @@ def main() -> None:
     lines = [[case, *(f"{means[case, column]:.3f}" for column in COLUMNS)] for case in cases]
     title = TITLE.format(n_seeds, ", ".join(CHOSEN))
     text = f"{title}\n{table(['table, bounds, epsilon', *COLUMNS], lines)}\n"
-    print(text)
-    if arguments.write:
-        (HERE / "bounds.md").write_text(text)
+    publish(text, __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,11 @@ Each fit has new rows and new noise. Run
     python -m benchmarks.covariance.intervals --write  # intervals.md beside it
 """
 
-from pathlib import Path
-
 import numpy as np
 
-from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for, table
+from benchmarks.report import ignore_drowned_signal, parser_for, publish, seeds_asked_for, table
 from skdp import DPCovariance
 
-HERE = Path(__file__).parent
 FITS, N_COLUMNS, NORMAL = 200, 6, 1.96
 TITLE = """\
 # Intervals of coefficients
@@ -91,11 +88,7 @@ def main() -> None:
     ignore_drowned_signal()
     header = ["data", "rows", "epsilon", "within", "single coefficients", "of 100", "width"]
     lines = [[case[0], case[1], f"{case[2]:g}", *cells_of(*case, n_fits)] for case in CASES]
-    text = table(header, lines)
-    if arguments.write:
-        (HERE / "intervals.md").write_text(TITLE.format(n_fits) + text + "\n")
-    else:
-        print(text)
+    publish(TITLE.format(n_fits) + table(header, lines), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,21 @@ Tables are looked for in the folder that the environment variable `SKDP_DATA` na
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
-from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, mean_by_case, table
+from benchmarks.report import (
+    Key,
+    asked_of_tables,
+    ignore_drowned_signal,
+    mean_by_case,
+    publish,
+    table,
+)
 from benchmarks.sweep.tables import load
 from skdp import DPCovariance
 
-HERE = Path(__file__).parent
 EPSILONS, N_SEEDS, N_ROWS, N_COMPONENTS = (0.25, 0.5, 1.0, 4.0), 3, 6000, 5
 TABLES = (
     *("scorecard", "house8L", "ailerons", "wind", "segment", "teams"),
@@ -77,9 +82,7 @@ def main() -> None:
         of_all = (np.mean([means[case, column] for case in of]) for column in COLUMNS)
         lines.append([f"mean, {epsilon:g}", *(f"{mean:.3f}" for mean in of_all)])
     text = f"{TITLE.format(n_seeds)}\n{table(['table, epsilon', *COLUMNS], lines)}\n"
-    print(text)
-    if arguments.write:
-        (HERE / "prior.md").write_text(text)
+    publish(text, __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Tables are looked for in the folder that the environment variable `SKDP_DATA` na
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -28,12 +27,12 @@ from benchmarks.report import (
     ignore_drowned_signal,
     mean_by_case,
     measured,
+    publish,
     table,
 )
 from benchmarks.sweep.tables import held_out, load, public_ends
 from skdp import DPCovariance
 
-HERE = Path(__file__).parent
 EPSILONS, N_SEEDS = (1.0, 4.0), 2
 CHOSEN = (
     *("adult", "bank", "baseball", "california_housing", "diamonds", "doctor"),
@@ -227,10 +226,7 @@ def main() -> None:
     if not arguments.only:
         text += OF_CONSTANTS + table_of_constants(n_seeds) + "\n"
         text += OF_CHANCE + table_of_chance(n_seeds) + "\n"
-    if arguments.write:
-        (HERE / "samples.md").write_text(text)
-    else:
-        print(text)
+    publish(text, __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ never agree exactly.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
@@ -29,13 +28,13 @@ from benchmarks.report import (
     measured,
     need_two_seeds,
     parser_for,
+    publish,
     seeds_asked_for,
     table,
 )
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.federated import Federation
 
-HERE = Path(__file__).parent
 RUNS = 10
 EPSILONS = (0.5, 1.0, 4.0)
 K, DELTA = 5, 1e-6
@@ -170,20 +169,15 @@ def main() -> None:
     need_two_seeds(parser, n_runs)
     cases = cases_asked_for(parser, arguments, CASES, n_seeds=n_runs, usual=RUNS)
     ignore_drowned_signal()
-
-    lines = []
-    for case in cases:
-        # Each party decomposes a small matrix, where threads get in each other's way.
-        with threadpool_limits(1):
-            lines.append(line_of(case, n_runs))
-        print(*lines[-1], sep="  ", flush=True)
+    # Each party decomposes a small matrix, where threads get in each other's way.
+    with threadpool_limits(1):
+        lines = [line_of(case, n_runs) for case in cases]
     branches = [
         f"{way}, epsilon {epsilon}" for epsilon in EPSILONS for way in ("all rows", "owners")
     ]
     text = table(["data and fit", "owners", "row_norm", *branches], lines)
-    if arguments.write:
-        parts = [TITLE.format(K, K, n_runs).rstrip(), text, FINDINGS.rstrip()]
-        (HERE / "captured.md").write_text("\n\n".join(parts) + "\n")
+    parts = [TITLE.format(K, K, n_runs).rstrip(), text, FINDINGS]
+    publish("\n\n".join(parts), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

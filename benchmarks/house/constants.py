@@ -28,10 +28,9 @@ import numpy as np
 
 from benchmarks.house.cases import CASES, Case
 from benchmarks.house.weight import kind, remarks
-from benchmarks.report import parser_for, standard_error, table
+from benchmarks.report import parser_for, publish, standard_error, table
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
 ROOMS = ("decomposition", "linear_model", "preprocessing", "privacy")
 SCREEN, FACTORS = (0.5, 2.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 # Numbers in the tables; those among which they are sought with all seeds; and seeds before that.
@@ -384,9 +383,7 @@ def main() -> None:
     more, blocks = sections(finalists, cases, arguments.seeds)
     title = TITLE.format(seeds=arguments.seeds)
     text = "\n\n".join([title, counted(numbers, cases, {**effects, **more}), *blocks]) + "\n"
-    print(text)
-    if arguments.write:
-        (HERE / "constants.md").write_text(text)
+    publish(text, __file__, write=arguments.write)
 
 
 def counted(numbers: list[Number], cases: Reached, effects: dict[Number, float]) -> str:

@@ -8,7 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from benchmarks.report import line, parser_for
+from benchmarks.report import parser_for, publish, table
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / "attack")]
@@ -35,11 +35,6 @@ OF_SENSITIVITIES = ("sensitivity that is too small", "cells", "noticed in")
 OF_RELEASES = ("solver", "releases", "not noticed, each alone")
 
 
-def table_of(columns, rows):
-    """Write a table."""
-    return "\n".join([line(columns), line(["---"] * len(columns)), *map(line, rows)])
-
-
 def sensitivities():
     """Yield a line for each sensitivity, with the first cell in which it is noticed."""
     for name, cells in sorted(uses_of_sensitivities().items()):
@@ -62,11 +57,8 @@ def releases():
 def main():
     arguments = parser_for(__doc__, write="replace mutations.md").parse_args()
     warnings.simplefilter("ignore")
-    tables = table_of(OF_SENSITIVITIES, sensitivities()), table_of(OF_RELEASES, releases())
-    text = TITLE + "\n\n".join(tables) + "\n"
-    print(text)
-    if arguments.write:
-        (HERE / "mutations.md").write_text(text)
+    tables = table(OF_SENSITIVITIES, sensitivities()), table(OF_RELEASES, releases())
+    publish(TITLE + "\n\n".join(tables), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 import skdp
+from benchmarks.house.weight import weigh
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, Unit
 
 ROOT = str(Path(skdp.__file__).parent)
@@ -216,15 +217,6 @@ def followed(make: Callable[[], Any], arguments: tuple) -> tuple[Way, Any]:
     return way, estimator
 
 
-def code_lines(path: Path) -> int:
-    """Count lines that are neither empty, nor comments, nor docstrings."""
-    source = path.read_text()
-    tree = ast.parse(source)
-    told = {n for node in _docstrings(tree) for n in range(node.lineno, node.end_lineno + 1)}
-    lines = enumerate(source.splitlines(), start=1)
-    return sum(n not in told and bool(t := line.strip()) and t[0] != "#" for n, line in lines)
-
-
 def _docstrings(tree: ast.AST) -> Iterator[Any]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
@@ -282,7 +274,6 @@ def stem(name: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tree", help="a case whose calls before the first noise are printed")
-    parser.add_argument("--carriers", help="a case whose carriers are printed")
     parser.add_argument("--whole", action="store_true", help="count whole fits, and nothing else")
     parser.add_argument("--write", action="store_true", help="write into ways.md")
     arguments = parser.parse_args()
@@ -296,14 +287,12 @@ def main() -> None:
         "|---|---|---|---|---|---|",
     ]
     for case, (make, data) in cases().items():
-        if arguments.tree not in (None, case) or arguments.carriers not in (None, case):
+        if arguments.tree not in (None, case):
             continue
         way, estimator = followed(make, data)
         names |= {stem(one.name) for one in estimator.privacy_spent_.releases}
         lines.append(row_of(case, way))
         lines += way.tree if arguments.tree else []
-        if arguments.carriers:
-            lines += [f"{n:6} {name}" for name, n in way.carriers[1].most_common()]
     lines += ["", *totals(names)]
     if arguments.write:
         before = PAGE.read_text().partition(NOW)[0]
@@ -328,7 +317,7 @@ def row_of(case: str, way: Way) -> str:
 def totals(names: set[str]) -> list[str]:
     """Write which names stand in more than one file, and how much code there is."""
     shared = {name: files for name, files in files_of_names(names).items() if len(files) > 1}
-    total = sum(map(code_lines, Path(ROOT).rglob("*.py")))
+    total = sum(weigh(path)["code lines"] for path in Path(ROOT).rglob("*.py"))
     return [
         f"Names of releases in more than one file: {len(shared)} of {len(names)}. "
         f"Code lines: {total}.",

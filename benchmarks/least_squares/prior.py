@@ -8,7 +8,6 @@ Tables are looked for in the folder that the environment variable `SKDP_DATA` na
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -18,13 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.priors import section
-from benchmarks.report import Key, asked_of_tables, by_halves, ignore_drowned_signal, table
+from benchmarks.report import Key, asked_of_tables, by_halves, ignore_drowned_signal, publish, table
 from benchmarks.sweep.tables import held_out, load
 from skdp import DPLinearRegression
 from skdp.linear_model.least_squares import fit, plan, records
 from skdp.preprocessing.scales import Scales
 
-HERE = Path(__file__).parent
 EPSILONS, N_SEEDS = (0.25, 0.5, 1.0, 4.0), 2
 CHOSEN = (
     *("ailerons", "ames", "baseball", "hfi", "house8L", "mv"),
@@ -166,9 +164,7 @@ def main() -> None:
     )
     if not arguments.only:
         text += OF_OTHERS + table_of_others(n_seeds) + "\n"
-    print(text)
-    if arguments.write:
-        (HERE / "prior.md").write_text(text)
+    publish(text, __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,15 @@ Tables are looked for in the folder that the environment variable `SKDP_DATA` na
 """
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.preprocessing import scale
 
-from benchmarks.report import ignore_drowned_signal, parser_for, table
+from benchmarks.report import asked_of_tables, ignore_drowned_signal, publish, table
 from benchmarks.sweep.tables import load
 from skdp import DPLogisticRegression
 
-HERE = Path(__file__).parent
 FITS, NORMAL = 20, 1.96
 TITLE = """\
 # Errors of the coefficients of classes
@@ -113,26 +111,12 @@ def line(name: str, epsilon: float, n_fits: int) -> list[str]:
 
 
 def main() -> None:
-    parser = parser_for(
-        __doc__,
-        seeds=f"fits of each line, default {FITS}",
-        only="lines whose names have this",
-        write="replace classes.md",
-    )
-    arguments = parser.parse_args()
-    n_fits = arguments.seeds or FITS
-    if arguments.write and (arguments.only or n_fits < FITS):
-        parser.error(f"the committed table has all lines, and at least {FITS} fits of each")
+    arguments, n_fits = asked_of_tables(__doc__, FITS, "classes.md")
     ignore_drowned_signal()
     names = [name for name in (*DATA, *TABLES) if arguments.only in name]
-    lines = []
-    for name in names:
-        for epsilon in EPSILONS:
-            lines.append(line(name, epsilon, n_fits))
-            print(*lines[-1], sep=" | ", flush=True)
+    lines = [line(name, epsilon, n_fits) for name in names for epsilon in EPSILONS]
     head = ["data", "within", "error", "standard error", "coefficient", "of 100"]
-    if arguments.write:
-        (HERE / "classes.md").write_text(TITLE.format(n_fits) + table(head, lines) + "\n")
+    publish(TITLE.format(n_fits) + table(head, lines), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -8,17 +8,15 @@ Each fit is made again from the same releases, but without noise in its gradient
 
 import math
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
 
-from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for, table
+from benchmarks.report import ignore_drowned_signal, parser_for, publish, seeds_asked_for, table
 from benchmarks.trace_regression.measures import without_cut
 from skdp import DPLinearRegression
 from skdp.testing._recording import RecordingBudget, ReplayBudget, budgets_of
 
-HERE = Path(__file__).parent
 FITS, N_COLUMNS = 1000, 10
 NORMAL = 1.96  # of 95%
 TITLE = """\
@@ -122,12 +120,8 @@ def main() -> None:
     ignore_drowned_signal()
     header = ["data", "epsilon", "within", "single coefficients", "of 100"]
     lines = [[name, f"{at:g}", *cells_of(name, at, n_fits)] for name, at in CASES]
-    text = table(header, lines)
-    if arguments.write:
-        error = 100 * math.sqrt(0.95 * 0.05 / n_fits)
-        (HERE / "coefficients.md").write_text(TITLE.format(n_fits, error) + text + "\n")
-    else:
-        print(text)
+    title = TITLE.format(n_fits, 100 * math.sqrt(0.95 * 0.05 / n_fits))
+    publish(title + table(header, lines), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

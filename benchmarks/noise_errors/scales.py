@@ -6,14 +6,11 @@ Each fit has new rows and new noise. Run
     python -m benchmarks.noise_errors.scales --write  # scales.md beside it
 """
 
-from pathlib import Path
-
 import numpy as np
 
-from benchmarks.report import ignore_drowned_signal, parser_for, table
+from benchmarks.report import asked_of_tables, ignore_drowned_signal, publish, table
 from skdp import DPStandardScaler
 
-HERE = Path(__file__).parent
 FITS, NORMAL = 100, 1.96
 TITLE = """\
 # Errors of means and scales
@@ -75,20 +72,11 @@ def line(bounds: str, n: int, epsilon: float, n_fits: int) -> list[str]:
 
 
 def main() -> None:
-    parser = parser_for(
-        __doc__, seeds=f"fits of each line, default {FITS}", write="replace scales.md"
-    )
-    arguments = parser.parse_args()
-    n_fits = arguments.seeds or FITS
-    if arguments.write and n_fits < FITS:
-        parser.error(f"the committed table has at least {FITS} fits a line")
+    arguments, n_fits = asked_of_tables(__doc__, FITS, "scales.md")
     ignore_drowned_signal()
     head = ["case", "means, of how many", "scales, of how many"]
-    text = TITLE.format(n_fits) + table(head, [line(*case, n_fits) for case in CASES]) + "\n"
-    if arguments.write:
-        (HERE / "scales.md").write_text(text)
-    else:
-        print(text)
+    lines = [line(*case, n_fits) for case in CASES if arguments.only in case[0]]
+    publish(TITLE.format(n_fits) + table(head, lines), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

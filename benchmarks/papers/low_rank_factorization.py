@@ -57,7 +57,7 @@ from benchmarks.papers.low_rank_factorization_sketches import (
     sketch_table,
     tree_table,
 )
-from benchmarks.papers.low_rank_factorization_tables import EARLIER, TABLES, Row, Table
+from benchmarks.papers.low_rank_factorization_tables import TABLES, Row, Table
 from benchmarks.report import Measured, Values, ignore_drowned_signal, measured, parser_for, table
 from skdp import DPLowRankFactorizer
 from skdp.units import FrobeniusChange
@@ -104,30 +104,13 @@ FINDINGS = """\
 - In table 3 noise hardly matters, as entries go up to 5000 and a change only to 1. What is
   measured is the sketch, and from 86 columns on the best matrix of rank 1 is nearer.
 """
-EARLIER_NAMES = {
-    "padded port": "literal port",
-    "port": "literal port, on A",
-    "padded norm": "norm of the padded matrix",
-    "norm": "norm of A",
-    "rank 1": "best of rank 1",
-    "rank k": "best of rank k",
-    "rival": "Hardt-Roth",
-}
-EARLIER_TEXT = """\
-## Against an earlier port: not private
-
-Another port of the same listings, medians of 2 to 9 runs on other seeds. Errors of the port on A
-and of Hardt and Roth spread widely from run to run; all others agree to 5 %.
-"""
 SKETCH_TEXT = """\
 ## What else there is, at equal epsilon and delta: for comparison
 
-Epsilon 1, delta 1e-6, a change of at most 1 in Frobenius norm; medians of {} seeds, and in
-brackets those of an earlier program on matrices of the same size and best error, whose singular
-values may have differed. The methods stand in `low_rank_factorization_sketches.py`. Their noise
-is numpy's, so they are **not** for private matrices, and "secret" holds only for a sketch that
-nobody can guess. Plain noise on the matrix is best throughout; it needs the matrix in memory,
-which sketches do not.
+Epsilon 1, delta 1e-6, a change of at most 1 in Frobenius norm; medians of {} seeds.
+The methods stand in `low_rank_factorization_sketches.py`. Their noise is numpy's, so they are
+**not** for private matrices, and "secret" holds only for a sketch that nobody can guess. Plain
+noise on the matrix is best throughout; it needs the matrix in memory, which sketches do not.
 """
 TREE_TEXT = """\
 ## Noise of running sums
@@ -268,30 +251,9 @@ def paper_section(origin: Table, rows: list[Row], values: Values) -> str:
     return "\n\n".join([title, table(list(columns), lines), summary(origin, rows, values)])
 
 
-def earlier_section(found: dict[int, Values]) -> str:
-    lines = []
-    for (number, rows, k, alpha, key), earlier in EARLIER.items():
-        row = row_of(number, rows, k, alpha)
-        here = median(found[number], row, key)
-        name = f"{number}: {rows}, n {row.n}, k {k}, alpha {alpha}"
-        lines.append(
-            [name, EARLIER_NAMES[key], f"{earlier:.0f}", f"{here:.0f}", f"{here / earlier:.3f}"]
-        )
-    return f"{EARLIER_TEXT}\n{table(['line', 'what', 'earlier', 'here', 'ratio'], lines)}"
-
-
-def row_of(number: int, rows: int, k: int, alpha: float) -> Row:
-    wanted = (rows, k, alpha)
-    return next(r for r in TABLES[number].rows if (r.rows, r.k, r.alpha) == wanted)
-
-
 def rows_asked_for(origin: Table, everything: bool) -> list[Row]:
-    """Return all lines, or the first and the last and those that were measured earlier."""
-    if everything:
-        return origin.rows
-    some = {row_of(*key[:4]) for key in EARLIER if key[0] == origin.number}
-    some |= {origin.rows[0], origin.rows[-1]}
-    return [row for row in origin.rows if row in some]
+    """Return all lines, or the first and the last."""
+    return origin.rows if everything else [origin.rows[0], origin.rows[-1]]
 
 
 def case_errors(seed: int) -> Measured:
@@ -326,7 +288,6 @@ def main() -> None:
         print(f"{blocks[-1]}\n", flush=True)
     sketches = sketch_table(measured(case_errors, min(n_seeds, CASE_SEEDS)))
     rest = [
-        earlier_section(found),
         f"{SKETCH_TEXT.format(CASE_SEEDS)}\n{sketches}",
         f"{TREE_TEXT}\n{tree_table()}",
     ]

@@ -6,7 +6,7 @@
 import csv
 from dataclasses import dataclass
 
-__all__ = ["EARLIER", "TABLES", "Row", "Table", "parsed"]
+__all__ = ["TABLES", "Row", "Table", "parsed"]
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,6 @@ def parsed(text: str) -> list[Row]:
 
 def _number(text: str) -> float | int:
     return float(text) if "." in text else int(text)
-
-
-def _earlier(text: str) -> dict[tuple[int, int, int, float, str], float]:
-    lines = csv.DictReader(text.strip().splitlines())
-    return {
-        (
-            *(int(line[name]) for name in ("table", "rows", "k")),
-            float(line["alpha"]),
-            line["key"],
-        ): float(line["value"])
-        for line in lines
-    }
 
 
 _TABLE_3 = """
@@ -199,7 +187,6 @@ rows,n,k,alpha,ours,optimum
 2367,169,10,0.25,904435.683545,870912.869511
 """
 
-
 TABLES = {
     table.number: table
     for table in (
@@ -210,49 +197,3 @@ TABLES = {
         Table(11, "total error without noise", 5000, False, 1.0, False, 0, parsed(_TABLE_11)),
     )
 }
-
-# What an earlier port found with other seeds, medians of 2 to 9 runs; its Hardt-Roth of few.
-_EARLIER = """
-table,rows,k,alpha,key,value
-3,535,10,0.25,padded port,213918
-3,535,10,0.25,rank k,189394
-3,535,10,0.25,rank 1,221943
-3,535,10,0.25,norm,448987
-3,764,10,0.25,padded port,334026
-3,1137,10,0.25,padded port,412740
-3,1733,10,0.25,padded port,780612
-4,546,10,0.25,padded port,700
-4,546,10,0.25,padded norm,656
-4,546,10,0.25,norm,173
-4,546,10,0.25,port,194
-4,1344,10,0.25,padded port,1166
-4,1344,10,0.25,padded norm,1068
-4,1981,10,0.25,padded port,1744
-4,1981,10,0.25,padded norm,1680
-5,1800,10,0.1,padded port,7722
-5,1800,10,0.1,padded norm,7492
-5,1800,10,0.1,norm,1493
-5,1800,10,0.1,port,1562
-5,1800,10,0.24,padded port,5160
-5,2800,10,0.2,padded port,5475
-6,450,10,0.25,padded port,1952
-6,450,10,0.25,padded norm,1864
-6,450,10,0.25,norm,745
-6,450,10,0.25,port,774
-6,450,19,0.25,padded port,2445
-6,700,10,0.25,padded port,2177
-11,498,10,0.25,padded port,220562
-11,498,10,0.25,rank k,196673
-3,535,10,0.25,rival,180064
-4,546,10,0.25,rival,22240
-4,1344,10,0.25,rival,15011
-4,1981,10,0.25,rival,17981
-5,1800,10,0.1,rival,18600
-5,1800,10,0.24,rival,18100
-5,2800,10,0.2,rival,11900
-6,450,10,0.25,rival,20000
-6,450,19,0.25,rival,59200
-6,700,10,0.25,rival,15800
-"""
-
-EARLIER = _earlier(_EARLIER)

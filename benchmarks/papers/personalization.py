@@ -41,15 +41,21 @@ Run
 import math
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.personalization.measures import KEY, Regime, Sample, oracle, ours, ridge
-from benchmarks.report import Measured, Values, ignore_drowned_signal, measured, parser_for, table
+from benchmarks.report import (
+    Measured,
+    Values,
+    ignore_drowned_signal,
+    measured,
+    parser_for,
+    publish,
+    table,
+)
 from skdp.privacy.gaussian_dp import epsilon_at
 
-HERE = Path(__file__).parent
 SEEDS = 3
 EPSILON, DELTA = 1.0, 1e-6
 D, K, M, NOISE = 20, 2, 20, 0.1
@@ -424,9 +430,7 @@ def main() -> None:
         f"{RATIOS}\n{ratio_table()}",
         f"{NET.format(n_net_seeds)}\n{small_table(measured(small_risks, n_net_seeds))}",
     ]
-    print("\n\n".join(blocks))
-    if arguments.write:
-        (HERE / "personalization.md").write_text("\n\n".join(blocks) + "\n")
+    publish("\n\n".join(blocks), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -82,13 +81,13 @@ from benchmarks.report import (
     measured,
     need_two_seeds,
     parser_for,
+    publish,
     seeds_asked_for,
     table,
 )
 from skdp import DPPCA
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 
-HERE = Path(__file__).parent
 K, D, EPSILON, DELTA = 2, 200, 1.0, 0.01
 EIGENVALUES = np.array([10.0, 9.0])
 THIN = 0.025
@@ -478,7 +477,7 @@ def written(sizes: tuple[int, ...], n_seeds: int) -> str:
         "## Whose privacy holds",
         PRIVACY,
     ]
-    return "\n\n".join(block.strip() for block in blocks) + "\n"
+    return "\n\n".join(block.strip() for block in blocks)
 
 
 def main() -> None:
@@ -500,9 +499,7 @@ def main() -> None:
         return
     sizes = tuple(n for n in SIZES if n <= BROKEN_SIZE or not arguments.quick)
     text = written(sizes, n_seeds)
-    print(text, end="")
-    if arguments.write:
-        (HERE / "recent_pca.md").write_text(text)
+    publish(text, __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -68,16 +68,6 @@ FIRST_FRESH_SEED = 1000
 # Printed here, hence good for repeatable tables and for nothing else.
 KEY = 0x5A1D84E07C3B962F41E8D0B7963FC25A
 
-# An earlier program's medians of 4 to 6 other seeds, by rank and number of records.
-EARLIER = {
-    (1, 4_000): (0.384, 0.954, 1.64, 0.057),
-    (1, 16_000): (0.139, 0.483, 0.486, 0.021),
-    (1, 64_000): (0.040, 0.108, 0.182, 0.010),
-    (2, 4_000): (1.69, None, 3.57, 0.105),
-    (2, 16_000): (0.52, None, 1.05, 0.035),
-    (2, 64_000): (0.155, None, 0.33, 0.015),
-}
-
 NOT_PRIVATE = """\
 NOT private: Algorithms 1 and 2. Their sensitivities are those of data from the model, not of all
 data, and nothing is clipped; they are made of the true M and noise level; that of the projectors
@@ -312,15 +302,14 @@ def skdp_regressor(spec: Spec) -> np.ndarray:
     return regressor.fit(spec.X.reshape(-1, D, D), spec.y).coef_
 
 
-# With the medians of the earlier program, on other seeds than above.
-CHANGES: dict[str, tuple[Method, float | None]] = {
-    "Algorithm 2 as printed": (algorithm_2, 0.969),
-    "exact accounting": (exact_accounting, 0.240),
-    "whole budget, random start": (whole_budget, 0.135),
-    "clipped, y's deviation known": (oracle_clip, 0.099),
-    "clipped at a private quantile": (adaptive_clip, 0.042),
-    "shares grow by 1.2": (partial(adaptive_clip, growth=1.2), 0.034),
-    "skdp": (skdp_regressor, None),
+CHANGES: dict[str, Method] = {
+    "Algorithm 2 as printed": algorithm_2,
+    "exact accounting": exact_accounting,
+    "whole budget, random start": whole_budget,
+    "clipped, y's deviation known": oracle_clip,
+    "clipped at a private quantile": adaptive_clip,
+    "shares grow by 1.2": partial(adaptive_clip, growth=1.2),
+    "skdp": skdp_regressor,
 }
 COLUMNS: dict[str, Method] = {
     "Algorithm 1": algorithm_1,
@@ -335,16 +324,12 @@ def medians(methods: list[Method], specs: Iterator[Spec]) -> list[float]:
     return np.median(errors, axis=0).tolist()
 
 
-def cell(found: float, earlier: float | None) -> str:
-    return f"{found:.3f}" + (f" ({earlier:.3f})" if earlier else " " * 8)
-
-
 def print_sizes(sizes: tuple[int, ...], n_seeds: int) -> None:
     print(f"{'r':>2} {'|M|':>5} {'n':>6}" + "".join(f"{name:>16}" for name in COLUMNS))
     for values, n in itertools.product(VALUES, sizes):
         specs = (make_spec(n, values, seed) for seed in range(n_seeds))
         found = medians(list(COLUMNS.values()), specs)
-        cells = (f"{text:>16}" for text in map(cell, found, EARLIER[len(values), n]))
+        cells = (f"{one:>16.3f}" for one in found)
         start, _, published, ours = found
         verdict = "met" if ours <= published / 10 and ours < start else "MISSED"
         size = f"{len(values):>2} {np.linalg.norm(values):>5.1f} {n:>6}"
@@ -356,10 +341,10 @@ def print_changes(n_seeds: int) -> None:
     n, values = 16_000, VALUES[1]
     print(f"\nfrom Algorithm 2 to skdp, r 2, |M| 1.8, n {n}, other seeds")
     specs = (make_spec(n, values, FIRST_FRESH_SEED + seed) for seed in range(n_seeds))
-    found = medians([method for method, _ in CHANGES.values()], specs)
+    found = medians(list(CHANGES.values()), specs)
     before = found[0]
-    for (name, (_, earlier)), error in zip(CHANGES.items(), found, strict=True):
-        print(f"  {name:<31}{cell(error, earlier)}  gains {before / error:.1f}")
+    for name, error in zip(CHANGES, found, strict=True):
+        print(f"  {name:<31}{error:.3f}  gains {before / error:.1f}")
         before = error
 
 
@@ -392,10 +377,8 @@ def main() -> None:
 
 def print_tables(sizes: tuple[int, ...], n_seeds: int) -> None:
     print(NOT_PRIVATE)
-    print(
-        f"Frobenius error, d {D}, epsilon {EPSILON:g}, delta {DELTA:g}; medians of {n_seeds} seeds"
-    )
-    print("and, in brackets, of 4 to 6 seeds of an earlier program\n")
+    told = f"d {D}, epsilon {EPSILON:g}, delta {DELTA:g}; medians of {n_seeds} seeds"
+    print(f"Frobenius error, {told}\n")
     print_sizes(sizes, n_seeds)
     print_changes(n_seeds)
     print_leak()

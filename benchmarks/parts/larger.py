@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import table
+from benchmarks.report import publish, table
 from skdp import DPPCA, RowBlocks
 
 N_FEATURES, PART = 200, 100_000
@@ -141,10 +141,8 @@ def main() -> None:
         folder = asked.folder or Path(temporary)
         folder.mkdir(exist_ok=True)
         text = report(folder, SIZES + FULL * asked.full, asked.runs)
-    print(text)
-    if asked.write:
-        title = "# Rows in parts that grow\n\nMade by `python -m benchmarks.parts.larger`.\n\n"
-        Path(__file__).with_suffix(".md").write_text(title + text + "\n")
+    title = "# Rows in parts that grow\n\nMade by `python -m benchmarks.parts.larger`.\n\n"
+    publish(title + text, __file__, write=asked.write)
 
 
 if __name__ == "__main__":

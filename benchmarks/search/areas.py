@@ -5,7 +5,6 @@ chosen on normal scores, and checked on others. 10,000 records, epsilon 1. No re
 errs less than the limit that docs/user_guide/classification.rst derives.
 """
 
-import argparse
 import math
 import warnings
 from unittest import mock
@@ -13,7 +12,7 @@ from unittest import mock
 import numpy as np
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, roc_auc_score
 
-from benchmarks.report import publish
+from benchmarks.report import parser_for, publish, table
 from skdp import DPLogisticRegression
 from skdp.model_selection import _score, private_score
 from skdp.privacy import gaussian_dp
@@ -26,6 +25,20 @@ CASES = [
     for n in (300, 1000, 5000)
     for shift, kind in ((1.0, NORMAL), (2.5, NORMAL), (1.0, HEAVY))
 ]
+
+TEXT = """\
+# Error of a released area under the curve
+
+Written by `python -m benchmarks.search.areas --write`: root mean square of the
+errors of {} releases about {:,} records at epsilon 1, by bins of
+scores, and the limit of any release without bias.
+
+{}
+
+In a list with all other scores of counts, by the share of the sum that corrects the
+area.
+
+{}"""
 
 
 def records(n_rare, shift, kind, seed):
@@ -53,16 +66,14 @@ def root_mean_square(model, case, n_bins, n_seeds):
     return math.sqrt(np.mean(np.square(errors)))
 
 
-def lines(n_seeds):
-    """Yield the lines of the table."""
-    model, mu = identity(), gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6)
-    yield "| rarer class | shift | scores | limit | " + " | ".join(f"{n} bins" for n in BINS) + " |"
-    yield "| --- |" + " --- |" * (3 + len(BINS))
-    for n_rare, shift, kind in CASES:
-        found = (root_mean_square(model, (n_rare, shift, kind), n, n_seeds) for n in BINS)
-        limit = 1 / (n_rare * math.sqrt(math.expm1(mu**2)))
-        row = n_rare, shift, kind, *(f"{one:.4f}" for one in (limit, *found))
-        yield "| " + " | ".join(map(str, row)) + " |"
+def of_one(n_seeds):
+    """Make the table of a single score."""
+    model, mu, rows = identity(), gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6), []
+    for case in CASES:
+        limit = 1 / (case[0] * math.sqrt(math.expm1(mu**2)))
+        found = (root_mean_square(model, case, n, n_seeds) for n in BINS)
+        rows.append([*case, *(f"{one:.4f}" for one in (limit, *found))])
+    return table(["rarer class", "shift", "scores", "limit", *(f"{n} bins" for n in BINS)], rows)
 
 
 def of_list(model, case, share, n_seeds):
@@ -78,39 +89,24 @@ def of_list(model, case, share, n_seeds):
     return {name: math.sqrt(np.mean(np.square(each))) for name, each in errors.items()}
 
 
-def lines_of_lists(n_seeds):
-    """Yield the lines of the table of lists."""
-    model = identity()
-    yield "| rarer class | shift | scores | share | roc_auc | " + " | ".join(OTHERS) + " |"
-    yield "| --- |" + " --- |" * (4 + len(OTHERS))
+def of_lists(n_seeds):
+    """Make the table of lists."""
+    model, rows = identity(), []
     for case in CASES:
         for share in SHARES:
             found = of_list(model, case, share, n_seeds)
-            row = *case, share, *(f"{one:.4f}" for one in found.values())
-            yield "| " + " | ".join(map(str, row)) + " |"
+            rows.append([*case, share, *(f"{one:.4f}" for one in found.values())])
+    return table(["rarer class", "shift", "scores", "share", "roc_auc", *OTHERS], rows)
+
+
+def main():
+    """Print the tables, or write them."""
+    asked = parser_for(__doc__, seeds="default 60", write="write areas.md").parse_args()
+    warnings.simplefilter("ignore")
+    n_seeds = asked.seeds or 60
+    text = TEXT.format(n_seeds, N, of_one(n_seeds), of_lists(n_seeds))
+    publish(text, __file__, write=asked.write)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write areas.md")
-    parser.add_argument("--seeds", type=int, default=60)
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    text = "\n".join(
-        [
-            "# Error of a released area under the curve",
-            "",
-            "Written by `python -m benchmarks.search.areas --write`: root mean square of the",
-            f"errors of {given.seeds} releases about {N:,} records at epsilon 1, by bins of",
-            "scores, and the limit of any release without bias.",
-            "",
-            *lines(given.seeds),
-            "",
-            "In a list with all other scores of counts, by the share of the sum that corrects the",
-            "area.",
-            "",
-            *lines_of_lists(given.seeds),
-            "",
-        ]
-    )
-    publish(text, __file__, write=given.write)
+    main()

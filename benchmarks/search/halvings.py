@@ -4,14 +4,13 @@ Each search spends the same. The noise is that of a single count, as a part of a
 halving took one.
 """
 
-import argparse
 import math
 from unittest import mock
 
 import numpy as np
 from scipy.special import ndtri
 
-from benchmarks.report import publish
+from benchmarks.report import parser_for, publish, table
 from skdp.linalg import norms
 from skdp.linear_model._descent import ANY_SIZE
 from skdp.privacy import PrivacyBudget
@@ -22,6 +21,19 @@ N_VALUES = 1000
 AROUND = np.linspace(-1.0, 1.0, 255)
 LEVELS, NOISE = (1, 2, 3, 4, 5), (0.01, 0.05, 0.147, 0.2)
 AS_GOOD = (0.0, 0.5, 1.0, 2.0, 3.0)
+
+TEXT = """\
+# Halvings in one step of a search
+
+Written by `python -m benchmarks.search.halvings --write`: the distance of the result
+from the wanted quantile as a part of {} values, mean of {} searches, and how often it exceeds .3.
+A search of 14 halvings takes {} steps.
+
+{}
+
+A fitted count may be the target if it is that many deviations of the noise away:
+
+{}"""
 
 
 def log_normal(generator):
@@ -63,45 +75,31 @@ def distance(case, noise, seed):
     return max(0.0, q - up_to[0], up_to[1] - q)
 
 
-def lines(n_seeds, heads, constant, values):
-    """Yield the lines of a table: mean distance, and how often it exceeds .3, in percent."""
-    yield "| case | noise | " + " | ".join(heads) + " |"
-    yield "| --- | --- |" + " --- |" * len(values)
+def table_of(n_seeds, heads, constant, values):
+    """Make a table: mean distance, and how often it exceeds .3, in percent."""
+    rows = []
     for case in CASES:
         for noise in NOISE:
-            cells = []
+            rows.append([case, noise])
             for value in values:
                 with mock.patch.object(norms, constant, value):
                     found = np.array([distance(case, noise, seed) for seed in range(n_seeds)])
-                cells.append(f"{found.mean():.3f}, {100 * np.mean(found > 0.3):.1f}%")
-            yield f"| {case} | {noise} | {' | '.join(cells)} |"
+                rows[-1].append(f"{found.mean():.3f}, {100 * np.mean(found > 0.3):.1f}%")
+    return table(["case", "noise", *heads], rows)
 
 
 def main():
     """Print the table, or write it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
-    steps = {n: math.ceil(14 / n) for n in LEVELS}
-    text = "\n".join(
-        [
-            "# Halvings in one step of a search",
-            "",
-            "Written by `python -m benchmarks.search.halvings --write`: the distance of the result",
-            f"from the wanted quantile as a part of {N_VALUES} values, mean of {arguments.seeds} "
-            "searches, and how often it exceeds .3.",
-            f"A search of 14 halvings takes {', '.join(map(str, steps.values()))} steps.",
-            "",
-            *lines(arguments.seeds, [f"{n} halvings" for n in LEVELS], "_MOST_LEVELS", LEVELS),
-            "",
-            "A fitted count may be the target if it is that many deviations of the noise away:",
-            "",
-            *lines(arguments.seeds, [f"{one:g}" for one in AS_GOOD], "_AS_GOOD", AS_GOOD),
-            "",
-        ]
+    asked = parser_for(__doc__, seeds="default 200", write="write halvings.md").parse_args()
+    n_seeds = asked.seeds or 200
+    text = TEXT.format(
+        N_VALUES,
+        n_seeds,
+        ", ".join(f"{math.ceil(14 / n)}" for n in LEVELS),
+        table_of(n_seeds, [f"{n} halvings" for n in LEVELS], "_MOST_LEVELS", LEVELS),
+        table_of(n_seeds, [f"{one:g}" for one in AS_GOOD], "_AS_GOOD", AS_GOOD),
     )
-    publish(text, __file__, write=arguments.write)
+    publish(text, __file__, write=asked.write)
 
 
 if __name__ == "__main__":

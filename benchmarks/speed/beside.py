@@ -72,18 +72,18 @@ class Spent(NamedTuple):
 Job = Callable[[], object]
 
 
-def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def rows(n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Make normal columns in units of their own, numbers to predict, and classes."""
     rng = np.random.default_rng(0)
-    standard = rng.normal(size=(N_ROWS, N_FEATURES))
-    score = standard @ rng.normal(size=N_FEATURES) / 2
-    X = 10.0 ** rng.uniform(-1, 3, N_FEATURES) * (standard + rng.uniform(0, 9, N_FEATURES))
-    return X, score + rng.normal(size=N_ROWS), (score + rng.logistic(size=N_ROWS) > 0).astype(int)
+    standard = rng.normal(size=(n_rows, n_features))
+    score = standard @ rng.normal(size=n_features) / 2
+    X = 10.0 ** rng.uniform(-1, 3, n_features) * (standard + rng.uniform(0, 9, n_features))
+    return X, score + rng.normal(size=n_rows), (score + rng.logistic(size=n_rows) > 0).astype(int)
 
 
 def fits() -> dict[str, tuple[Job, Job]]:
     """Return our fits and those of scikit-learn."""
-    X, y, classes = rows()
+    X, y, classes = rows(N_ROWS, N_FEATURES)
     pairs: dict[str, tuple[Any, Any, Any]] = {
         "scaler and classifier": (
             make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(classes=[0, 1])),

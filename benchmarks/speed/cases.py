@@ -52,7 +52,7 @@ def dense(n_rows: int, n_features: int, scale: float) -> np.ndarray:
 
 
 def spiked(n_features: int, scale: float) -> np.ndarray:
-    """20,000 rows with five strong directions, as in `pca/accuracy.py`."""
+    """20,000 rows with five strong directions."""
     return make_spiked(int(20_000 * scale), n_features, k=5, random_state=0)[0]
 
 
@@ -143,7 +143,7 @@ def _overhead(
 
 
 def _gate(make_data: Callable[[float], Any], n_features: int, solver: str) -> Case:
-    """Time what `pca/accuracy.py` measures the captured variance of."""
+    """Time the components of strong directions."""
     return Case(
         f"gate 20k x {n_features}, solver={solver}: DPTruncatedSVD(5) / PCA(5, covariance_eigh)",
         make_data,

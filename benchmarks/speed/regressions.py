@@ -9,7 +9,6 @@ CPU seconds of whole fits on one thread, in turn in one process, with the defaul
 
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import parser_for, publish, table
+from benchmarks.speed.beside import in_turn, rows
 from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
@@ -65,32 +65,15 @@ are classifiers of columns of variance 1 at epsilon=inf, where the result is the
 """
 
 
-def rows(n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Make normal columns in units of their own, and numbers to predict."""
-    rng = np.random.default_rng(0)
-    standard = rng.normal(size=(n_rows, n_features))
-    units = 10.0 ** rng.uniform(-1, 3, n_features)
-    X = units * (standard + rng.uniform(0, 9, n_features))
-    return X, standard @ rng.normal(size=n_features) / 2 + rng.normal(size=n_rows)
-
-
-def spent(job: Callable[[], object]) -> float:
-    """Run a job; return the milliseconds of the processor."""
-    start = time.process_time()
-    job()
-    return 1e3 * (time.process_time() - start)
-
-
-def in_turn(*jobs: Callable[[], object]) -> list[float]:
-    """Return the median of each of several jobs."""
-    rounds = [list(map(spent, jobs)) for _ in range(ROUNDS + 1)]
-    return [float(np.median(of_job)) for of_job in zip(*rounds[1:], strict=True)]
+def medians(*jobs: Callable[[], object]) -> list[float]:
+    """Return the median of each of several jobs, in milliseconds of the processor."""
+    return [1e3 * float(np.median([one.cpu for one in runs])) for runs in in_turn(jobs, ROUNDS)]
 
 
 def limits() -> tuple[float, float]:
     """Return bytes, and flops of large products, a millisecond."""
     X, A = np.ones((1 << 22, 4)), np.ones((1000, 1000))
-    read, multiplied = in_turn(X.sum, partial(np.matmul, A, A))
+    read, multiplied = medians(X.sum, partial(np.matmul, A, A))
     return X.nbytes / read, 2e9 / multiplied
 
 
@@ -105,10 +88,10 @@ def floor_of(X: np.ndarray, names: list[str]) -> float:
 
 def line_of(size: tuple[int, int]) -> list[str]:
     """Time the fits to a table of that size."""
-    X, y = rows(*size)
+    X, y, _ = rows(*size)
     exact = DPLinearRegression(epsilon=math.inf)
     models = DPLinearRegression(), exact, LinearRegression()
-    ours, inf, theirs = in_turn(*(partial(model.fit, X, y) for model in models))
+    ours, inf, theirs = medians(*(partial(model.fit, X, y) for model in models))
     floor = floor_of(X, [one.name for one in models[0].privacy_spent_.releases])
     cells = [f"{one:.1f}" for one in (ours, inf, theirs, ours / theirs, inf / theirs, floor)]
     return [f"{size[0]:,} x {size[1]}", *cells, f"{ours / floor:.1f}"]
@@ -124,17 +107,17 @@ def labels(n_rows: int, n_features: int, n_classes: int) -> tuple[np.ndarray, np
 
 def lines_of_classifiers() -> list[list[str]]:
     """Time a pipeline with a scaler, and classifiers without noise."""
-    X, y = rows(*SIZES[0])
+    X, _, classes = rows(*SIZES[0])
     ours = make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(classes=[0, 1]))
     theirs = make_pipeline(StandardScaler(), LogisticRegression())
-    jobs = [("scaler and classifier", SIZES[0], ours, theirs, X, (y > 0).astype(int))]
+    jobs = [("scaler and classifier", SIZES[0], ours, theirs, X, classes)]
     for *size, n_classes in CLASSIFIED:
         ours = DPLogisticRegression(epsilon=math.inf, classes=list(range(n_classes)))
         name = f"{n_classes} classes, epsilon=inf"
         jobs.append((name, size, ours, LogisticRegression(), *labels(*size, n_classes)))
     lines = []
     for name, (n_rows, n_features), one, other, X, y in jobs:
-        of_ours, of_theirs = in_turn(partial(one.fit, X, y), partial(other.fit, X, y))
+        of_ours, of_theirs = medians(partial(one.fit, X, y), partial(other.fit, X, y))
         times = (f"{time:.1f}" for time in (of_ours, of_theirs, of_ours / of_theirs))
         lines.append([name, f"{n_rows:,} x {n_features}", *times])
     return lines

@@ -7,7 +7,7 @@ Run
 
     python -m benchmarks.speed.speed               # all cases; about 5 GB of memory, 1.6 GB of disk
     python -m benchmarks.speed.speed --scale 0.1   # a tenth of the rows
-    python -m benchmarks.speed.speed --case sparse --profile   # where the time goes in some cases
+    python -m benchmarks.speed.speed --case sparse # cases with this in their name
 """
 
 import time
@@ -21,13 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import parser_for
 from benchmarks.speed.cases import CASES, THREADS, Case
-from benchmarks.speed.probes import (
-    PROCESS_STATUS,
-    extra_memory,
-    machine_limits,
-    matrix_limits,
-    parts_of_fit,
-)
+from benchmarks.speed.probes import PROCESS_STATUS, extra_memory
 from skdp import PrivacyWarning
 
 
@@ -75,26 +69,11 @@ def report_memory(case: Case, X: Any, scale: float) -> None:
     )
 
 
-def report_profile(case: Case, X: Any) -> None:
-    estimator = case.ours()
-    parts = parts_of_fit(estimator, X)
-    whole = sum(parts.values())
-    for heading, (seconds, cpu_seconds) in {**parts, "whole fit": whole}.items():
-        print(
-            f"        {heading:<30}{seconds:9.3f} s{cpu_seconds:9.3f} CPU s"
-            f"{cpu_seconds / whole[1]:7.0%} of CPU"
-        )
-    print("      in one call of numpy or scipy:")
-    for line in matrix_limits(X, 2 * estimator.n_components):
-        print("        " + line, flush=True)
-
-
 def main() -> None:
     parser = parser_for(__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, default 1")
     parser.add_argument("--repeats", type=int, default=5, help="counted runs of each, default 5")
     parser.add_argument("--case", default="", help="cases with this in their name")
-    parser.add_argument("--profile", action="store_true", help="show where our time goes")
     arguments = parser.parse_args()
     if arguments.repeats < 1:
         parser.error("--repeats must be at least 1")
@@ -105,9 +84,6 @@ def main() -> None:
     warnings.simplefilter("ignore", PrivacyWarning)
 
     with threadpool_limits(THREADS):
-        if arguments.profile:
-            print(f"{THREADS} threads, float64, at best:")
-            print("\n".join("    " + line for line in machine_limits()), flush=True)
         for make_data, group in groupby(cases, attrgetter("make_data")):
             made = make_data(arguments.scale)
             for case in group:
@@ -117,8 +93,6 @@ def main() -> None:
                     report_times(case, X, arguments.repeats, arguments.scale)
                 if case.memory_aim is not None:
                     report_memory(case, X, arguments.scale)
-                if arguments.profile and hasattr(case.ours(), "n_components"):
-                    report_profile(case, X)
 
 
 if __name__ == "__main__":

@@ -246,8 +246,7 @@ def report() -> str:
 def main() -> None:
     """Print the tables, or write them."""
     asked = parser_for(__doc__, write="write audit.md").parse_args()
-    text = report()
-    publish(text, __file__, write=asked.write)
+    publish(report(), __file__, write=asked.write)
 
 
 if __name__ == "__main__":

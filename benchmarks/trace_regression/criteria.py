@@ -25,15 +25,6 @@ class Criterion:
         return self.at_least <= number <= self.at_most
 
 
-def grid(rows: list[str], columns: dict[str, list[float | None]]) -> dict[Key, float]:
-    return {
-        (row, column): number
-        for column, numbers in columns.items()
-        for row, number in zip(rows, numbers, strict=True)
-        if number is not None
-    }
-
-
 def median(key: Key) -> Measure:
     return lambda found: float(np.median(found[key]))
 

@@ -33,9 +33,8 @@ TITLE = """\
 Written by `python -m benchmarks.trace_regression.errors --write`; the curves are drawn in
 `errors.png`. Where nothing else is said the X_i are d x d matrices of standard Gaussians,
 the noise of y has a standard deviation of .5, δ is 1e-6, records may be replaced, the design is
-known to be isotropic, and there is no intercept. A cell is a median over seeds, and in
-brackets that of 4 to 6 other seeds of an earlier program of the same algorithm, where there is one.
-Slopes are powers fitted to the medians."""
+known to be isotropic, and there is no intercept. A cell is a median over seeds. Slopes
+are powers fitted to the medians."""
 FINDINGS = """\
 ## What the tables say
 
@@ -72,10 +71,7 @@ def verdict(criterion: Criterion, values: Values) -> str:
 
 def part(section: TraceSection, values: Values) -> str:
     def cell(key: Key) -> str:
-        if key not in values:
-            return ""
-        found = f"{np.median(values[key]):.3g}"
-        return f"{found} ({section.earlier[key]:.3g})" if key in section.earlier else found
+        return f"{np.median(values[key]):.3g}" if key in values else ""
 
     verdicts = "\n".join(verdict(criterion, values) for criterion in section.criteria)
     text = f"{section.text} {max(map(len, values.values()))} seeds."

@@ -1,12 +1,11 @@
 """The tables of `errors.py`, and what has to hold in them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.report import Key, Section
+from benchmarks.report import Section
 from benchmarks.trace_regression.criteria import (
     Criterion,
-    grid,
     labels,
     largest,
     largest_over_smallest,
@@ -52,10 +51,9 @@ from benchmarks.trace_regression.measures import (
 
 @dataclass(frozen=True)
 class TraceSection(Section):
-    """A table and what has to hold in it; `earlier` are other medians."""
+    """A table and what has to hold in it."""
 
     criteria: list[Criterion]
-    earlier: dict[Key, float] = field(default_factory=dict)
     n_seeds: int = 3
 
 
@@ -80,7 +78,6 @@ SECTIONS: list[TraceSection] = [
             Criterion(f"identity, {row}", median((row, "identity")), at_most=limit)
             for row, limit in zip(ERROR_ROWS, (0.038, 0.19, 0.097, 0.072), strict=True)
         ],
-        grid(ERROR_ROWS, {"identity": [0.034, 0.163, 0.087, 0.063]}),
         n_seeds=20,
     ),
     TraceSection(
@@ -99,7 +96,6 @@ SECTIONS: list[TraceSection] = [
             )
             for n in ("400", "800", "1600", "4000")
         ],
-        grid(["400", "800", "1600", "4000"], {"skdp, ε inf": [0.272, 0.176, 0.115, 0.069]}),
     ),
     TraceSection(
         "epsilon",
@@ -125,14 +121,6 @@ SECTIONS: list[TraceSection] = [
                 -0.7,
             ),
         ],
-        grid(
-            EPSILON_ROWS,
-            {
-                "skdp": [0.0398, 0.0249, 0.0181, 0.0152, 0.0140, 0.0138, 0.0139],
-                "constant clipping": [0.093, 0.051, 0.029, 0.0175, 0.0143, 0.0137, 0.0132],
-                "no privacy": [0.0133] * 7,
-            },
-        ),
     ),
     TraceSection(
         "records",
@@ -143,10 +131,6 @@ SECTIONS: list[TraceSection] = [
         list(METHODS),
         partial(sizes, 0.2, 0.3),
         slopes(SIZE_ROWS, skdp=(-1.2, -0.4), constant=(-1.2, -0.85), exact=(-0.6, -0.4)),
-        grid(
-            SIZE_ROWS,
-            {"skdp": [0.0301, 0.0170, 0.0099, 0.0053], "no privacy": [0.0106, None, None, 0.0036]},
-        ),
     ),
     TraceSection(
         "records, noisier",
@@ -157,7 +141,6 @@ SECTIONS: list[TraceSection] = [
         list(METHODS),
         partial(sizes, 0.5, 1.0),
         slopes(SIZE_ROWS, skdp=(-1.0, -0.4), constant=(-1.2, -0.7), exact=(-0.6, -0.4)),
-        grid(SIZE_ROWS, {"skdp": [0.0358, 0.0238, 0.0161, 0.0106]}),
     ),
     TraceSection(
         "side",
@@ -168,7 +151,6 @@ SECTIONS: list[TraceSection] = [
         list(METHODS),
         sides,
         slopes(SIDE_ROWS, skdp=(0.4, 1.1), constant=(0.8, 1.15), exact=(0.4, 0.6)),
-        grid(SIDE_ROWS, {"skdp": [0.0131, 0.0216, 0.0294, 0.0401]}),
     ),
     TraceSection(
         "rank",
@@ -180,7 +162,6 @@ SECTIONS: list[TraceSection] = [
         list(METHODS),
         ranks,
         slopes(RANK_ROWS, skdp=(0.3, 1.0), constant=(1.0, 1.6), exact=(0.35, 0.65)),
-        grid(RANK_ROWS, {"skdp": [0.0197, 0.0292, 0.0357, 0.0413]}),
     ),
     TraceSection(
         "singular value",
@@ -202,14 +183,6 @@ SECTIONS: list[TraceSection] = [
                 at_least=4.0,
             ),
         ],
-        grid(
-            VALUE_ROWS,
-            {
-                "skdp": [0.0158, 0.0158, 0.0157, 0.0156, 0.0156, 0.0156],
-                "constant clipping": [0.0142, 0.0155, 0.0197, 0.0328, 0.0597, 0.1154],
-                "no privacy": [0.0133] * 6,
-            },
-        ),
         n_seeds=10,
     ),
     TraceSection(
@@ -228,10 +201,6 @@ SECTIONS: list[TraceSection] = [
                 at_most=1.2,
             ),
         ],
-        grid(
-            NOISE_ROWS,
-            {"skdp": [0.0016, *[None] * 4, 0.0634], "constant clipping": [0.0144, *[None] * 5]},
-        ),
     ),
     TraceSection(
         "starts",
@@ -249,7 +218,6 @@ SECTIONS: list[TraceSection] = [
             )
             for row in STARTS
         ],
-        grid(list(STARTS), {"random": [0.050, 0.005, 0.172], "spectral": [0.056, 0.005, 0.329]}),
     ),
     TraceSection(
         "feasible",
@@ -266,15 +234,6 @@ SECTIONS: list[TraceSection] = [
             Criterion("n 20000, ε .5", median(("20000", "ε 0.5")), at_most=0.08),
             Criterion("n 20000, ε 8", median(("20000", "ε 8")), at_most=0.04),
         ],
-        grid(
-            FEASIBLE_ROWS,
-            {
-                "ε 0.5": [1.80, 0.18, 0.078],
-                "ε 1": [0.95, 0.094, 0.051],
-                "ε 2": [0.27, 0.064, None],
-                "ε 8": [0.12, 0.055, 0.035],
-            },
-        ),
         n_seeds=5,
     ),
     TraceSection(
@@ -298,13 +257,6 @@ SECTIONS: list[TraceSection] = [
                 at_most=1.05,
             ),
         ],
-        grid(
-            [*FEW, *MANY],
-            {
-                "with the cut": [1.0, 1.0, 1.0, 0.041, 0.052, 0.063],
-                "without": [None, None, None, 0.045, 0.074, 0.122],
-            },
-        ),
         n_seeds=20,
     ),
     TraceSection(
@@ -321,16 +273,6 @@ SECTIONS: list[TraceSection] = [
             Criterion("tasks, known", median(("tasks", "known")), at_most=0.045),
             Criterion("correlation .6, known", median((CORRELATED, "known")), at_most=0.045),
         ],
-        grid(
-            [*DESIGNS, CORRELATED],
-            {
-                "known": [0.030, 0.047, 0.047, 0.036],
-                "quantile 0.5": [0.030, 0.195, 0.077, None],
-                "quantile 0.7": [0.033, 0.131, 0.035, None],
-                "quantile 0.9": [0.039, 0.047, 0.047, None],
-                "quantile 0.97": [0.071, 0.093, 0.083, None],
-            },
-        ),
         n_seeds=5,
     ),
     TraceSection(
@@ -345,7 +287,6 @@ SECTIONS: list[TraceSection] = [
             Criterion(f"response, ε {e}", median((e, "response")), at_most=limit)
             for e, limit in (("0.5", 0.187), ("1", 0.0935))
         ],
-        grid(["0.5", "1"], {"record": [0.165, 0.088], "response": [0.170, 0.085]}),
         n_seeds=5,
     ),
 ]
