@@ -260,7 +260,7 @@ CASES = (
     Case(
         "personal, mean, correlation",
         "personal",
-        partial(users, 1000, rows_per_user=20, mean=1.0, correlation=0.6, intercept=1.0),
+        partial(users, 1000, rows_per_user=20, mean=1.0, correlation=0.6),
         partial(personal, 2),
     ),
     Case("personal, altmin", "personal", USERS, partial(personal, 2, solver="altmin", epsilon=4.0)),

@@ -26,6 +26,7 @@ EPSILONS = (0.25, 1.0, 4.0, 256.0)
 # Every second table; the others were looked at once, in the end.
 CHOSEN, OTHERS = REGRESSION[::2], REGRESSION[1::2]
 SPLITS = 2
+UNCALIBRATED = {"_WEAK": 0.0, "plan_calibration": lambda *_: None}
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "rows up to 8 mean lengths": {"_NORM_LIMITS": (1.3, 8.0)},
@@ -35,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "entries up to 16 scales": {"_ENTRY": 16.0},
     "entries up to 3 scales": {"_ENTRY": 3.0},
     "moment with half the share": {"_MOMENT_SHARE": 0.15},
-    "no calibration": {"_WEAK": 0.0},
+    "no calibration": UNCALIBRATED,
     "calibration with a third of the share": {"_CALIBRATION_SHARE": 0.05},
     "calibration up to 300": {"_WEAK": 300.0},
     "scales with half the share": {
@@ -50,7 +51,7 @@ WEAK_SETTINGS: dict[str, dict[str, Any]] = {
     "a third of the share": {"_CALIBRATION_SHARE": 0.05},
     "bounds of 3": {"CALIBRATED": (3.0, 3.0)},
     "no margin of the factor": {"_OF_FACTOR": 0.0},
-    "no calibration": {"_WEAK": 0.0},
+    "no calibration": UNCALIBRATED,
 }
 # Rows and columns, with either budget; parts of the variance that the columns explain.
 SIZES, WEAK_EPSILONS, EXPLAINED = ((4400, 60), (1500, 12), (1000, 5)), (0.25, 0.5), (0.0, 0.1, 0.4)
