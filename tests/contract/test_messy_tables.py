@@ -190,14 +190,14 @@ ERRORS = {
     "dates in texts": (
         passing("joined"),
         TABLE,
-        r"Column joined holds texts. .* dates, \(pandas.to_datetime\(X\['joined'\], utc=True\)",
+        r"Column joined holds texts. .* dates, .*\(pandas.to_datetime\(X\['joined'\], utc=True\)",
         passing("days"),
         days_of(TABLE["joined"]).to_frame(),
     ),
     "numbers in texts": (
         pipeline_of(("scale", skdp.DPStandardScaler(), ["price"])),
         TABLE,
-        r"Column price holds texts. .* pandas.to_numeric\(X\['price'\], errors='coerce'\)",
+        r"Column price holds texts. .* pandas.to_numeric\(X\['price'\].str.strip\('%'\), errors='coerce'\)",
         pipeline_of(("rest", FILLED, ["price"])),
         pd.to_numeric(TABLE["price"].where(TABLE["id"] != 7, "n/a"), errors="coerce").to_frame(),
     ),
@@ -232,7 +232,7 @@ ERRORS = {
     "a column that X lacks": (
         passing("age", "nobody"),
         TABLE,
-        r"does not have the columns \['nobody'\].$",
+        r"does not have the columns \['nobody'\]; it has id, age, .*$",
         passing("age"),
         TABLE,
     ),
