@@ -62,7 +62,8 @@ def to_sklearn(estimator: Any) -> Any:
     estimator
         A fitted ``PCA``, ``TruncatedSVD``, ``LinearRegression``, ``LogisticRegression``,
         ``EmpiricalCovariance``, ``StandardScaler`` or ``Pipeline``, with equal `transform`,
-        `predict`, `predict_proba` and `decision_function`, up to rounding.
+        `predict`, `predict_proba` and `decision_function`, up to rounding; but probabilities of
+        a classifier's rows beyond `score_bounds_` are not clipped.
 
     Raises
     ------

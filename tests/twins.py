@@ -2,8 +2,10 @@
 
 import numpy as np
 from families import FAMILIES
+from scipy.special import softmax
 
 from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD
+from skdp.linear_model.logistic.plan import of_classes
 
 TWINS = (DPPCA, DPTruncatedSVD, DPLinearRegression, DPLogisticRegression, DPStandardScaler)
 METHODS = ("transform", "predict", "predict_proba", "decision_function")
@@ -57,6 +59,10 @@ def results(model, rows):
     """What all methods of a model return, and how large the terms of the sums are."""
     size = size_of_terms(model, rows)
     found = {name: getattr(model, name)(rows) for name in METHODS if hasattr(model, name)}
+    if "decision_function" in found:
+        # Twins make probabilities of unclipped scores.
+        scores = found["decision_function"].reshape(len(rows), -1)
+        found["predict_proba"] = softmax(of_classes(scores), axis=1)
     return {
         name: (one, size if one.dtype.kind == "f" and name != "predict_proba" else 1.0)
         for name, one in found.items()

@@ -115,7 +115,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         ndarray, PartResults or dask array of shape (n_records, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        return self._results(X, lambda scores: softmax(of_classes(scores), axis=1))
+        return self._results(X, lambda scores: softmax(of_classes(self._near(scores)), axis=1))
 
     @by_chunks
     def predict_log_proba(self, X: Any) -> Any:
@@ -133,7 +133,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         ndarray, PartResults or dask array of shape (n_records, n_classes)
             Logarithms, in the order of `classes_`.
         """
-        return self._results(X, lambda scores: log_softmax(of_classes(scores), axis=1))
+        return self._results(X, lambda scores: log_softmax(of_classes(self._near(scores)), axis=1))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the fraction of correctly predicted labels.
@@ -169,6 +169,11 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
 
         right, total = sum_of_results(found, _n_right, 2, self.n_jobs)
         return float(right / total)
+
+    def _near(self, scores: np.ndarray) -> np.ndarray:
+        """Clip scores to their bounds, if they have any."""
+        bounds: np.ndarray | None = getattr(self, "score_bounds_", None)
+        return scores if bounds is None else np.clip(scores, *bounds)
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
         """Apply a function to the scores of rows; blocks are mapped when read."""
@@ -336,6 +341,10 @@ class DPLogisticRegression(PrivateClassifier):
         by the guarantee.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts. Covered by the guarantee.
+    score_bounds_ : ndarray of shape (2, 1) or (2, n_classes)
+        Lower and upper bounds to which probabilities clip scores, some root mean squares from those
+        of the mean row. The largest floats with ``epsilon=inf``, and with a prior. Covered by the
+        guarantee.
     prior_weight_ : float
         Share of the prior in the model, from 0 to 1; 0 without a prior. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
@@ -426,12 +435,17 @@ class DPLogisticRegression(PrivateClassifier):
         return replace(spec, prior=np.vstack([coef.T, intercept]))
 
     def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
+        bounds = np.full((2, result.weights.shape[1]), [[-np.inf], [np.inf]])
+        if result.bounds is not None:
+            bounds = result.bounds
         if self.class_weight is not None:
             logs = _log_weights(self.class_weight, spec.classes)
             moved = result.weights.copy()
-            moved[-1] += logs[1] - logs[0] if len(logs) == 2 else logs - logs.mean()
-            result = result._replace(weights=moved)
+            change = logs[1] - logs[0] if len(logs) == 2 else logs - logs.mean()
+            moved[-1] += change
+            result, bounds = result._replace(weights=moved), bounds + change
         self.prior_weight_ = result.prior_weight
+        self.score_bounds_ = in_dtype(bounds, spec.dtype)
         errors = result.std_errors
         self._std_errors = None if errors is None else in_dtype(errors.T, spec.dtype)
         return super()._set_attributes(result, spec)

@@ -197,7 +197,7 @@ ERRORS = {
     "numbers in texts": (
         pipeline_of(("scale", skdp.DPStandardScaler(), ["price"])),
         TABLE,
-        r"Column price holds texts. .* pandas.to_numeric\(X\['price'\].str.strip\('%'\), errors='coerce'\)",
+        r"Column price holds texts. .* pandas.to_numeric\(X\['price'\]\S* errors='coerce'\)",
         pipeline_of(("rest", FILLED, ["price"])),
         pd.to_numeric(TABLE["price"].where(TABLE["id"] != 7, "n/a"), errors="coerce").to_frame(),
     ),

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 from told import warned_by
+from utility import KEY
 
 from skdp import DPLogisticRegression, PrivacyWarning
 from skdp.data.parts import Targets
@@ -349,3 +350,19 @@ def test_few_records_have_nearly_the_loss_of_the_frequencies():
         probabilities = model.fit(X[:750], y[:750]).predict_proba(X[750:])
         excess.append(log_loss(y[750:], probabilities, labels=range(5)) + parts @ np.log(parts))
     assert np.median(excess) < 0.18
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_far_rows_have_probabilities_like_those_of_the_fit(n_classes):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(8000, 5))
+    scores = 2 * X[:, :n_classes] + generator.gumbel(size=(8000, n_classes))
+    y = scores.argmax(axis=1)
+    # Each has a column that is missing by this number.
+    X[np.arange(0, 8000, 20), generator.integers(0, 5, 400)] = -999.0
+    model = DPLogisticRegression(classes=range(n_classes), random_state=KEY).fit(X, y)
+    likely = model.predict_proba(X)
+    assert log_loss(y, likely) < 0.96 * np.log(n_classes)
+    assert likely.min() > 1e-9
+    np.testing.assert_allclose(model.predict_log_proba(X), np.log(likely))
+    assert (np.abs(model.set_params(epsilon=np.inf).fit(X, y).score_bounds_) > 1e300).all()

@@ -371,6 +371,9 @@ _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # Longer rows count at the last norm; otherwise all norms would be equally bad if all rows were
 # longer.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
+# Probabilities stay the same where a score is this many root mean squares off: of two classes, and
+# of more. With 4 for more the log loss rises by .005 at 256: benchmarks/sweep/sweep.md, "classes".
+_FARTHEST = (4.0, 5.0)
 
 
 class Estimate(NamedTuple):
@@ -381,6 +384,7 @@ class Estimate(NamedTuple):
     gain: float = 0.0  # sure gain, as a part of the loss of the fractions
     prior_weight: float = 0.0
     std_errors: np.ndarray | None = None  # of the coefficients, if they are known
+    bounds: np.ndarray | None = None  # of the scores that probabilities are made of
 
 
 def opened(
@@ -423,7 +427,7 @@ def solve_logistic(
     strength = spec.n_units * spec.cost.mu
     beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
-    # Predictions use unclipped rows, so losses are computed from them, too.
+    # Predictions use unclipped rows, so losses are computed from them, too; scores are clipped.
     whole = clipped(view, NO_CLIPPING)
     counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
@@ -451,7 +455,11 @@ def solve_logistic(
     level = gradient_level(whitening.clip_norm, spec.n_classes, level_factor(spec))
     records = whitened(view, whitening, level, prior.base)
     scores, path = descend(spec, plan.gradients, records, start, budget)
-    scores = replace(scores, base=prior.on_rows)
+    n_columns = scores.slopes.shape[1]
+    farthest = _FARTHEST[n_columns > 1] * scores.size / math.sqrt(n_columns)
+    if plan.agreement is not None:
+        farthest = math.inf
+    scores = replace(scores, base=prior.on_rows, farthest=farthest)
     if plan.norm is not None and row_norm == NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
@@ -461,7 +469,7 @@ def solve_logistic(
     weights, errors = scores.weights(factor), None
     if spec.n_classes <= MOST_CLASSES:
         errors = std_errors(path, whitening, level, spec.n_units, weights[:-1])
-    return Estimate(weights, warnings, gain, prior.weight, errors)
+    return Estimate(weights, warnings, gain, prior.weight, errors, scores.bounds(factor))
 
 
 def _counted(

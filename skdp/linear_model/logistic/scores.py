@@ -67,6 +67,7 @@ class Scores:
     `size` is their root mean square for t = 1, `noise` the part of its square that is noise, as far
     as both are known, and the `penalty` of the slopes counts as a loss. From t = 0 to 1, offsets b
     go from those of the class `fractions` to those after the steps. Weights `base` are added.
+    Probabilities are made of :math:`x^T W - w` clipped to size `farthest`.
     """
 
     slopes: np.ndarray
@@ -77,10 +78,16 @@ class Scores:
     noise: float
     penalty: float
     base: np.ndarray | float = 0.0
+    farthest: float = math.inf
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the intercepts for scores multiplied by `factor`."""
         return np.asarray(self.fractions + min(1.0, factor) * self.move)
+
+    def bounds(self, factor: float) -> np.ndarray:
+        """Return the lower and upper bounds of the scores, for each column."""
+        reach = factor * self.farthest
+        return np.stack([self.offsets(factor) - reach, self.offsets(factor) + reach])
 
     def weights(self, factor: float) -> np.ndarray:
         """Return the weights of rows; the last row has the intercepts."""
@@ -216,6 +223,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
     product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):
         lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]
+        lengths = np.clip(lengths, -scores.farthest, scores.farthest)
         base = scores.base
         of_base = base if isinstance(base, float) else product(base[:-1]) + base[-1]
         plain = losses_at(np.broadcast_to(scores.fractions + of_base, lengths.shape), of_rows)
