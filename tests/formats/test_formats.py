@@ -62,13 +62,15 @@ def results(model, rows):
 
 
 def assert_same_in_onnx(model, rows, size=1.0, precision=1e-5):
-    """Compare a model with what a runtime makes of its twin; `size` is of the terms of its sums."""
-    options = {"zipmap": False} if hasattr(model, "classes_") else None
+    """Compare the twin of a model with what a runtime makes of it."""
+    twin, options = skdp.to_sklearn(model), None
+    if hasattr(model, "classes_"):
+        options = {"zipmap": False}
     with warnings.catch_warnings(action="ignore"):
-        onnx = to_onnx(skdp.to_sklearn(model), rows[:1], options=options)
+        onnx = to_onnx(twin, rows[:1], options=options)
     session = InferenceSession(onnx.SerializeToString(), providers=["CPUExecutionProvider"])
     found = session.run(None, {session.get_inputs()[0].name: rows})
-    for ours, other in zip(results(model, rows.astype(np.float64)), found, strict=True):
+    for ours, other in zip(results(twin, rows.astype(np.float64)), found, strict=True):
         atol = precision * max(np.nanmax(np.abs(ours)), size)
         np.testing.assert_allclose(other.reshape(ours.shape), ours, rtol=precision, atol=atol)
 
