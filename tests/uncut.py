@@ -1,13 +1,26 @@
-"""What is left of a regression where singular values of noise are not cut off."""
+"""What is left of a regression where noise is neither cut off nor shrunk."""
 
+from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
+from skdp.linear_model._descent import Calibration
+from skdp.linear_model.least_squares import fit, steps
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank.descent import Estimate
 
-__all__ = ["without_cut"]
+__all__ = ["without_cut", "without_shrinkage"]
 
 
 def without_cut():
     """Leave the singular values of noise in the coefficients of regressions inside."""
     return patch.object(trace_descent, "cut", lambda point, offset, *_: Estimate(point, offset))
+
+
+@contextmanager
+def without_shrinkage():
+    """Leave the coefficients of linear regressions inside as long as their steps make them."""
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(fit, "part_beyond_noise", lambda *_, has_one: 1.0))
+        one = Calibration(factor=1.0, mean=0.0, explained=1.0)
+        patches.enter_context(patch.object(steps, "calibration_of", lambda *_: one))
+        yield

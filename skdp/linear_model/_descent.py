@@ -234,9 +234,10 @@ _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # To be cautious, this many noise standard deviations are subtracted from the calibration factor,
 # and from the explained variance: benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
-# Of a fit that is not weak: standard deviations that are added to its factor, and least mean square
-# of predictions in those of the noise.
-_OF_SURE, _LEAST_SEEN = 1.0, 3.0  # benchmarks/least_squares/made_up.md
+# Of a fit that is not weak: predictions are too long if the factor is this many standard deviations
+# below 1; so many are added to the factor; and least mean square of predictions in those of the
+# noise. benchmarks/least_squares/made_up.md
+_TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
 # Predictions that explain a smaller part of the responses than this may be worse than the noisy
 # mean: benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
@@ -306,11 +307,13 @@ def calibration_of(
     least = _LEAST_SQUARE if is_weak else _LEAST_SEEN * noise_std / of_square
     square = size * max(square / of_square, least)
     ratio, std = longer * product / square, longer * noise_std / square
+    # Under the noise of both, if the factor is 1.
+    std_of_one = std * math.hypot(1.0, 1 / of_square)
     precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, std**-2])
     total = float(precisions.sum())
     factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
     if not is_weak:
-        factor = ratio + _OF_SURE * std
+        factor = ratio + _OF_SURE * std if ratio + _TOO_LONG * std_of_one < 1 else 1.0
     factor = min(max(factor, 0.0), 1.0)
     explained = size**2 * factor * (2 * (ratio - _OF_EXPLAINED * std) - factor)
     square = max(mean**2, _MADE_OF_NOISE * noise_std**2)

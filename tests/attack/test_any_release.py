@@ -35,6 +35,7 @@ LIES = {
     "constant": lambda told, noise, change: 0 * told + change,
 }
 
+LARGER = ("noisier", "far too large", "a mixture")
 
 # Below this epsilon, fits of the families are calibrated.
 WEAK = 20.0
@@ -100,6 +101,9 @@ def _cases():
         }
         for cell, lie in zip(family.cells, lies, strict=False):
             marks = [] if cell in kinds.values() else [pytest.mark.slow]
+            if family.name == "toy" and lie in LARGER:
+                # Its delta has a part for lengths that are released far too large.
+                lie = "far too small"
             name = f"{family.name}: {cell}, {lie}"
             cases.append(pytest.param(family, cell, lie, id=name, marks=marks))
     return cases
