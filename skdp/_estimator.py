@@ -62,7 +62,7 @@ else:
             ----------
             *callbacks : callback
                 Such as ``sklearn.callback.ProgressBar()``. They see tasks and no data, and cannot
-                stop a fit. They replace those that were set before.
+                stop a fit. They replace earlier callbacks.
 
             Returns
             -------
@@ -83,7 +83,7 @@ else:
 class Progress:
     """The tasks of one fit, as callbacks see them.
 
-    The tasks of an estimator are its passes over the data, each named after what is released next.
+    The tasks of an estimator are its passes over the data, each named after the next release.
     The tasks of a pass are its groups of blocks, each of which one thread computes. The tasks of a
     pipeline or a search, the *whole*, are the fits of its steps. Callbacks see no data. If they ask
     to stop a fit, they are ignored: a stop that follows from a score would depend on the data.
@@ -210,7 +210,7 @@ def check_unwatched(
 
 
 def check_asks_for_no_data(callback: Any) -> None:
-    """Refuse a callback that asks for data, or for what is computed from data."""
+    """Refuse a callback that asks for data, or for results computed from data."""
     for hook in ("on_fit_task_begin", "on_fit_task_end"):
         function = getattr(callback, hook, None)
         asked = sorted(_OF_DATA & signature(function).parameters.keys()) if function else []
@@ -240,7 +240,7 @@ Charge = Callable[[PrivacySpent], None]
 
 
 class Part(NamedTuple):
-    """What a pipeline or search hands to a step: its cost, the ledger, and the owner of rows."""
+    """Cost, ledger and owner of the rows, which a pipeline or search passes to a step."""
 
     cost: PrivacyCost
     charge: Charge | None = None
@@ -303,7 +303,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     }
 
     def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
-        """List what a fit would release and spend. No data are read, and nothing is spent.
+        """List the releases of a fit and their cost. No data are read, and nothing is spent.
 
         Parameters
         ----------
@@ -387,7 +387,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _set_attributes(self, result: Any, spec: Any) -> Iterable[str]:
-        """Set fitted attributes from released values; return warnings that follow from these."""
+        """Set fitted attributes from released values; return warnings that they give."""
 
     def _warnings(self, spec: Any, plan: Plan) -> Iterable[str]:
         """Return the warnings of this kind of estimator that follow from public facts."""
@@ -415,7 +415,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return view, budget, algorithm_generator(seed)
 
     def _n_passes(self, plan: Plan) -> int | None:
-        """Return about how many passes over the data a fit takes; None if unknown."""
+        """Estimate the number of passes over the data that a fit takes; None if unknown."""
         # Without noise, some fits go on until they converge. With noise, there is a pass for each
         # release, two more, and two that hash the data if there is a seed.
         return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
@@ -432,7 +432,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return 0.0
 
     def _cost(self) -> PrivacyCost:
-        """Return what a fit may spend. No other code of a fit reads epsilon and delta."""
+        """Return the cost that a fit may spend. No other code of a fit reads epsilon and delta."""
         if self._part is not None:
             return self._part.cost
         epsilon, delta = as_python(self.epsilon), as_python(self.delta)
@@ -457,15 +457,15 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _noise_source(self, seed: int | None, digest: Callable[[], Any]) -> NoiseSource:
         """Key the noise by the seed, the data, the class and the parameters.
 
-        Fits that differ in any of these must not share noise: the difference of their releases
-        would have none. `digest` hashes all data of the fit, in a pass over them.
+        Fits that differ in any of these values must not share noise: the difference of their
+        releases would have no noise. `digest` hashes all data of the fit, in a pass over them.
         """
         part = () if self._part is None else (self._part.cost.mu, self._part.cost.delta_tail)
         return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest(), *part))
 
 
 class PlannedEstimator(PrivateEstimator):
-    """Base class for an estimator of your own that spends by a plan, as those of skdp do.
+    """Base class for your own estimator with a plan of its releases, like the estimators of skdp.
 
     Its author promises that `fit` releases what `plan` lists, and nothing else of its rows. Then
     it may be a step of a :class:`skdp.DPPipeline` or a search, a ledger counts it, and
@@ -523,7 +523,7 @@ class PlannedEstimator(PrivateEstimator):
 
     @abstractmethod
     def plan(self, n_samples: int, n_features: int) -> Plan:  # type: ignore[override]
-        """List what a fit would release and spend, from public facts.
+        """List the releases of a fit and their cost, from public facts.
 
         Parameters
         ----------
@@ -601,7 +601,7 @@ class PlannedEstimator(PrivateEstimator):
         return spec.parts
 
     def _release(self, spec: Any, data: Any, warn: Any, plan: Any = None) -> tuple[Any, Any, Any]:
-        """Call the author's `fit`, which opens its budget once; charge what it spends."""
+        """Call the author's `fit`, which opens its budget once; charge its cost."""
         name, part, whole = type(self).__name__, self._part, list[PrivacySpent]()
         assert part is not None
 

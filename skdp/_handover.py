@@ -222,7 +222,7 @@ def _pca(model: DPPCA) -> PCA:
 
 
 def _linear_regression(model: DPLinearRegression) -> Any:
-    """Return a twin that clips like the fit, and adds what a prior predicts."""
+    """Return a twin that clips like the fit, and adds the predictions of a prior."""
     twin = LinearRegression(fit_intercept=model.fit_intercept)
     _copied(model, twin, "coef_")
     # scikit-learn sets this type, and converters reshape the intercept.
@@ -416,12 +416,12 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def advantage(self) -> float:
-        """By how much guesses about one unit can be right more often than wrong."""
+        """Largest true positive rate minus false positive rate of guesses about one unit."""
         return self.spent.delta_at(0.0)
 
     @property
     def true_positives(self) -> float:
-        """The largest true positive rate of such guesses at a false positive rate of 1%."""
+        """Largest true positive rate of guesses about one unit, at a false positive rate of 1%."""
         return gaussian_dp.true_positives_at(self.spent.mu, _FALSE, self.spent.delta_tail)
 
     @property

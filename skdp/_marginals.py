@@ -35,7 +35,7 @@ def are_whole(dtypes: Iterable[str]) -> np.ndarray:
 
 
 def plan_marginals(cost: PrivacyCost, n_columns: int, adjacency: str) -> Release | None:
-    """Plan the counts of so many columns; None if there are none."""
+    """Plan the counts of all columns; None if there are no columns."""
     if not n_columns:
         return None
     change = partial(sensitivity.histograms, adjacency=adjacency)
@@ -122,8 +122,8 @@ def _quantiles(
 ) -> np.ndarray:
     """Compute quantiles from noisy parts of the rows: in the bins, at the ends, and at 0.
 
-    Bins are shrunk toward those of a normal law by the noise in their squared distance. Bins far
-    from visible ones have at most as much as by that law.
+    Bins are shrunk toward the bins of a normal distribution by the noise in their squared distance.
+    Bins far from visible ones have at most as much as by that law.
     """
     bins, single = parts[:_N_BINS], parts[_N_BINS:]
     missing = _MISSING * noise_std

@@ -30,7 +30,7 @@ class GatheredRows(Rows):  # numpydoc ignore=PR01
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the known moment, which is the only sum that a fit needs of these rows."""
+        """Return the known moment, the only sum over the rows that a fit needs."""
         return self.moment.copy()
 
 

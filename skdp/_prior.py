@@ -13,7 +13,7 @@ from skdp.preprocessing import DPStandardScaler
 
 #: What a prior of covariances may be, in the words of an error.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
-#: Name of the release by which a fit decides how much of a prior it takes.
+#: Name of the release that sets the weight of a prior.
 AGREEMENT = "prior agreement"
 #: How errors name the names of columns.
 FEATURES = "names of features"

@@ -187,7 +187,7 @@ def release_moment(
 
 
 def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the root of a rough moment; eigenvalues below the noise are raised to its edge."""
+    """Return the root of a noisy moment; eigenvalues are at least the edge of the noise."""
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
     edge = noise_edge(noise_std * math.sqrt(0.5), len(values))
     return np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
@@ -314,7 +314,7 @@ def attributes_of(
     other = moment.center, moment.scales.center_std
     unit = moment.scale
     if moment.is_in_bounds:
-        # Bounds alone say neither where a column is, nor how much it varies.
+        # Bounds alone give neither the center nor the variance of a column.
         other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * np.sqrt(np.diag(repaired))
     location, location_std, is_located = denoising.located(*own, *other, unit)
     # A constant column has no correlation with others.

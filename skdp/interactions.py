@@ -59,8 +59,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
         Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: the number of rows
         is then that of the users in the data.
     items : array-like of shape (n_items,) or None, default=None
-        Ids of the columns, in their order, such as a catalog. ``None`` takes those in `pairs`,
-        sorted, which makes public which items occur, and gives a warning.
+        Ids of the columns, in their order, such as a catalog. ``None`` takes the sorted items of
+        `pairs`, and warns, as this makes public which items occur.
 
     Returns
     -------

@@ -64,7 +64,7 @@ class ResolvedUnit:
 
 @dataclass(frozen=True)
 class MatrixUnit(ResolvedUnit, ABC):
-    """Sensitivities of products of a matrix A with public bases, from the row norms of these.
+    """Sensitivities of products of a matrix A with public bases, from the row norms of the bases.
 
     With `by_rows` a sensitivity is a sum of row norms, for noise that is independent from row to
     row, useful if a unit changes few rows (`is_local`). `largest` bounds the absolute value of an

@@ -183,7 +183,7 @@ def refuse_masked(X: Any) -> None:
 
 
 def _as_array(X: Any) -> Any:
-    """Return arrays as they are, and what has an array as one; number columns of one name."""
+    """Return arrays unchanged, convert objects to arrays, and number columns of equal names."""
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):
@@ -227,7 +227,7 @@ def flaw_of_columns(X: Any) -> str:
 
 
 def types_of(X: Any) -> list[tuple[Any, str]]:
-    """Return the name of each column of a data frame, and what it holds; "" for real numbers."""
+    """Return the name of each column of a data frame, and its kind; "" for real numbers."""
     names = names_of(X)
     columns = () if names is None else zip(names, getattr(X, "dtypes", ()), strict=False)
     return [(name, _kind_of_type(dtype)) for name, dtype in columns]

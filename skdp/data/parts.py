@@ -64,7 +64,7 @@ class Parts:
 
     #: The parts that have rows.
     parts: list[Part]
-    #: Sums a kernel over the parts of these numbers; None sums in this process.
+    #: Sums a kernel over the parts with the given numbers; None sums in this process.
     pass_over: Callable[..., Any] | None = None
 
     @property
@@ -592,7 +592,7 @@ class RowBlocks(SkdpContainer):
             refused_if_not_finite(np.where(np.isnan(block), 0, block) if allow_nan else block)
 
     def _every(self, step: int) -> "RowBlocks":
-        """Select every `step`-th row; a stream stays whole, as each pass has to read all of it."""
+        """Select every `step`-th row, but all rows of a stream, which each pass reads whole."""
         return self
 
     def _blocks_of(self, _: int, starts: Sequence[int]) -> Iterator[RawBlock]:

@@ -115,7 +115,7 @@ def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
 
 
 def mass_of(people: People | None, rows: slice) -> np.ndarray | None:
-    """Return the weights of these rows; None if each row counts as one."""
+    """Return the weights of the rows; None if each row counts as one."""
     return None if people is None else people.weights[rows]
 
 
@@ -200,7 +200,7 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
 def rounding_of_units(
     like: Any, shape: tuple[int, int], *, are_people: bool, is_sparse: bool
 ) -> float:
-    """Bound the relative rounding of sums over so many people, or over rows like these."""
+    """Bound the relative rounding of sums over people or rows, whose number is in the shape."""
     if are_people:
         depth = depth_of_people(shape[1], is_sparse=is_sparse)
     else:
@@ -214,7 +214,7 @@ def rounding_of_units(
 _KINDS_DIFFER = (
     "The ids of users must be of one kind, all integers or all strings, with none missing."
 )
-# Ids of one of these kinds can be sorted, which brings equal ids together.
+# Kinds of ids that can be sorted, so that equal ids stand together.
 _KINDS = (str, bytes, int, UUID, date)
 
 

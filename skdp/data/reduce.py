@@ -45,7 +45,7 @@ class PerRow:
 
 
 class Counts:
-    """Counts of integers, which wait until they are as many as the places to count in.
+    """Counts of integers, which wait in a list until their number reaches the number of bins.
 
     A block may have far fewer. Counts are exact, also with weights, which are whole parts.
     """

@@ -73,7 +73,7 @@ class _BaseBlock(Massed, ABC):
         return self._weights
 
     def norms(self) -> np.ndarray:
-        """Compute the norms of the centered rows before weighting, or upper bounds of these."""
+        """Compute norms of the centered rows before weighting, or upper bounds on the norms."""
         if self._norms is None:
             self._norms = self._computed_norms()
         return self._norms

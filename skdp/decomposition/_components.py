@@ -86,7 +86,7 @@ class DPPCA(MatrixEstimator):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------
@@ -351,7 +351,7 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
     """Truncated SVD with differential privacy for rows, entries or edges.
 
     An entry is not a person: if a person is a row, keep ``privacy_unit="row"``. Other units protect
-    a single rating, click or friendship; they protect people with many of them far less.
+    a single rating, click or friendship; a person with many ratings is protected far less.
 
     Finds the leading right singular vectors of X without centering it, so that sparse data stay
     sparse. Publishes them, the singular values and the explained variances under (epsilon,
@@ -412,7 +412,7 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------

@@ -286,7 +286,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     #: What the estimator supports for each unit.
     _support: ClassVar[dict[type[ResolvedUnit], _spec.Support]] = _spec.SUPPORT
     _is_pca: ClassVar[bool] = False
-    # Values for estimators that have no parameters of these names.
+    # Values for estimators that lack the parameter of the same name.
     center: Any = False
     mean_norm: float | None = None
     coherence_bound: float | None = None
@@ -370,7 +370,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 f"{spec.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
                 "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
             )
-        # The checked X has no column names, so X itself gives these.
+        # The checked X has no column names, so the names come from X itself.
         checks.check_features(X, self, reset=True)
         return spec, self._view(checked, spec, partial(Rows, people=people))
 
@@ -487,7 +487,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _set_components(
         self, factors: _spec.Factors, variances: np.ndarray, total: float, dtype: np.dtype
     ) -> None:
-        """Set the leading components, their variances, and these as fractions of the total."""
+        """Set the leading components, their variances, and the fractions of the total variance."""
         self.explained_variance_ = in_dtype(variances, dtype)
         self.explained_variance_ratio_ = in_dtype(_spec.ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)

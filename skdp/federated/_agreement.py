@@ -1,4 +1,4 @@
-"""What all parties of a federated fit agree on, and the fit that each of them runs."""
+"""Public facts on which all parties of a federated fit agree, and the fit that each party runs."""
 
 import math
 from collections.abc import Callable
@@ -51,7 +51,7 @@ _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
 @dataclass(frozen=True)
 class ResolvedOwner(ResolvedRow):
-    """The unit is an owner with all rows, who contributes the mean of these."""
+    """The unit is an owner with all its rows, who contributes their mean."""
 
     name: ClassVar[str] = "owner"
     counted: ClassVar[str] = "owners"

@@ -238,7 +238,8 @@ _CONSTRAINTS: dict[str, Any] = {
     "seed": [_NOT_NEGATIVE],
     "sparse": ["boolean"],
 }
-#: What is fitted across owners: fits that are sums and releases of these.
+#: Estimators that can be fitted across owners: a fit consists of sums over rows and releases of the
+#: sums.
 FITTED: tuple[type[PrivateEstimator], ...] = (
     *(DPPCA, DPTruncatedSVD, DPStandardScaler, DPCovariance),
     *(DPLinearRegression, DPLogisticRegression, DPTraceRegressor),

@@ -93,7 +93,7 @@ def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]
 
 
 def n_neighbors(n_owners: int, lost: int) -> int:
-    """Return with how many others an owner shares masks: an even number above `lost`, or all.
+    """Return the number of owners with whom an owner shares masks: even and above `lost`, or all.
 
     Masks then connect all honest owners, whichever owners collude or leave: a ring with k / 2
     neighbors on either side falls apart only without k of its owners.

@@ -52,7 +52,7 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
 
 
 def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Message:
-    """Read a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`, and check all of it.
+    """Read and check a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`.
 
     Arrays are views of the data: nothing of an announced size is allocated.
     """

@@ -1,4 +1,4 @@
-"""``python -m skdp.ledger show FILE``: check a ledger, and print what has been charged to it."""
+"""``python -m skdp.ledger show FILE``: check a ledger, and print its charges."""
 
 import sys
 

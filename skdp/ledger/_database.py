@@ -70,7 +70,7 @@ def connected(
                     yield database
                     check_place(path, place_of(file))
                 finally:
-                    # Closing rolls back what was not committed. As a C call, it cannot be separated
+                    # Closing rolls back uncommitted changes. As a C call, it cannot be separated
                     # by an interrupt from the end of the lock.
                     database.close()
         except (BudgetError, FederationError, LedgerError):

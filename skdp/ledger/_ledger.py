@@ -101,7 +101,7 @@ def check_note(note: Any) -> None:
 def report_of(
     path: str, head: dict[str, Any], limit: file.Limit, charges: Sequence[dict[str, Any]]
 ) -> str:
-    """Format the limit, what is left of it, and a line for each charge."""
+    """Format the limit, the remaining budget, and a line for each charge."""
     delta, units = head["delta"], head["units"].replace("\n", " or ")
     _, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
     left = limit.units_beside(head["tails"]) - head["spent"]

@@ -456,7 +456,7 @@ _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
 
 def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
-    """Raise small eigenvalues to a floor; hidden ones share what is left of the trace."""
+    """Raise eigenvalues to a floor; those hidden by noise share the rest of the trace."""
     raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
     hidden = raised[is_hidden].sum()
     left = max(values.sum() - raised[~is_hidden].sum(), _LEAST_OF_HIDDEN * is_hidden.sum())

@@ -96,7 +96,7 @@ def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray
 
 
 def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
-    """Return the tangent vector of these coordinates, whose rank is 2 * rank."""
+    """Return the tangent vector with the given coordinates; its rank is 2 * rank."""
     size = point.left.size
     return FixedRank(
         _joined([coordinates[:size].reshape(point.left.shape), point.left]),

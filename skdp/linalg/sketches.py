@@ -190,7 +190,7 @@ def probable_norm(n: int, t: int, tail: float) -> float:
 
 
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
-    """Return the places with updates on a side, and the updates renumbered by these."""
+    """Return the indices with updates on a side, and the updates as numbers within them."""
     if len(places) >= side:
         return slice(None), places, side
     touched, places = np.unique(places, return_inverse=True)

@@ -17,7 +17,7 @@ from skdp.privacy.releases import Search
 
 #: What to do about data in units so extreme that they exceed the range of searches.
 OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
-#: What to do about products of X and y in such units.
+#: What to do about products of X and y that exceed the range of searches.
 OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of their sizes."
 
 
@@ -33,8 +33,9 @@ def clipped_fraction(
     A sum of n vectors clipped to a bound c has a bias of at most c per clipped vector, and noise of
     length :math:`c \sqrt{d} / \mu` in d dimensions. If a fraction f is clipped, bias is thus at
     most f times the `strength` :math:`n \mu / \sqrt{d}` of the noise: with a constant f, it would
-    exceed the noise as the budget grows. `wanted` is that ratio of bias to noise. The bias of few
-    clipped vectors has no common direction, so a `power` above 1 may suit small budgets better.
+    exceed the noise as the budget grows. `wanted` is the ratio of bias to noise that may be
+    reached. The bias of few clipped vectors has no common direction, so a `power` above 1 may suit
+    small budgets better.
     """
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.clip((np.float64(wanted) / strength) ** power, *limits))

@@ -286,10 +286,10 @@ class DPLogisticRegression(PrivateClassifier):
     ----------
     classes : array-like or None, default=None
         All possible labels, two or more: which of them occur is then protected, and a class without
-        records is fine. ``None`` takes the labels of y, at most 100, which makes public which
-        labels occur, and gives a warning. Labels are strings, or whole numbers below 2**53, of one
-        type. If `classes` are strings, whole numbers in y are their places among the sorted
-        classes, as in wrappers of scikit-learn.
+        records is fine. ``None`` takes the labels of y, at most 100, and warns, as this makes
+        public which labels occur. Labels are strings, or whole numbers below 2**53, of one type. If
+        `classes` are strings, whole numbers in y are their places among the sorted classes, as in
+        wrappers of scikit-learn.
     class_weight : dict or None, default=None
         Public weights of classes by their labels, from 1e-100 to 1e100, by default 1. They multiply
         the odds of the classes: `intercept_` moves by their logarithms, as with weighted records if
@@ -325,7 +325,7 @@ class DPLogisticRegression(PrivateClassifier):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------

@@ -318,7 +318,7 @@ class DPPersonalizedRegressor(
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------
@@ -493,7 +493,7 @@ class DPPersonalizedRegressor(
 
     # For this estimator `n_samples` counts users, not rows.
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
-        """List what a fit would release and spend, from public facts: nothing is read or spent.
+        """List the releases of a fit and their cost, from public facts: nothing is read or spent.
 
         Parameters
         ----------

@@ -124,7 +124,7 @@ class SupervisedEstimator(PrivateEstimator):
         targets = self._targets(checked, y)
         checks.redact_errors(check_consistent_length)(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
-        # The checked X has no column names, so X itself gives these.
+        # The checked X has no column names, so the names come from X itself.
         size = checked.shape[0] if people is None else people.n_people, checked.shape[1]
         spec_of = partial(self._spec_of, checked, size, shape, names=checks.feature_names(X))
         opened = self._opened(checked, spec_of, targets, people)
@@ -226,7 +226,7 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
 
 
 def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
-    """Return the sample weights of these rows; without weights each is 1."""
+    """Return the sample weights of the rows; without weights each is 1."""
     return np.ones(rows.stop - rows.start) if weights is None else weights[rows]
 
 
@@ -394,7 +394,7 @@ def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
 
 
 def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return the different labels of a part, their kind, and what is wrong with them, if so."""
+    """Return the distinct labels of a part, their kind, and the reason to refuse them, if any."""
     flaw, found = "", column[:0, 0]
     try:
         found = labels_in(column[:, 0])

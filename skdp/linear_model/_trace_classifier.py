@@ -247,9 +247,9 @@ class DPTraceClassifier(PrivateClassifier):
         shape of 3-D X; 2-D X then has matrices of shape (n_features, 1).
     classes : array-like or None, default=None
         Both possible labels: which of them occur is then protected, and a class without records is
-        fine. ``None`` takes the labels of y, which makes public which labels occur, and gives a
-        warning. Labels are strings, or whole numbers below 2**53, of one type. If `classes` are
-        strings, whole numbers in y are their places among the sorted classes, as in wrappers of
+        fine. ``None`` takes the labels of y, and warns, as this makes public which labels occur.
+        Labels are strings, or whole numbers below 2**53, of one type. If `classes` are strings,
+        whole numbers in y are their places among the sorted classes, as in wrappers of
         scikit-learn.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
@@ -275,7 +275,7 @@ class DPTraceClassifier(PrivateClassifier):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The cost of a fitted pipeline or search, step by step, and whether all of it is private."""
+"""The cost of a fitted pipeline or search, step by step, and whether every step is private."""
 
 import math
 from collections import Counter
@@ -429,7 +429,7 @@ def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpe
 
 
 def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
-    """Return the record with one release of sensitivity 1, whose noise spends all of it."""
+    """Return the record with one release of sensitivity 1, whose noise spends the whole cost."""
     if record._is_pure:
         release = Release(name, "laplace", 1.0, math.sqrt(2) / record.epsilon, 1.0)
     else:
@@ -709,6 +709,6 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Return what is wrong with the fitted estimator itself, apart from its fit and its cache."""
+    """Return the faults of the fitted estimator itself, apart from its fit and its cache."""
     steps = fitted_steps(estimator, "", _Met([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

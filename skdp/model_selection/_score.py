@@ -143,7 +143,7 @@ class CountedReleases(NamedTuple):
 def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
-    """Plan one release of histograms of these sizes; the last may be that `of_scores`."""
+    """Plan one release of histograms with the given sizes; the last may be the one `of_scores`."""
     middle = spread = order = None
     share = 1.0
     if of_scores:

@@ -215,7 +215,7 @@ def plan_choice(
 ) -> Plan:
     """Plan the choice by mean losses; losses in [0, 1] (`is_bounded`) need no clip level."""
     level, left = score.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
-    # In units of C, or for losses in [0, 1].
+    # The sensitivity of losses in units of the clip level C, or of losses in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
     return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
@@ -362,7 +362,7 @@ class DPGridSearch(BaseDPSearch):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
-        ``None`` takes fresh noise, as the guarantee assumes. A secret int repeats a search; one
+        ``None`` takes fresh noise, as the guarantee assumes. A secret int repeats a search; an int
         that can be guessed voids the guarantee.
 
     Attributes

@@ -77,7 +77,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         return warnings
 
     def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
-        """List what a fit would release and spend. No data are read, and nothing is spent.
+        """List the releases of a fit and their cost. No data are read, and nothing is spent.
 
         If a step decides how many columns it returns, each private step after it is one line.
 

@@ -256,7 +256,7 @@ def _without_gaps(rows: Any) -> Any:
 
 @_in_arrays
 def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sparse: bool) -> Any:
-    """Return what a step that learns nothing makes of the largest numbers, before any release.
+    """Return the output for the largest numbers of a step that learns nothing, before any release.
 
     Refuse unusable parameters, and those with which the step refuses single rows.
     """
@@ -575,7 +575,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
 def _with_columns(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Name the columns that a part refuses for what they hold, or else all its columns."""
+    """Name the columns whose entries a part refuses, or else all its columns."""
     leaves = [one for one in rules.leaves_of(part, is_fitted=False) if not isinstance(one, str)]
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}

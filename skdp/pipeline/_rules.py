@@ -266,7 +266,7 @@ def keeps_columns(step: Any) -> bool:
 
 
 # ------------------------------
-# Estimators that contain others, and are known to fit each of these once.
+# Estimators that contain other estimators, and are known to fit each of them once.
 
 
 # Parameters that contain estimators, whose fitted versions have the same name with "_". The first

@@ -217,8 +217,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     """Standardize columns by centers and scales that are differentially private.
 
     Publishes a mean and a variance of every column under (epsilon, delta)-differential privacy for
-    rows, and scales rows by these. With ``epsilon=inf`` and ``bounds=None`` it computes what
-    :class:`sklearn.preprocessing.StandardScaler` does.
+    rows, and scales rows by the released values. With ``epsilon=inf`` and ``bounds=None`` it
+    computes what :class:`sklearn.preprocessing.StandardScaler` does.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
+        an int that can be guessed voids the guarantee.
 
     Attributes
     ----------
@@ -308,9 +308,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     NaN, which reveals that there are none. Not covered: what `transform` and `fit_transform`
     return, a noise-free function of the rows; and the running time.
 
-    Means and variances are drawn to those of all columns as far as noise hides the differences.
-    Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: two, and
-    one more with `bounds`, up to five more if columns are narrow, and one that checks them.
+    Means and variances are shrunk toward the averages over all columns, as far as noise hides the
+    differences. Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of
+    rows: two, and one more with `bounds`, up to five more if columns are narrow, and one that
+    checks them.
 
     Examples
     --------

@@ -341,7 +341,7 @@ def intervals_within(
     is_hidden: np.ndarray,
     n_rows: np.ndarray,
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
-    """Shrink the intervals of hidden columns to their visible bins, if most rows are in these.
+    """Shrink the intervals of hidden columns to their visible bins, if these hold most rows.
 
     Return also which columns show only 0, and get an interval around it; and which columns show
     most rows at one end of their bounds, and keep the bounds.
@@ -399,8 +399,8 @@ def hulls(
 def _are_shown(scores: np.ndarray) -> np.ndarray:
     """Return which bins of sizes are visible, from counts in units of their noise.
 
-    A bin is visible alone; or together with neighbors of its sign that are not; or less so, next to
-    visible ones. A lone bin of noise would give its column any unit.
+    A bin is visible if its count exceeds the noise, or if the sum over neighbors of one sign does
+    and its own count is large enough. A lone bin of noise would give its column any unit.
     """
     least, stands_out = _least_visible(scores.size), scores > _IN_TAIL
     shown = scores > least

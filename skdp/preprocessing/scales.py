@@ -87,12 +87,13 @@ class SizedReleases(NamedTuple):
     """Releases for columns without known bounds, in order."""
 
     sizes: Release
-    # Moments; or, if columns may be narrow and far from 0, their places and then moments.
+    # Either moments or, if columns may be narrow and far from 0, histograms that find them, and
+    # then moments.
     branches: AnyOf
 
 
 class BoundedReleases(NamedTuple):
-    """Releases with bounds: moments within these, and what follows."""
+    """Releases with bounds: moments within the bounds, and the releases that follow."""
 
     rough: Release
     branches: AnyOf  # the moments again, or a `SizedReleases` of hidden columns
@@ -568,7 +569,7 @@ def _closer(
     columns: _Columns,
     sizes: np.ndarray,
 ) -> _Closer:
-    """Release where in their intervals the entries of narrow columns are, and shrink these.
+    """Release where the entries of narrow columns are in their intervals, and shrink the intervals.
 
     Counts of `sizes` inside the intervals bound the loss of a zoom. A zoom shows only columns whose
     intervals may still shrink, and is skipped if there are none. If bins would show little but

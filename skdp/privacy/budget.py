@@ -358,7 +358,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Returns
         -------
         int
-            Index of the chosen option; that of the smallest loss if `epsilon` is infinite.
+            Index of the chosen option; if `epsilon` is infinite, the option of the smallest loss.
 
         Raises
         ------
@@ -483,7 +483,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return sums
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return this owner's part of a value that all owners know; all of it for a single owner.
+        """Return this owner's part of a value that all owners know; without others, the value.
 
         Parameters
         ----------
@@ -666,7 +666,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Returns
         -------
         int
-            Index of the chosen option; that of the smallest loss if `epsilon` is infinite.
+            Index of the chosen option; if `epsilon` is infinite, the option of the smallest loss.
 
         Raises
         ------
@@ -752,7 +752,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return booked
 
     def _check_share(self, name: str, share: float) -> None:
-        """Refuse a share that exceeds what is left of the budget."""
+        """Refuse a share that exceeds the rest of the budget."""
         spent = [release.share for release in self._releases]
         if not share > 0 or math.fsum([share, *spent]) > 1 + SHARE_TOLERANCE:
             raise BudgetError(

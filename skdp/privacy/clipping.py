@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) -> np.ndarray:
-    """Compute weights in [0, 1] that shorten vectors of these norms to norm at most `bound`.
+    """Compute weights in [0, 1] that shorten vectors of the given norms to norm at most `bound`.
 
     Each vector may have a bound of its own.
 
@@ -116,7 +116,7 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
-    # The copy has indices of its own: removing zeros would overwrite those of `rows`.
+    # The copy has indices of its own: removing zeros would overwrite the indices of `rows`.
     largest = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
     largest.eliminate_zeros()
     return largest

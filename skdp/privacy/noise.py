@@ -15,7 +15,7 @@ from scipy.special import ndtri
 # ------------------------------
 # Rounding to a public lattice: low bits reveal nothing of the value behind the noise.
 
-#: Relative: by how much a noise std exceeds the one that suffices in exact arithmetic. The
+#: Relative excess of a noise std over the std that suffices in exact arithmetic. The
 #: excess pays for the difference from exact arithmetic, for as many numbers as `largest_size`
 #: allows.
 SCALE_MARGIN = 1e-4  # not tuned
@@ -96,9 +96,10 @@ class NoiseSource:
 
     Without a seed, every key comes from the operating system. With a seed, keys are derived from it
     and from the `context`: a digest of all data of the fit, the class and the parameters. Fits that
-    differ in any of these must not share noise. The privacy claim is then computational, for a
-    secret seed of at least 128 random bits, and void for one that may be guessed (`is_guessable`).
-    The `fingerprint` shows whether two sources have the same seed, but not which seed.
+    differ in any of these values must not share noise. The privacy claim is then computational, for
+    a secret seed of at least 128 random bits, and void for one that may be guessed
+    (`is_guessable`). The `fingerprint` shows whether two sources have the same seed, but not which
+    seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:

@@ -174,8 +174,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share is not positive, admits no such mechanism, or is too small for so many
-            numbers.
+            If the share is not positive, does not admit the mechanism, or is too small for the
+            number of entries.
         """
         share *= self.part
         self.check_size(name, mechanism, share, shape)
@@ -263,8 +263,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share is not positive, admits no such mechanism, or is too small for so many
-            numbers.
+            If the share is not positive, does not admit the mechanism, or is too small for the
+            number of entries.
         """
         if not share > 0:
             raise BudgetError(
@@ -325,7 +325,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         return sensitivity / bought * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:
-        """Return what a share buys: a mu or, for mechanisms of pure privacy, an epsilon.
+        """Return the privacy parameter of a share: a mu or, if privacy is pure, an epsilon.
 
         Parameters
         ----------
@@ -393,7 +393,7 @@ def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
 # ------------------------------
 # The plan of all releases, from public facts.
 
-#: By how much the sum of the shares may exceed 1, through rounding.
+#: Largest excess of the sum of the shares over 1, through rounding.
 SHARE_TOLERANCE = 1e-12  # not tuned
 
 

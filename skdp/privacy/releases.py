@@ -497,7 +497,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
-    """Return the unit that the composition of records of these units protects."""
+    """Return the unit that a composition of records with the given units protects."""
     if len(units) == 1:
         return units.pop()
     if units != {"row", "record"}:

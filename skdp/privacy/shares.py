@@ -1,7 +1,7 @@
 """Shares of the noise of one release, for parties that sum private parts.
 
 Each of s owners adds a share of the noise to its part of a sum, rounds to multiples of a public
-power of two, and hands in these counts. H of the shares are honest: a share has the variance of the
+power of two, and sends the counts. H of the shares are honest: a share has the variance of the
 release divided by H, so that what hides an owner from all others has the full noise. The counts are
 added up modulo a power of two that exceeds the sum.
 
@@ -64,7 +64,7 @@ class Shares:
         return self.n_units / n_left
 
     def excess_without(self, absent: Sequence[int]) -> float:
-        """Return the noise std in such a sum, relative to the std that the guarantee needs."""
+        """Return the noise std without the `absent` owners, relative to the std needed."""
         n_left = self.n_owners - len(absent)
         return math.sqrt(n_left / self.n_honest) * self.scale(absent)
 

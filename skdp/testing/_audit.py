@@ -29,7 +29,7 @@ from sklearn.utils import check_scalar
 
 Fit = Callable[[Any, int | None], Any]
 
-# Types whose pickles leave out members, and the names of these.
+# Types whose pickles leave out members, and the names of the members.
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
@@ -333,7 +333,7 @@ def _errors(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -> tuple[int, int]:
-    """Choose scores and threshold by the learned fits; count their errors in the tested fits."""
+    """Choose scores and a threshold on the training fits; count errors on the test fits."""
     best, wrong = -1.0, (0, 0)
     outwards = 1e-9 * np.abs(np.tile(_QUANTILES, 2) - 0.5)
     for unseen, seen, tested in candidates:

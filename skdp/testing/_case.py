@@ -197,7 +197,7 @@ class Subject:
         self.places = list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def make(self, **more: Any) -> Any:
-        """Return an unfitted estimator with other parameters, without those that it lacks."""
+        """Return an unfitted estimator with other parameters, as far as it has them."""
         known = {name: value for name, value in more.items() if name in self.parameters}
         return type(self.case.estimator)(**{**self.parameters, **known})
 
@@ -227,7 +227,7 @@ class Subject:
         return [self.changed(lambda a: 0 * a), self.changed(lambda a: 1e4 - 3 * a[::-1])]
 
     def unseen(self) -> Arguments:
-        """Return data like these, to which no other object refers yet."""
+        """Return changed data of the case, to which no other object refers yet."""
         return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:

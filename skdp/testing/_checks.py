@@ -50,7 +50,7 @@ def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
 
 
 def attacks(case: Subject) -> Iterator[dict[str, float]]:
-    """Yield how far releases have moved so far, by name; each attack has other noise.
+    """Yield the distances that releases have moved so far, by name; each attack draws new noise.
 
     The success of an attack depends on the bases that the noise leads to, and thereby on the
     rounding of this processor.
@@ -282,8 +282,8 @@ def beside(estimator: Any) -> dict[str, Any]:
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
     """Return all that is reachable from an object, by identity, up to classes, modules and `ends`.
 
-    All of it then joins the ends. References are stored, so that no new object gets their identity,
-    with their contents: a hash of an array, and identities.
+    The objects found then join the ends. References are stored, so that no new object gets their
+    identity, with their contents: a hash of an array, and identities.
     """
     todo, found = [value], dict[int, Any]()
     while todo:

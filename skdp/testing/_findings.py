@@ -54,8 +54,9 @@ def find_repeated_noise(
 ) -> list[Finding]:
     """Search for fits that draw the same noise: what differs between them is then due to the data.
 
-    Without a seed no two fits may agree: one after the other, in two threads, in two processes with
-    copies of `fit`, or in forks of this process. With one seed, noise on other data must differ.
+    Without a seed no two fits may be equal: one after the other, in two threads, in two processes
+    with copies of `fit`, or in forks of this process. With one seed, noise on other data must
+    differ.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Records of releases, their replay on neighbors, and how far values move between these."""
+"""Records of releases, their replay on neighbors, and how far values move between neighbors."""
 
 import contextlib
 import io

@@ -1,7 +1,8 @@
 """Planted mistakes: small estimators that leak in different ways, and the check that finds each.
 
-All of them release the mean of rows that are clipped to norm 1. :class:`NoisyMean` is correct. The
-others are copies with one mistake each, to try checks on. Use none for anything else.
+All estimators of this module release the mean of rows that are clipped to norm 1.
+:class:`NoisyMean` is correct. The others are copies with one mistake each, to try checks on. Use
+none for anything else.
 
 Examples
 --------
@@ -130,7 +131,7 @@ class ExactAttribute(NoisyMean):
 
 
 class LeakedShape(NoisyMean):
-    """Reveals by a shape how many rows are long."""
+    """Reveals the number of long rows by a shape."""
 
     def _before_release(self, X: np.ndarray) -> None:
         self.long_rows_ = np.zeros(np.count_nonzero(np.linalg.norm(X, axis=1) > 1))

@@ -127,7 +127,7 @@ def _check_bounds(spec: RowsSpec) -> None:
     if not spec.is_sparse or spec.center is None:
         return
     # Products of sparse rows are centered afterwards. If the center is much longer than the rows,
-    # rounding may leave nothing of these.
+    # rounding may leave nothing of the rows.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
@@ -220,7 +220,8 @@ class AdaptiveReleases(NamedTuple):
 
     second_moment: Release
     clipped_squares: Release
-    # More second moments; or steps that refine the first, and variances along the refined span.
+    # Either further second moments, or steps that refine the span of the first one, with variances
+    # along the refined span.
     rest: AnyOf
 
 

@@ -197,7 +197,7 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 
 
 def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
-    """Return whether all of these eigenvalues stand out, and noise still costs enough to refine."""
+    """Return whether all eigenvalues exceed the noise, which is large enough to refine."""
     n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
     if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
         return False

@@ -320,9 +320,9 @@ class DPContinualFactorizer(BaseStream):
     sums, correlated over the epochs by a square root of the matrix of prefix sums. All epochs are
     one release, accounted for exactly in Gaussian differential privacy. Updates may depend on
     earlier releases. Released: both sketches of the sum of all updates, with their noise, at
-    `release`, and nothing of an open epoch; windows are differences of these, which spend nothing.
-    Assumed public: the shape, the horizon, the number of updates in each epoch, when epochs are
-    closed, and the parameters. Sensitivities hold in the
+    `release`, and nothing of an open epoch; windows are differences of released sketches, and spend
+    nothing. Assumed public: the shape, the horizon, the number of updates in each epoch, when
+    epochs are closed, and the parameters. Sensitivities hold in the
     worst case, even if everybody knows the sketches. Not covered: what `transform` and `score` of
     the factors return, noise-free functions of other rows; and the running time.
 
@@ -452,7 +452,7 @@ class DPContinualFactorizer(BaseStream):
         Raises
         ------
         ValueError
-            If no sums of these are stored, or `until` is not after `since`.
+            If the sums of these epochs are not stored, or `until` is not after `since`.
         """
         with self._lock:
             self._check_stored(0, since=since)

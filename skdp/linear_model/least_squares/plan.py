@@ -107,7 +107,7 @@ class LeastSquaresSpec(ScaleSpec):
     largest_product: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute what follows from the public facts."""
+        """Compute the fields that follow from public facts."""
         of_one, n_free = self.n_units * self.cost.mu, self.n_features + self.fit_intercept
         strength = of_one / math.sqrt(self.n_features + 1)
         is_plenty = strength >= _PLENTY

@@ -224,7 +224,7 @@ def descend(
 ) -> tuple[Scores, Path]:
     """Take all steps; return the scores given by the mean of the last half of the iterates.
 
-    The second result is what the steps have released.
+    The second result holds the releases of the steps.
     """
     white, level, n_classes = records.whitening, records.level, spec.n_classes
     # Step length and momentum follow from the moment and public facts, before the first step.

@@ -297,7 +297,7 @@ def start_of(
     beside: tuple[float, float],
     counted: tuple[np.ndarray, float] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Take a Newton step from released fractions of classes; return it, these, and their noise.
+    """Take a Newton step from released class fractions; return step, fractions and their noise.
 
     `counted` fractions, given with their noise std, are averaged with those of the moment.
 
@@ -416,7 +416,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 
 
 def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
-    """Estimate from the start how much of the classes the rows explain.
+    """Estimate from the start which part of the variance of the classes the rows explain.
 
     The first three numbers are parts of the variance of the classes, as squared correlations:
     explained by rows in total, along the clearest direction of the classes, and where noise hides

@@ -1,7 +1,8 @@
 """The scale of the scores of a fit, by released losses, and the errors of its coefficients.
 
 For the errors, whitened rows are taken to be normal. Then the mean of residuals times rows, at
-released weights, follows from the coefficients of the population, and these from gradients.
+released weights, follows from the coefficients of the population, and these coefficients from
+gradients.
 """
 
 import math
@@ -343,9 +344,10 @@ def std_errors(
 ) -> np.ndarray | None:
     r"""Return the root of the mean squared error of each published coefficient, if it is a number.
 
-    Whitened rows are :math:`z = \Sigma^{1/2} u` with a standard normal u. By how much published
-    coefficients, which are shrunk or end early, differ from those of the population, is an error
-    beside noise and sampling. All of it depends on released values and public facts only.
+    Whitened rows are :math:`z = \Sigma^{1/2} u` with a standard normal u. Published coefficients
+    are shrunk or stopped early: their distance from the coefficients of the population is an error
+    in addition to noise and sampling. All three errors depend on released values and public facts
+    only.
     """
     spread = np.minimum(seen_spread(white), 1.0)
     size = min(math.sqrt(max(1.0, float(spread.sum()))), white.clip_norm)

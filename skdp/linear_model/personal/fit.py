@@ -110,13 +110,13 @@ def _moved(start: Start, gradient: np.ndarray) -> Start:
 
 
 def oriented_basis(matrix: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of the columns, whose signs follow these."""
+    """Return an orthonormal basis of the columns, with the signs of the columns."""
     basis, triangle = np.linalg.qr(matrix)
     return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
 
 
 def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the users' clipped gradients; return also how many were not clipped."""
+    """Sum the users' clipped gradients; return also the number of unclipped gradients."""
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
         slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
@@ -289,7 +289,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum, over the rows of each user, what a ridge regression leaves of `sides`."""
+        """Sum, over the rows of each user, the residuals of a ridge regression of `sides`."""
         heads = ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
@@ -406,8 +406,9 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: boo
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With less signal than this, a representation is no better than none. Signal and noise are the
-# largest eigenvalues of a sum of products, if all users agree, and of its noise. Not studied.
+# With less signal than this, a representation is no better than none. The signal is the largest
+# eigenvalue of a sum of products, if all users have one model; noise, the largest of its noise. Not
+# studied.
 _LEAST_SIGNAL = 3.0
 
 
@@ -432,7 +433,7 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
             f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
             f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
-    # Signal over noise, if all users agree.
+    # Ratio of signal to noise, if all users have the same model.
     model, size = plan.parts.model, spec.n_features
     is_mean = isinstance(model, MeanReleases)
     release = model.mean_products if is_mean else model.products

@@ -123,7 +123,7 @@ def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBu
 
 
 def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) -> np.ndarray:
-    """Sum users' vectors, clipped to norm `level`, or the outer products of these."""
+    """Sum users' vectors, clipped to norm `level`, or their outer products."""
 
     def _sum(_: slice, block: np.ndarray) -> np.ndarray:
         clipped = clip_rows(block.copy(), level)

@@ -1,4 +1,4 @@
-"""The model of a personal regression, and what the fit releases before its steps."""
+"""The model of a personal regression, and the releases of the fit before its steps."""
 
 import math
 from dataclasses import dataclass, replace
