@@ -40,8 +40,10 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # From `WEAK` on, and from this many roots of d, this part of the share goes to a rough moment, and
 # the rest to the moment of rows that it whitens, with noise in units of the variance along each
-# direction.
+# direction. It whitens them only if an eigenvalue is below its noise, or this part of their mean:
+# otherwise columns are not nearly collinear, and both moments are averaged.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
+_COLLINEAR = 0.1  # benchmarks/covariance/covariance.md, "Nearly collinear columns"
 # In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
@@ -167,12 +169,18 @@ def release_moment(
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
         units = center, np.where(is_constant, np.inf, scale)
-    root = None
+    rough = root = None
     if plan.rough is not None:
         total = summed_moment(spec, view, *units)
-        root = _root_of(*budget.release(plan.rough, total / spec.n_units))
+        rough = budget.release(plan.rough, total / spec.n_units)
+        root = _root_of(*rough)
     total = summed_moment(spec, view, *units, root)
     released, noise_std = budget.release(plan.moment, total / spec.n_units)
+    if rough is not None and root is None:
+        # Weights are one over the variance of the noise.
+        weight = noise_std**2 / (noise_std**2 + rough.noise_std**2)
+        released = released + weight * (rough.value - released)
+        noise_std *= math.sqrt(1 - weight)
     if in_bounds:
         squares, means = np.diag(released)[:-1], released[-1, :-1]
         is_flat = squares - means**2 <= ROUNDING * np.maximum(squares, 1.0)
@@ -186,10 +194,15 @@ def release_moment(
     return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
 
 
-def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the root of a noisy moment; eigenvalues are at least the edge of the noise."""
+def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
+    """Return the root of a noisy moment, or None if its columns are not nearly collinear.
+
+    Eigenvalues are at least the edge of the noise.
+    """
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
     edge = noise_edge(noise_std * math.sqrt(0.5), len(values))
+    if values[0] > max(edge, _COLLINEAR * float(values.mean())):
+        return None
     return np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
 
 

@@ -326,6 +326,18 @@ def test_the_noise_along_a_direction_of_little_variance_is_known():
     assert known < 0.02 * np.mean([fit.noise_std_[0, 0] for fit in fits])
 
 
+def test_columns_that_are_not_collinear_have_the_noise_of_both_moments():
+    # Without whitening, the noise of no entry depends on another column.
+    rows = np.random.default_rng(2).normal(size=(6000, 4))
+    fits = [skdp.DPCovariance(epsilon=4.0).fit(rows) for _ in range(60)]
+    metrics = np.array([fit.noise_metric_ for fit in fits])
+    assert np.abs(metrics[:, ~np.eye(4, dtype=bool)]).max() == 0
+    pairs = np.triu_indices(4, 1)
+    found = np.std([fit.covariance_[pairs] for fit in fits], axis=0)
+    known = np.mean([fit.noise_std_[pairs] for fit in fits], axis=0)
+    assert 0.8 < np.mean(found / known) < 1.2
+
+
 def test_a_target_that_noise_hides_is_predicted_by_its_location():
     rows = np.random.default_rng(0).normal(size=(3000, 4)) * [1.0, 1.0, 1.0, 0.0]
     made = skdp.DPCovariance(epsilon=4.0, random_state=SECRET)
