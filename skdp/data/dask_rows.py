@@ -424,7 +424,7 @@ def _facts_of(X: Any) -> _Facts:
         hint = "pass X.rechunk({0: 'auto', 1: -1})"
         _refuse("X has chunks of columns, and no row is in one chunk", hint)
     if not np.can_cast(X.dtype, np.float64):
-        _refuse(f"X has dtype {X.dtype}, which are no real numbers", "pass X.astype(float)")
+        _refuse(f"X has dtype {X.dtype}, which holds no real numbers", "pass X.astype(float)")
     if isinstance(X._meta, np.ma.MaskedArray):
         raise ValueError(containers.MASKED)
     is_sparse = sparse.issparse(X._meta)

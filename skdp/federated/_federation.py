@@ -79,7 +79,7 @@ class Coordinator:
     >>> coordinator.run(lambda messages: {})
     Traceback (most recent call last):
         ...
-    skdp.exceptions.FederationError: No answer from these of the 3 owners: 0, 1, 2. Those who ...
+    skdp.exceptions.FederationError: No answer from the following of the 3 owners: 0, 1, 2. ...
     """
 
     def __init__(self, federation: Any) -> None:
@@ -179,8 +179,8 @@ class _Asking:
     def _missing(self, numbers: list[int]) -> FederationError:
         names = shortened(list(map(str, numbers)))
         return FederationError(
-            f"No answer from these of the {self._agreement.n_owners} owners: {names}. "
-            "Those who come back with their state can be asked again; else the fit has ended, "
+            f"No answer from the following of the {self._agreement.n_owners} owners: {names}. "
+            "Owners who come back with their state can be asked again; else the fit has ended, "
             "and its budget is spent."
         )
 

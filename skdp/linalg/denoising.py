@@ -449,8 +449,8 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # ------------------------------
 # Noisy covariances made positive definite, and shrunk toward priors.
 
-# Least eigenvalue of a scaled covariance, relative to the edge of its noise, if the trace allows
-# for it; and least mean of the eigenvalues that noise hides.
+# Two lower limits: one of each eigenvalue of a scaled covariance, relative to the edge of its
+# noise, if the trace allows for it; the other of the mean of the eigenvalues that noise hides.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 

@@ -140,8 +140,8 @@ def _plan_fit(
 ) -> FittedReleases:
     """Plan the releases after the first mean: scales, a start, and steps, which get the rest.
 
-    Releases `before` have their share. With `has_center` matrices are around the first mean, and
-    around the next means, whose releases are `centers`.
+    Releases `before` have their share. With `has_center` the first mean is subtracted from the
+    matrices, and then the means that `centers` releases.
     """
     norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
