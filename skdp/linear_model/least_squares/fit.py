@@ -148,12 +148,15 @@ def solve_least_squares(
         calibration = calibrate(plan.calibration, *known)
         factor, is_doubtful = calibration.factor, calibration.is_doubtful
         if not spec.is_weak:
-            is_doubtful = factor < _DOUBTFUL
             beyond = part_beyond_noise(descent, white, has_one=spec.fit_intercept)
             shortened = max(0.0, beyond - factor) * of_features
             factor = min(factor, beyond)
+            is_doubtful = factor < _DOUBTFUL
         of_features *= factor
-        joint[spec.n_features :] += calibration.mean
+        # Predictions are shortened towards their mean.
+        middle = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
+        joint[spec.n_features :] *= factor
+        joint[spec.n_features :] += (1 - factor) * middle + calibration.mean
     coef = scale.size * scaling.multiplier * joint[: spec.n_features]
     intercept = scale.center
     if spec.fit_intercept:

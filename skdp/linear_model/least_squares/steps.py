@@ -58,6 +58,15 @@ class Whitening(NamedTuple):
         """Root mean square norm of a whitened row."""
         return math.sqrt(float(self.spread.sum()))
 
+    def mean_of(self, weights: np.ndarray) -> float:
+        """Return the mean of what weights predict: the moment of the last column, of ones.
+
+        Where centers of columns are off, slopes and intercept cancel: neither is the mean.
+        """
+        squares = np.square(self.root).sum(axis=0)
+        of_ones = np.divide(self.root[-1], squares, out=np.zeros_like(squares), where=squares > 0)
+        return float((of_ones * self.spread) @ weights)
+
 
 def release_whitening(
     spec: LeastSquaresSpec,
@@ -376,7 +385,7 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> float:
     """Return the part of the squared predictions that is not noise (James-Stein shrinkage)."""
     square = float(white.spread @ descent.weights**2)
-    square -= has_one * float(white.root[-1] @ descent.weights) ** 2
+    square -= has_one * white.mean_of(descent.weights) ** 2
     noise = float(white.spread @ descent.variances)
     return 1 - noise / square if square > noise else 0.0
 
@@ -394,20 +403,20 @@ def calibrate(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Calibration:
-    """Release mean products of predictions and responses, both minus the intercept.
+    """Release mean products of predictions and responses, both minus the mean of predictions.
 
     The mean of the errors, which is returned, is to be added to the intercept.
     """
     white, weights, has_one = records.white, descent.weights, spec.fit_intercept
     slopes, bounds = white.root @ weights, spec.calibrated
-    intercept = float(slopes[-1]) if has_one else 0.0
-    slopes[len(slopes) - has_one :] = 0.0
+    middle = white.mean_of(weights) if has_one else 0.0
+    slopes[len(slopes) - has_one :] -= middle
     noise = math.sqrt(float(white.spread @ descent.variances))
-    size = math.sqrt(max(float(white.spread @ weights**2) - intercept**2, noise**2)) or 1.0
+    size = math.sqrt(max(float(white.spread @ weights**2) - middle**2, noise**2)) or 1.0
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         predicted, is_null = records.predicted(rows, block, slopes)
-        products = calibration_products(predicted, responses[rows] - intercept, size, bounds)
+        products = calibration_products(predicted, responses[rows] - middle, size, bounds)
         products[is_null] = 0.0
         return np.asarray(block.times_mass(products).sum(axis=0))
 
