@@ -77,14 +77,14 @@ def warnings_for_fit(
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
         "are known without looking at X; or subtract a public guess of the centers.",
     )
-    if is_doubtful and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
-        yield warning_of_doubt(spec.unit.counted, "fewer features")
-    elif off_center < 1 and off_center * spec.strength < _LEAST_RARE <= spec.strength:
+    if off_center < 1 and off_center * spec.strength < _LEAST_RARE <= spec.strength:
         yield (
             "Predictions may be worse than a constant: most responses are the same, and those that "
             f"differ are too few for {counted(spec.n_free, 'coefficient')}. "
             f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
         )
+    elif is_doubtful and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
+        yield warning_of_doubt(spec.unit.counted, "fewer features")
     elif descent.gain > _LEAST_GAIN:
         yield (
             "The descent has not converged: more steps would explain more of the responses. Pass a "

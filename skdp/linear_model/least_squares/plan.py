@@ -142,8 +142,11 @@ class LeastSquaresSpec(ScaleSpec):
     @property
     def calibrated(self) -> tuple[float, float]:
         """Return bounds of predictions and of responses in the calibration."""
+        if self.is_weak:
+            return _descent.CALIBRATED
+        # Far rows that clipping admits are to be seen.
         bound = self.largest_response
-        return _descent.CALIBRATED if self.is_weak else (min(bound, _SURE_PREDICTION), bound)
+        return min(bound, _SURE_PREDICTION) * self.loosening, bound
 
 
 class Step(NamedTuple):
