@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from skdp._estimator import in_dtype
 from skdp._validation import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.rows import Block
@@ -168,7 +169,9 @@ def solve_trace_classes(
     if is_doubtful and spec.strength >= _LEAST_STRENGTH:
         # With less strength, public facts say so.
         warnings += (no_better(spec),)
-    return Estimate(weights[:, np.newaxis], warnings)
+    # The fit has seen no matrix, clipped as there, with a score further off than this.
+    reach = bound * float(np.linalg.norm(slopes))
+    return Estimate(weights[:, np.newaxis], warnings, bounds=offset + np.array([[-reach], [reach]]))
 
 
 def _release_bound(
@@ -287,6 +290,9 @@ class DPTraceClassifier(PrivateClassifier):
         budget. Covered by the guarantee.
     intercept_ : ndarray of shape (1,)
         Intercept. Covered by the guarantee.
+    score_bounds_ : ndarray of shape (2, 1)
+        Lower and upper bounds to which probabilities clip scores: those of matrices that the fit
+        does not clip. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -413,4 +419,5 @@ class DPTraceClassifier(PrivateClassifier):
         warnings = super()._set_attributes(result, spec)
         assert isinstance(spec, TraceClassSpec)
         self.coef_: np.ndarray = self.coef_.reshape(spec.matrix_shape)
+        self.score_bounds_ = in_dtype(result.bounds, spec.dtype)
         return warnings

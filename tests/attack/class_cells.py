@@ -192,8 +192,8 @@ def strangers(cell, data):
 
 def released(cell):
     """Names of the attributes that released values make."""
-    return {"coef_", "intercept_", "_gain"} | (
-        {"prior_weight_", "_std_errors", "score_bounds_"} if not cell.has_matrices else set()
+    return {"coef_", "intercept_", "_gain", "score_bounds_"} | (
+        {"prior_weight_", "_std_errors"} if not cell.has_matrices else set()
     )
 
 

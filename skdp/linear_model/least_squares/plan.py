@@ -36,7 +36,8 @@ _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
 # And for the calibration of other fits, which mends intercepts, and predictions that are too long:
-# clipped gradients fit the bulk, though far rows may be contrary. Bound of predictions, in scales.
+# clipped gradients fit the bulk, though far rows may be contrary. Bound of predictions, in scales,
+# before clipping is loosened.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
 # steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
