@@ -555,15 +555,21 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
         ]
     warnings = list[str]()
     if isinstance(spec, _spec.RowsSpec):
-        # Long rows, which are clipped, may have components that short rows lack.
-        explained = _spec.ratios_of(result.eigenvalues[:wanted], result.total).sum()
-        cut = (1 - result.unclipped) * (1 - min(explained, 1.0))
+        cut = _cut_part(result, wanted, spec.shape[0])
         if not cut < _LEAST_CUT:
             warnings.append(
                 f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the "
                 "sum of squares: some rows are much longer than the others, and the fit follows "
                 "the others. If the long rows matter, pass a larger row_norm; if not, divide each "
-                "row by its norm, or take logarithms of counts."
+                "row by its norm, take logarithms of counts, or replace codes for gaps, as -999."
+            )
+        if result.giants is not None:
+            part, times, others = result.giants
+            warnings.append(
+                f"row_norm: {part:.1%} of the rows are at least {times:.0f} times as long as all "
+                "others. Components are theirs, and noise of their size hides what the others "
+                "have. If they hold errors, or codes for gaps, as -999, replace these in X, or "
+                f"pass a row_norm for the others, at most {others:.3g}."
             )
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
     if result.left_signal < _LEAST_SIGNAL:
@@ -588,6 +594,22 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
         if isinstance(spec, _spec.RowsSpec) and spec.is_pca:
             warnings += warnings_for_units(result, spec.shape[1])
     return warnings
+
+
+def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
+    """Estimate the part of the sum of squares that clipping removes and that components lack."""
+    # Long rows, which are clipped, may have components that short rows lack.
+    explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
+    cut = (1 - result.unclipped) * (1 - explained)
+    part, multiple = result.far_rows
+    if part and result.row_norm:
+        # At least this many squared bounds are missing, beside the clipped rows.
+        missing = part * (multiple**2 - 1)
+        clipped = result.total / n_rows / result.row_norm**2
+        # Far rows, one squared bound each, may be all that the components do not explain.
+        lost = min((1 - explained) * clipped / part, 1.0)
+        cut = max(cut, lost * missing / (missing + clipped))
+    return float(cut)
 
 
 # Warn of hidden components if they certainly have the first part of the sum of squares, or may have

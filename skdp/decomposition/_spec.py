@@ -57,6 +57,10 @@ class Factors:
     mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is a center
     row_norm: float | None = None  # bound that the rows were clipped to, if any
     unclipped: float = 1.0  # part of the sum of squares left by clipping, from released counts
+    # Part of the rows that are longer than a multiple of `row_norm`, and the multiple, from counts.
+    far_rows: tuple[float, float] = (0.0, 1.0)
+    # Part of the rows that are far longer than all others, how many times, and a norm between them.
+    giants: tuple[float, float, float] | None = None
     left_signal: float = 1.0  # largest signal in a left vector's squared length
     # Decomposes the same released moment again, for another number of components or None.
     decompose: Callable[..., "Factors"] | None = None
@@ -84,6 +88,8 @@ class Factors:
             mean_noise_variance=self.mean_noise_variance,
             row_norm=self.row_norm,
             unclipped=self.unclipped,
+            far_rows=self.far_rows,
+            giants=self.giants,
         )
 
     def leading(self, n_components: int) -> "Factors":

@@ -186,6 +186,35 @@ def test_rows_of_unlike_length_are_warned_of():
             DPTruncatedSVD(1, epsilon=8.0, random_state=KEY).fit(alike)
 
 
+def giant_rows(shape, part, length, seed=0):
+    """Draw rows in one ball, and a part of them as one number in all columns."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=shape) * np.linspace(3, 1, shape[1])
+    X[random.random(len(X)) < part] = -length
+    return X
+
+
+@pytest.mark.parametrize("estimator", [DPPCA, DPTruncatedSVD])
+def test_giant_rows_are_warned_of_beyond_the_bound_and_within(estimator):
+    beyond = giant_rows((20_000, 50), 0.03, 1e6)
+    with pytest.warns(PrivacyWarning, match="row_norm: clipping at .* leaves out .*, as -999"):
+        fit = estimator(2, epsilon=1.0, random_state=KEY).fit(beyond)
+    assert fit.row_norm_ < 100
+    within = giant_rows((20_000, 5), 0.03, 1e6)
+    with pytest.warns(PrivacyWarning, match=r"row_norm: [23]\..% of the rows are .* times as"):
+        fit = estimator(2, epsilon=4.0, random_state=KEY).fit(within)
+    assert fit.row_norm_ > 1e6
+
+
+@pytest.mark.parametrize("part", [0.0, 0.6])
+def test_rows_of_zeros_and_rows_of_like_length_have_no_giants(part):
+    X = giant_rows((20_000, 5), part, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for epsilon in (1.0, 64.0):
+            DPTruncatedSVD(2, epsilon=epsilon, random_state=KEY).fit(X)
+
+
 @pytest.mark.parametrize(
     "norms",
     [

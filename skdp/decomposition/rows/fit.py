@@ -77,8 +77,7 @@ def solve_rows(
         decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
     if spec.prior is not None:
         decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
-    unclipped = unclipped_fraction(search, rows.bound, spec, budget)
-    of_norms: dict[str, Any] = {"row_norm": float(rows.bound), "unclipped": unclipped}
+    of_norms = what_is_clipped(search, rows.bound, spec, budget)
     if plan.center is None and branch.means:
         first = rows
         if spec.mean_norm is not None:
@@ -105,32 +104,63 @@ def clip_to_norm(
     return clipped(rows, bound)
 
 
-# What clipping leaves is estimated from counts between the bound and this multiple of it.
+# What clipping leaves is estimated from counts between the bound and this multiple of it; counts
+# beyond say how many rows are of another size.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 # The estimate counts only if it differs from 1 and from the quantile by this many standard
 # deviations of noise, and by this much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
+# Far rows are there if their count exceeds so many standard deviations of noise; most rows that lie
+# between them and the others, as a part of theirs: no long tail has so few.
+_FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
-def unclipped_fraction(
+def what_is_clipped(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
-) -> float:
-    """Estimate the part of the sum of squares that clipping leaves, from released counts.
+) -> dict[str, Any]:
+    """Estimate from released counts what clipping leaves of squares, and which rows are far longer.
 
     At quantiles up to the median, rows are clipped on purpose: noise loses more than clipping.
     """
-    if search is None or (q := rows_plan.norm_quantile(search, spec)) <= 0.5:
-        return 1.0
+    found: dict[str, Any] = {"row_norm": float(bound)}
+    if search is None:
+        return found
     counted, n_rows = budget.search_counts[search.name], spec.shape[0]
     points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
-    margin = max(_CLEAR_DEVIATIONS * (search.noise_std or 0.0) / n_rows, _CLEAR)
+    noise, q = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
+    is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise)
+    # Of all counts, the one that shows most of the sum of squares.
+    parts, multiples = (1 - fractions) * is_far, points / bound
+    most = int(np.argmax(parts * multiples**2))
+    if is_far[most]:
+        found["far_rows"] = float(parts[most]), float(multiples[most])
+    found["giants"] = _giants(points, fractions, bound, _FAR_DEVIATIONS * noise)
+    margin = max(_CLEAR_DEVIATIONS * noise, _CLEAR)
     is_clear = (points > bound) & (points < _NEAR * bound)
     is_clear &= (fractions > q + margin) & (fractions < 1 - margin)
-    return (
-        unclipped_squares(bound, q, points[is_clear], fractions[is_clear])
-        if is_clear.any()
-        else 1.0
-    )
+    if q > 0.5 and is_clear.any():
+        found["unclipped"] = unclipped_squares(bound, q, points[is_clear], fractions[is_clear])
+    return found
+
+
+def _giants(
+    points: np.ndarray, fractions: np.ndarray, bound: float, margin: float
+) -> tuple[float, float, float] | None:
+    """Return which part of rows is far longer than all others, and within the bound; None if none.
+
+    Also returned are how many times longer, and a norm that the others do not exceed. The others
+    are most rows. Rows of zeros are no others: without these, half of the rows exceed some point.
+    """
+    longer = 1 - fractions
+    # Between two counted points lie hardly any rows.
+    is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
+    is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
+    is_gap &= (longer > margin) & (points <= bound)
+    widths = np.where(is_gap, points / points[:, np.newaxis], 0.0)
+    start, end = np.unravel_index(np.argmax(widths), widths.shape)
+    if not widths[start, end] > _NEAR:
+        return None
+    return float(longer[end]), float(widths[start, end]), float(points[start])
 
 
 # ------------------------------
@@ -171,6 +201,5 @@ def solve_projection(
         eigenvalues=np.square(singular_values),
         left=left,
         left_signal=float(signal.max(initial=0.0)),
-        row_norm=float(rows.bound),
-        unclipped=unclipped_fraction(plan.row_norm, rows.bound, spec, budget),
+        **what_is_clipped(plan.row_norm, rows.bound, spec, budget),
     )
