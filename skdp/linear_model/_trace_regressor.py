@@ -148,9 +148,9 @@ class DPTraceRegressor(PrivateRegressor):
     The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
     shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the
     sum of the products of their entries. Rows of features are taken for matrices of one column;
-    :class:`DPLinearRegression` is for them, and has bounds. Matrix completion and multi-task
-    regression are the same with matrices of rank one, see :class:`skdp.RankOneMatrices`. Cells of a
-    table, with an intercept and a private covariance, have means of rows and columns beside `rank`.
+    :class:`DPLinearRegression` is for them, and has bounds. For matrix completion and multi-task
+    regression, pass matrices of rank one: :class:`skdp.RankOneMatrices`. Cells of a table, with an
+    intercept and a private covariance, have means of rows and columns beside `rank`.
 
     Parameters
     ----------

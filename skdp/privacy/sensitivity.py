@@ -223,7 +223,7 @@ def class_moment(
     r"""Sensitivity of :math:`\sum_i u_i u_i^T`, :math:`u_i = (x_i, a, b (e_{y_i} - 1/K))`.
 
     :math:`e_y` is the unit vector of the class y, one of K (`n_classes`); a is the `constant`, and
-    b the `label_weight`. All of a record is one vector, with
+    b the `label_weight`. The row, the constant and the class of a record are one vector, with
 
     .. math:: \|u\|^2 \le Q = c^2 + a^2 + b^2 (1 - 1/K),
 

@@ -94,7 +94,8 @@ def decompose(
     If `n_components` is given, the components span the leading eigenvectors of the moment minus its
     `feature_penalty`, or of `smoothed`, if given. `center_error`, in other units, is :math:`n
     \tau^2` for n rows that were centered by a mean with noise :math:`\tau`: the square of one
-    random vector in the moment. If it `is_scaled`, columns are first divided by better scales.
+    random vector in the moment. If the moment `is_scaled`, columns are first divided by better
+    scales.
     """
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)

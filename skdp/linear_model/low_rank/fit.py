@@ -212,7 +212,7 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
     few = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few"
     strength, least = spec.signal_strength, _least_signal(spec)
     if strength < least:
-        reason = "each record depends on few of these, and noise easily hides them"
+        reason = "each record depends on few coefficients, and noise easily hides them"
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
         yield (
