@@ -561,15 +561,16 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
                 f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the "
                 "sum of squares: some rows are much longer than the others, and the fit follows "
                 "the others. If the long rows matter, pass a larger row_norm; if not, divide each "
-                "row by its norm, take logarithms of counts, or replace codes for gaps, such as -999."
+                "row by its norm, take logarithms of counts, or replace codes for gaps, such as "
+                "-999."
             )
         if result.giants is not None:
             part, times, others = result.giants
             warnings.append(
                 f"row_norm: {part:.1%} of the rows are at least {times:.0f} times as long as all "
-                "others. Components are theirs, and noise of their size hides what the others "
-                "have. If they hold errors, or codes for gaps, such as -999, replace these in X, or "
-                f"pass a row_norm for the others, at most {others:.3g}."
+                "others. Components describe the long rows, and noise of that size hides the "
+                "others. If the long rows hold errors, or codes for gaps, such as -999, replace "
+                f"the codes in X, or pass a row_norm for the others, at most {others:.3g}."
             )
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
     if result.left_signal < _LEAST_SIGNAL:

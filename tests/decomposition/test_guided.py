@@ -197,7 +197,7 @@ def giant_rows(shape, part, length, seed=0):
 @pytest.mark.parametrize("estimator", [DPPCA, DPTruncatedSVD])
 def test_giant_rows_are_warned_of_beyond_the_bound_and_within(estimator):
     beyond = giant_rows((20_000, 50), 0.03, 1e6)
-    with pytest.warns(PrivacyWarning, match="row_norm: clipping at .* leaves out .*, as -999"):
+    with pytest.warns(PrivacyWarning, match="row_norm: clipping at .* leaves out .*, such as -999"):
         fit = estimator(2, epsilon=1.0, random_state=KEY).fit(beyond)
     assert fit.row_norm_ < 100
     within = giant_rows((20_000, 5), 0.03, 1e6)
