@@ -40,9 +40,10 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # From `WEAK` on, and from this many roots of d, this part of the share goes to a rough moment, and
 # the rest to the moment of rows that it whitens, with noise in units of the variance along each
-# direction. It whitens them only if an eigenvalue is below its noise, or this part of their mean:
-# otherwise columns are not nearly collinear, and both moments are averaged.
+# direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
+# Columns are nearly collinear if an eigenvalue of the rough moment is below its noise, or below
+# this part of the mean eigenvalue. Otherwise no rows are whitened, and both moments are averaged.
 _COLLINEAR = 0.1  # benchmarks/covariance/covariance.md, "Nearly collinear columns"
 # In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md

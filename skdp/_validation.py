@@ -313,7 +313,7 @@ _HINTS = {
     "Expected 2D input": " Pass a matrix, with a row of each record.",
     "passed for y": " Pass y.toarray().ravel().",
     "inhomogeneous": " All rows must have one length, of numbers; an InteractionTable has its X.",
-    "inconsistent numbers": " Fill gaps in X, and drop no rows; drop a row whose y is missing.",
+    "inconsistent numbers": " Fill gaps in X, and drop no rows for them; drop rows without a y.",
     "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers.",
     "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
     "not 'generator'": " Pass list(X).",

@@ -235,9 +235,9 @@ _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # To be cautious, this many noise standard deviations are subtracted from the calibration factor,
 # and from the explained variance: benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
-# Of a fit that is not weak: predictions are too long if the factor is this many standard deviations
-# below 1; so many are added to the factor; and least mean square of predictions in those of the
-# noise. benchmarks/least_squares/made_up.md
+# Of a fit that is not weak: it has too long predictions if its factor is the first number of
+# standard deviations below 1, and the second number is added to the factor; least mean square of
+# predictions in units of its noise. benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
 # Predictions that explain a smaller part of the responses than this may be worse than the noisy
 # mean: benchmarks/least_squares/least_squares.md.
@@ -308,7 +308,7 @@ def calibration_of(
     least = _LEAST_SQUARE if is_weak else _LEAST_SEEN * noise_std / of_square
     square = size * max(square / of_square, least)
     ratio, std = longer * product / square, longer * noise_std / square
-    # Under the noise of both, if the factor is 1.
+    # Standard deviation if the ratio is 1, by the noise of product and square.
     std_of_one = std * math.hypot(1.0, 1 / of_square)
     precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, std**-2])
     total = float(precisions.sum())

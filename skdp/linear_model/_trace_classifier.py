@@ -169,7 +169,7 @@ def solve_trace_classes(
     if is_doubtful and spec.strength >= _LEAST_STRENGTH:
         # With less strength, public facts say so.
         warnings += (no_better(spec),)
-    # The fit has seen no matrix, clipped as there, with a score further off than this.
+    # No matrix that the fit has clipped has a score farther from the offset.
     reach = bound * float(np.linalg.norm(slopes))
     return Estimate(weights[:, np.newaxis], warnings, bounds=offset + np.array([[-reach], [reach]]))
 
@@ -291,8 +291,8 @@ class DPTraceClassifier(PrivateClassifier):
     intercept_ : ndarray of shape (1,)
         Intercept. Covered by the guarantee.
     score_bounds_ : ndarray of shape (2, 1)
-        Lower and upper bounds to which probabilities clip scores: those of matrices that the fit
-        does not clip. Covered by the guarantee.
+        Lower and upper bounds to which probabilities clip scores. Matrices that the fit does not
+        clip have scores within them. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int

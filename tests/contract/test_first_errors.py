@@ -182,7 +182,7 @@ SHOWN = {
     ),
     "rows that were dropped": (
         lambda: CLASSIFIER.fit(NUMBERS[1:], Y),
-        r"numbers of samples: \[39, 40\]\. Fill gaps in X, and drop no rows",
+        r"numbers of samples: \[39, 40\]\. Fill gaps in X, and drop no rows for them",
     ),
     "balanced weights": (
         lambda: clone(CLASSIFIER).set_params(class_weight="balanced").fit(X, Y),

@@ -152,3 +152,16 @@ def test_labels_without_a_signal_are_not_fitted_in_silence():
         scores = np.abs(model.decision_function(random.normal(size=(2000, 8, 8))))
         losses.append(np.mean(np.logaddexp(0, scores) - scores / 2) - np.log(2))
     assert np.mean(losses) < 0.05
+
+
+def test_far_matrices_have_probabilities_like_those_of_the_fit():
+    X, y, _ = drawn(8000)
+    model = private(rank=1).fit(X, y)
+    far = 1e6 * np.concatenate([X[:50], -X[:50]])
+    largest = expit(model.score_bounds_[:, 0])
+    likely = model.predict_proba(far)[:, 1]
+    assert set(np.round(likely, 12)) <= set(np.round(largest, 12))
+    scores = X.reshape(len(X), -1) @ model.coef_.ravel() + model.intercept_[0]
+    low, high = model.score_bounds_[:, 0]
+    # The fit clips few matrices of its own.
+    assert np.mean((scores < low) | (scores > high)) < 0.01

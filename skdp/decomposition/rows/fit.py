@@ -146,10 +146,10 @@ def what_is_clipped(
 def _giants(
     points: np.ndarray, fractions: np.ndarray, bound: float, margin: float
 ) -> tuple[float, float, float] | None:
-    """Return which part of rows is far longer than all others, and within the bound; None if none.
+    """Return the part of the rows that are far longer than all others, within the bound, or None.
 
-    Also returned are how many times longer, and a norm that the others do not exceed. The others
-    are most rows. Rows of zeros are no others: without these, half of the rows exceed some point.
+    Return also the ratio of both lengths, and a norm that the others do not exceed. The others are
+    more than half of the rows. They are not all 0: half of the rows exceed the least point.
     """
     longer = 1 - fractions
     # Between two counted points lie hardly any rows.

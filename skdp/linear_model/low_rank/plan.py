@@ -59,8 +59,8 @@ _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
 # Shares of the means of matrices: of the first, around 0, and of the next two, each around the last
 # one. Not studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
-# Shares of the sums of responses by row and column, before and after the steps, which the second
-# ones correct: benchmarks/trace_regression/margins.md.
+# Shares of the sums of responses by row and column, before the steps and after them; the last sums
+# correct the first: benchmarks/trace_regression/margins.md.
 _MARGINS_SHARES = 0.1, 0.15
 # Largest share of the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
