@@ -1,11 +1,12 @@
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from planned import spec_of
 from sizes import sizes_for_counts
 
+from skdp import DPTraceRegressor
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
@@ -59,7 +60,8 @@ def change_of(found, records, adjacency):
     """Compute the sensitivity that a fit plans for the sum of such gradients."""
     unit = "record" if len(found.facts) == 1 else "response"
     parameters = {"rank": RANK, "privacy_unit": unit, "adjacency": adjacency}
-    plan = plan_trace(spec_of(N, SHAPE, **parameters)).branches.branches[0]
+    spec = DPTraceRegressor(matrix_shape=SHAPE, **parameters)._spec_like(N, math.prod(SHAPE), None)
+    plan = plan_trace(spec).branches.branches[0]
     return plan.steps[0].gradient.sensitivity_for(*found.facts, rounding=records.design.rounding)
 
 
