@@ -88,7 +88,9 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 
 # Candidates for the clipping norm of rows, a factor of 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
-_NORM_SHARE, _MOMENT_SHARE = 0.03, 0.2  # benchmarks/classification/constants.md
+_NORM_SHARE = 0.03  # benchmarks/classification/constants.md
+# Share of the moment, with two classes and with more: benchmarks/classification/constants.md.
+_MOMENT_OF_TWO, _MOMENT_OF_MORE = 0.2, 0.3
 # Share of the losses at several multiples of the scores, listed in `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
@@ -145,7 +147,9 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
-    moment = plan_sum(spec, "class moment", _MOMENT_SHARE, (size, size), *of_moment)
+    of_two = spec.n_classes == 2
+    share = _MOMENT_OF_TWO if of_two else _MOMENT_OF_MORE
+    moment = plan_sum(spec, "class moment", share, (size, size), *of_moment)
     of_losses = FACTORS.shape, loss_level(spec), sensitivity.row_sum
     losses, agreement = plan_sum(spec, "losses of scores", _LOSSES_SHARE, *of_losses), None
     if spec.prior is not None:
@@ -155,7 +159,7 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     shape = spec.n_features + 1, spec.n_columns
     share = left_of(norm, counts, moment, agreement, losses)
     count = n_steps(spec)
-    if spec.n_classes == 2:
+    if of_two:
         # Momentum halves the number of steps.
         count = max(_STEP_LIMITS[0], round(count / 2))
     gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, moment.name)
