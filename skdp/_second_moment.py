@@ -323,20 +323,9 @@ def attributes_of(
     repaired, metric = repaired * are_tied, metric * are_tied
     # The variance that gaps or a prior leave to this part is independent for each entry.
     metric = (1 - taken) * metric / np.sqrt(np.outer(presence, presence))
-    mean = moment.center + moment.scale * mean
     # An assumed center has no noise.
-    own = mean, (not is_centered) * moment.scale * of_noise
-    other = moment.center, moment.scales.center_std
-    unit = moment.scale
-    if moment.is_in_bounds:
-        # Bounds alone give neither the center nor the variance of a column.
-        other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * np.sqrt(np.diag(repaired))
-    location, location_std, is_located = denoising.located(*own, *other, unit)
-    # A constant column has no correlation with others.
-    stds = np.sqrt(np.diag(repaired))
-    stds = np.where(stds > 0, stds, 1.0)
-    correlations = np.clip(repaired / np.outer(stds, stds), -1.0, 1.0)
-    np.fill_diagonal(correlations, 1.0)
+    own = moment.scale * mean, (not is_centered) * moment.scale * of_noise
+    location, location_std, is_located = _located(moment, *own, np.sqrt(np.diag(repaired)))
     matrix, noise = finite(units * repaired), finite(units * noise)
     whole = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(of_scales.variance_std, posinf=0.0)
     left = np.clip(np.diag(matrix) / np.where(whole > 0, whole, 1.0), _LEAST_RATIO, 1.0)
@@ -345,7 +334,7 @@ def attributes_of(
         "location_noise_std_": finite(location_std),
         "is_located_": is_located,
         "covariance_": matrix,
-        "correlation_": finite(correlations),
+        "correlation_": finite(_correlations(repaired)),
         "scale_": np.sqrt(np.diag(matrix)),
         "noise_std_": noise,
         "noise_metric_": finite(units * metric),
@@ -356,3 +345,24 @@ def attributes_of(
         "prior_weight_": taken,
     }
     return attributes, hidden
+
+
+def _located(
+    moment: Moment, offset: np.ndarray, offset_std: np.ndarray, stds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Combine means, by their offsets from the center of the moment, with the released centers."""
+    mean, unit = moment.center + offset, moment.scale
+    other = moment.center, moment.scales.center_std
+    if moment.is_in_bounds:
+        # Bounds alone give neither the center nor the variance of a column.
+        other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * stds
+    return denoising.located(mean, offset_std, *other, unit)
+
+
+def _correlations(covariance: np.ndarray) -> np.ndarray:
+    """Return correlations; a constant column has none with others."""
+    stds = np.sqrt(np.diag(covariance))
+    stds = np.where(stds > 0, stds, 1.0)
+    correlations = np.clip(covariance / np.outer(stds, stds), -1.0, 1.0)
+    np.fill_diagonal(correlations, 1.0)
+    return correlations

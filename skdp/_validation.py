@@ -28,23 +28,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from skdp.data.containers import (
-    CURES,
-    MISSING,
-    SAFE_TEXTS,
-    TIMES,
-    UNREADABLE,
-    canonical_csr,
-    checked_container,
-    float_dtype,
-    is_collection,
-    kinds_of,
-    names_of,
-    of_finite,
-    plain_csr,
-    refuse_times,
-    text_of_kinds,
-)
+from skdp.data import containers
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
 from skdp.exceptions import THE_DEFAULT, callers, named, shortened, shown
@@ -307,7 +291,7 @@ _HINTS = {
         ("required by DPTrace", ". DPTrace"),
         " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
     ),
-    "Complex data": f" {CURES['complex numbers']}",
+    "Complex data": f" {containers.CURES['complex numbers']}",
     "np.matrix": " Pass numpy.asarray(X).",
     "at least one array": " Pass a frame with columns: X has none.",
     "Expected 2D input": " Pass a matrix, with a row of each record.",
@@ -330,15 +314,16 @@ _HINTS = {
     "must be in the same order": " Pass X[list(model.feature_names_in_)].",
     "at fit time": "\nPass the columns of the fit, X[list(model.feature_names_in_)].",
     "Feature names are only supported": " Pass X.rename(columns=str).",
-    **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
-    "Input X contains infinity": f" {CURES['infinity']}",
+    **{f"Input {name} contains NaN": f" {mend}" for name, mend in containers.MISSING.items()},
+    "Input X contains infinity": f" {containers.CURES['infinity']}",
     "Input y contains infinity": " Cut it off at public ends, as numpy.clip(y, -1e6, 1e6) does; "
     "before a logarithm above 0, as numpy.log(numpy.clip(y, .01, None)) does.",
-    **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
+    **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
 }
 # Errors about entries that are no finite numbers; columns are named after them.
-_OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", UNREADABLE, TIMES)
-_OF_COLUMNS += ("setting an array", "Input X contains", "Complex data", "int too large")
+_OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", "int too large")
+_OF_COLUMNS += ("setting an array", "Input X contains", "Complex data")
+_OF_COLUMNS += (containers.UNREADABLE, containers.TIMES)
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -346,7 +331,7 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
     @wraps(check)
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        X = checked_container(X)
+        X = containers.checked_container(X)
         try:
             # The check for infinity sums the entries, and would warn if sums overflow. It is made
             # even if scikit-learn is configured to leave it out.
@@ -371,7 +356,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     known = None if _is_foreign(error) else _KNOWN.match(text)
     kind: type[Exception] = MemoryError if isinstance(error, MemoryError) else ValueError
     if known is None:
-        message = text if text in SAFE_TEXTS else UNREADABLE
+        message = text if text in containers.SAFE_TEXTS else containers.UNREADABLE
     else:
         kind = TypeError if isinstance(error, TypeError) else kind
         # A text that ends with a list of names, one per line, gets no period.
@@ -383,7 +368,8 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
             flaw = " Pass the column itself, as frame['label'], and no text."
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
-            flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
+            kinds = containers.kinds_of(X, allow_nan=allow_nan)
+            flaw = f" {containers.text_of_kinds(kinds, message)}".rstrip()
         if not flaw and message.startswith("could not convert") and getattr(X, "ndim", 1) == 1:
             flaw = " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer."
     return kind(message + flaw)
@@ -401,15 +387,15 @@ def _is_foreign(error: Exception) -> bool:
 @redact_errors
 def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
     """Check X like scikit-learn, without warnings or errors that show values."""
-    refuse_times(X)
+    containers.refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
         # check_array would add up duplicate entries before it checks them.
-        X = plain_csr(X)
+        X = containers.plain_csr(X)
     checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
         # Duplicate entries may be finite although their sum is not.
-        checked = check_array(canonical_csr(checked), accept_sparse="csr", **settings)
+        checked = check_array(containers.canonical_csr(checked), accept_sparse="csr", **settings)
     return checked
 
 
@@ -475,7 +461,7 @@ def check_rows_of(
     check_is_fitted(estimator)
     if not isinstance(X, RowBlocks):
         own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
-        redact_errors(refuse_times)(X)
+        redact_errors(containers.refuse_times)(X)
         return _validated(X, estimator, **{**INPUT, **own, "reset": False})
     check_features(X, estimator)
     _refuse_sparse(X, accept_sparse)
@@ -517,7 +503,8 @@ def transformed(
     """
     if not isinstance(rows, RowBlocks):
         return function(rows)
-    of_block = partial(of_finite, function=function, dtype=rows.dtype, allow_nan=allow_nan)
+    known: dict[str, Any] = {"dtype": rows.dtype, "allow_nan": allow_nan}
+    of_block = partial(containers.of_finite, function=function, **known)
     return mapped_blocks(rows, of_block, n_columns)
 
 
@@ -531,12 +518,13 @@ def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
 
 
 def _map_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
-    return function(block.astype(float_dtype(block), copy=False)).astype(dtype, copy=False)
+    numbers = block.astype(containers.float_dtype(block), copy=False)
+    return function(numbers).astype(dtype, copy=False)
 
 
 def feature_names(X: Any) -> list[Any] | None:
     """Return the feature names of any rows; None if there are none."""
-    return X.feature_names if isinstance(X, RowBlocks) else names_of(X)
+    return X.feature_names if isinstance(X, RowBlocks) else containers.names_of(X)
 
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
@@ -560,7 +548,7 @@ def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
 @redact_errors
 def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
     """Check a dense array of numbers, as float64 unless `settings` ask for another dtype."""
-    refuse_times(X)
+    containers.refuse_times(X)
     return np.asarray(check_array(X, input_name=name, **{"dtype": np.float64, **settings}))
 
 
@@ -583,12 +571,12 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
     tuple
         Rows, and targets that the rows do not contain.
     """
-    if isinstance(X, list) and any(map(is_collection, X)):
+    if isinstance(X, list) and any(map(containers.is_collection, X)):
         raise ValueError(
             "A list of parts of dask has no lengths, which a fit makes public: pass "
             "dask.array.concatenate([dask.array.from_delayed(part, shape, dtype), ...])."
         )
-    if not is_collection(X):
+    if not containers.is_collection(X):
         return X, y
     # Imported only once a collection has been passed.
     from skdp.data.dask_rows import rows_in_parts
@@ -598,7 +586,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
 
 def public_like(X: Any) -> Any:
     """Return public rows that stand in for a collection; other rows as they are."""
-    if not is_collection(X):
+    if not containers.is_collection(X):
         return X
     from skdp.data import dask_rows
 
@@ -612,7 +600,7 @@ def by_chunks(
 
     @wraps(method)
     def _by_chunks(self: Any, X: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
-        if not is_collection(X):
+        if not containers.is_collection(X):
             return method(self, X, *args, **kwargs)
         from skdp.data.dask_rows import mapped_by_chunks
 

@@ -12,14 +12,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, planned_size
-from skdp._validation import (
-    check_rows_or_blocks,
-    feature_names,
-    in_parts,
-    public_like,
-    refuse_blocks,
-)
 from skdp.data.containers import as_feature_names, float_dtype, refuse_other_columns
 from skdp.data.matrices import RankOneMatrices, terms_within
 from skdp.data.reduce import rounding_of_depth
@@ -128,10 +122,10 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
         return csr_array(shape) if sparse else np.zeros(shape), None
     if sparse:
         raise ValueError("sparse=True is for fits without like: leave it out; like itself says it.")
-    _, size, like = planned_size(1, None, public_like(like))
+    _, size, like = planned_size(1, None, checks.public_like(like))
     if n_features not in (None, size):
         raise ValueError(f"n_features={n_features} does not fit the {size} features of like=.")
-    dtype, names = float_dtype(like), as_feature_names(feature_names(like))
+    dtype, names = float_dtype(like), as_feature_names(checks.feature_names(like))
     if isinstance(like, RankOneMatrices):
         parts = (one[:1] * 0 for one in (like.left, like.right))
         return RankOneMatrices(*parts), names
@@ -184,7 +178,9 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
     """Check the rows of one owner against the agreement, and read them once."""
-    refuse_other_columns(agreement.names and as_feature_names(feature_names(X)), agreement.names)
+    refuse_other_columns(
+        agreement.names and as_feature_names(checks.feature_names(X)), agreement.names
+    )
     view = _view_of(agreement, X, y)
     sizes = agreement.shares.sizes
     if sizes and number is not None and not agreement.is_unit_owner:
@@ -222,7 +218,7 @@ def _own_view(
     if getattr(spec, "interval", None) is not None:
         # Bounds go by position, as arrays and the null record have no column names.
         own.set_params(bounds=spec.interval)
-    its, (view, _) = own._validate(*in_parts(X, y))
+    its, (view, _) = own._validate(*checks.in_parts(X, y))
     source = source_of_view(view)
     check_size(source.shape, is_sparse=getattr(source, "is_sparse", holds_sparse(null)))
     if any(getattr(its, name, None) != getattr(spec, name, None) for name in _OF_KIND):
@@ -352,11 +348,11 @@ def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple
 
 def _pipeline_data(agreement: Agreement, X: Any, y: Any) -> PipelineData:
     """Check an owner's rows and targets, and copy them for all steps."""
-    refuse_blocks(X, "A DPPipeline across owners")
+    checks.refuse_blocks(X, "A DPPipeline across owners")
     pipeline, null = agreement.estimator, agreement.like
     takes_gaps = get_tags(pipeline.steps[0][1]).input_tags.allow_nan
     finite = "allow-nan" if takes_gaps else True
-    rows = check_rows_or_blocks(X, "DPPipeline", ensure_all_finite=finite)
+    rows = checks.check_rows_or_blocks(X, "DPPipeline", ensure_all_finite=finite)
     _check_size(rows.shape, is_sparse=holds_sparse(rows), null=null, most_rows=agreement.most_rows)
     for step in steps_of(pipeline):
         if isinstance(step.estimator, PrivateClassifier):

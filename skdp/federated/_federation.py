@@ -246,9 +246,23 @@ FITTED: tuple[type[PrivateEstimator], ...] = (
 )
 
 
-def _null_target(estimators: Sequence[Any]) -> Any:
+def _described(estimator: Any) -> tuple[Any, ...]:
+    """Return the class of an estimator with the values of its parameters, or those of its steps."""
+    if not isinstance(estimator, DPPipeline):
+        return type(estimator).__name__, parameters_by_value(estimator)
+    epsilon, delta = map(as_python, (estimator.epsilon, estimator.delta))
+    steps = [
+        (one.name, type(one.estimator).__name__, one.share, parameters_by_value(one.estimator))
+        for one in steps_of(estimator)
+    ]
+    return "DPPipeline", epsilon, delta, *steps
+
+
+def _null_target(estimator: Any) -> Any:
     """Return the target of a null record: the response 0, or a label."""
-    classes = [one.classes for one in estimators if hasattr(one, "classes")]
+    is_pipeline = isinstance(estimator, DPPipeline)
+    models = [one.estimator for one in steps_of(estimator)] if is_pipeline else [estimator]
+    classes = [one.classes for one in models if hasattr(one, "classes")]
     return given_classes(classes[0])[:1] if classes else np.zeros(1)
 
 
@@ -474,22 +488,14 @@ class Federation:
         terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
         # The clone is not fitted, and copies the parameters.
         estimator, spec, depth = clone(estimator), None, 0
+        model, target = _described(estimator), _null_target(estimator)
         if isinstance(estimator, DPPipeline):
-            steps, of_steps = steps_of(estimator), list[Any]()
-            for one in steps:
-                what = one.name, type(one.estimator).__name__, one.share
-                of_steps.append((*what, parameters_by_value(one.estimator)))
-            epsilon, delta = map(as_python, (estimator.epsilon, estimator.delta))
-            model = "DPPipeline", epsilon, delta, *of_steps
-            target = _null_target([step.estimator for step in steps])
             for _, one in estimator.steps:
                 # Rows of owners have no names: named bounds are put in the order of the columns.
                 if names and isinstance(getattr(one, "bounds", None), Mapping):
                     one.set_params(bounds=in_order(one.bounds, names))
             plan, warnings = opened_pipeline(estimator, terms, null, target)
         else:
-            model = type(estimator).__name__, parameters_by_value(estimator)
-            target = _null_target([estimator])
             spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
             plan = plan_of(spec, estimator._plan(spec))
             warnings = list(estimator._public_warnings(spec, plan))

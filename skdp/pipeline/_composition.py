@@ -35,15 +35,9 @@ from skdp.linear_model._supervised import (
     known_codes,
     labels_in,
 )
+from skdp.pipeline import _public_steps as public_steps
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import TWICE, columns_of
-from skdp.pipeline._public_steps import (
-    attempt,
-    check_inverse,
-    fitted_to_nothing,
-    of_people,
-    transformed,
-)
 from skdp.pipeline._shares import Step, given_shares
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy.precision import as_python
@@ -147,8 +141,8 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
     if step.before is None:
         return rows
     part = step.name.rpartition("__")[0]
-    steps = [(part, fitted_to_nothing(part, step.before, rows))]
-    return of_people(partial(transformed, steps), people, rows)
+    steps = [(part, public_steps.fitted_to_nothing(part, step.before, rows))]
+    return public_steps.of_people(partial(public_steps.transformed, steps), people, rows)
 
 
 def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
@@ -227,8 +221,8 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
         "from 0 on."
     )
     transformer = transformer_of(step.target)
-    check_inverse(step.name, transformer)
-    function = partial(transformed, [(f"{step.name}__func", transformer)])
+    public_steps.check_inverse(step.name, transformer)
+    function = partial(public_steps.transformed, [(f"{step.name}__func", transformer)])
     if isinstance(X, RowParts):
         function(np.ones((TWICE, 1)))  # refuses functions that mix responses
         X = copy(X)
@@ -237,7 +231,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
         return X, None
     responses = checked_responses(y)[:, np.newaxis]
     # Checked before the function is called, whose errors may show responses.
-    made = of_people(function, people, responses)[:, 0]
+    made = public_steps.of_people(function, people, responses)[:, 0]
     if not np.isfinite(_transformed_responses(transformer, responses)).all():
         raise ValueError(flaw)
     return X, made
@@ -246,7 +240,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
 def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
     """Apply a public function to responses; NaN where the function refuses or splits them."""
     numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
-    made = np.asarray(attempt(transformer.transform, numbers))
+    made = np.asarray(public_steps.attempt(transformer.transform, numbers))
     fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
     return made[:, 0].astype(np.float64) if fits else np.full(len(numbers), np.nan)
 

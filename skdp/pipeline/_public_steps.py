@@ -26,21 +26,7 @@ from sklearn.utils.validation import _num_samples, check_array
 
 from skdp._estimator import PrivateEstimator
 from skdp._validation import redact_errors
-from skdp.data.containers import (
-    CURES,
-    GAPS_OF_TEXTS,
-    canonical_csr,
-    finite,
-    flaw_of_columns,
-    kind_of,
-    kinds_of,
-    names_of,
-    not_finite_rows,
-    text_of_kinds,
-    types_of,
-    with_nan,
-    with_text,
-)
+from skdp.data import containers
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
 from skdp.data.workers import without_warnings
@@ -128,8 +114,8 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
             mend = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
         elif not mend and getattr(dtype, "kind", "") in "OU":
             # Each part of a ColumnTransformer gets its own columns.
-            is_part = rules.is_columns(step)
-            mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
+            flaw = "" if rules.is_columns(step) else containers.flaw_of_columns(public.rows)
+            mend = f"{_TEXTS} {flaw}".rstrip()
         # Dtypes and shapes that depend on values, as of categories and texts, are not shown.
         facts = "" if twos.have_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
@@ -144,7 +130,7 @@ def _real(what: str, result: Any, rows: Any) -> Any:
     if _form_of(result) is None or result.shape[0] != _num_samples(rows):
         raise ValueError(f"{what} {_WANTED}.")
     if issparse(result):
-        return canonical_csr(result)
+        return containers.canonical_csr(result)
     # In another memory order, norms of rows would round differently.
     return np.require(result, None, ["C", "A"])
 
@@ -153,7 +139,7 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
     """Make overflowing rows finite; rows that had gaps stay, for the next step to refuse."""
     if made.dtype.kind != "f":
         return made
-    has_gaps, all_finite = have_gaps(rows), finite(made)
+    has_gaps, all_finite = have_gaps(rows), containers.finite(made)
     if not has_gaps.any():
         return all_finite
     if not issparse(made):
@@ -237,7 +223,8 @@ def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: n
     result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
         # A gap becomes NaN again, which the pass that checks these rows refuses.
-        return with_nan(_map_block(name, step, _without_gaps(rows), form, dtype), has_gaps)
+        made = _map_block(name, step, _without_gaps(rows), form, dtype)
+        return containers.with_nan(made, has_gaps)
     made = _real(f"Step {name!r}", result, rows)
     _refuse_form(f"Step {name!r}", (issparse(made), made.shape[1]) == form)
     with np.errstate(all="ignore"):
@@ -247,10 +234,10 @@ def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: n
 def _without_gaps(rows: Any) -> Any:
     """Make numbers of rows finite; texts of a data frame stay."""
     if not hasattr(rows, "iloc"):
-        return finite(rows)
+        return containers.finite(rows)
     rows = rows.copy()
-    for column in [name for name, kind in types_of(rows) if not kind]:
-        rows[column] = finite(rows[column].to_numpy())
+    for column in [name for name, kind in containers.types_of(rows) if not kind]:
+        rows[column] = containers.finite(rows[column].to_numpy())
     return rows
 
 
@@ -322,13 +309,13 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     """Return why a step refuses rows; `of_public` is its error for public rows, if there is one."""
     if of_public and are_numbers(rows):
         return of_public
-    if twos.are_single(rows) and kind_of(rows) in ("texts and gaps", "NaN"):
-        return f"{what} refuses a missing text. " + GAPS_OF_TEXTS.replace("['name']", "")
+    if twos.are_single(rows) and containers.kind_of(rows) in ("texts and gaps", "NaN"):
+        return f"{what} refuses a missing text. " + containers.GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is not the reason if rows without NaN are refused, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
     text = _message(what, error) if of_public or not have_gaps(rows).any() else text
     # Dtypes of columns are public, but not which columns have gaps.
-    texts = [one for one, kind in types_of(rows) if kind]
+    texts = [one for one, kind in containers.types_of(rows) if kind]
     if texts and text.endswith("it refuses."):
         text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
@@ -419,12 +406,12 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 def have_gaps(rows: Any) -> np.ndarray:
     """Return which rows have a number that is not finite; missing texts do not count."""
     if not twos.are_single(rows):
-        if (types := types_of(rows)) and not are_numbers(rows):
+        if (types := containers.types_of(rows)) and not are_numbers(rows):
             # Columns of objects may hold numbers, too.
             rows = rows[[name for name, kind in types if not kind or are_numbers(rows[name])]]
         with suppress(Exception):
             values = plain_rows(rows) if issparse(rows) else quietly(_with_gaps, rows)
-            return not_finite_rows(values)
+            return containers.not_finite_rows(values)
     return np.zeros(redact_errors(_num_samples)(rows), dtype=bool)
 
 
@@ -483,7 +470,7 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
         its = columns_of(rows, columns)
         if not isinstance(attempt(getattr(part, "transform", np.asarray), its), Exception):
             continue
-        for place, name in enumerate(names_of(its) or range(*twos.shape_of(its)[1:2])):
+        for place, name in enumerate(containers.names_of(its) or range(*twos.shape_of(its)[1:2])):
             known = getattr(part, "categories_", None)
             alone = known and OneHotEncoder(categories=[known[place]]).fit
             if not alone or isinstance(attempt(alone, columns_of(its, [place])), Exception):
@@ -505,7 +492,7 @@ def check_rows_of_columns(
     for _, _, columns in step.transformers:
         listed = columns if type(columns) is list else [columns] * isinstance(columns, str)
         n, by_name = sum(twos.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
-        texts = [one for one in names_of(rows) or () if isinstance(one, str)]
+        texts = [one for one in containers.names_of(rows) or () if isinstance(one, str)]
         # Duplicate column names have become numbers.
         known = {*range(-n, n), *texts} if texts or not by_name else listed
         lacking = [one for one in listed if one not in known]
@@ -518,7 +505,7 @@ def check_rows_of_columns(
             f"Step {name!r}: X, or the like of a plan, does not have the columns "
             f"{lacking or columns!r}{more}."
         )
-        with_text(flaw, partial(columns_of, rows, columns))
+        containers.with_text(flaw, partial(columns_of, rows, columns))
     # If a transformer refuses rows even without its parts, its own parameters are the reason.
     alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
@@ -545,14 +532,14 @@ def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
         return str(error)
-    is_invalid = not_finite_rows(made, allow_nan=allow_nan).any()
+    is_invalid = containers.not_finite_rows(made, allow_nan=allow_nan).any()
     return f"Step {name!r} leaves NaN or infinity." * bool(is_invalid)
 
 
 def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterator[str]:
     """Return, for each part, why its result is not finite, with columns and cures."""
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
-    names = names_of(rows) or range(rows.shape[1])
+    names = containers.names_of(rows) or range(rows.shape[1])
     parts = [(*part, _get_column_indices(rows, part[2])) for part in step.transformers]
     rest = sorted({*range(rows.shape[1])}.difference(*(places for *_, places in parts)))
     for part, one, columns, places in [*parts, ("remainder", step.remainder, rest, rest)]:
@@ -567,7 +554,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             if flaw := _flaw(path, in_public(only), given, allow_nan):
                 break
         if flaw:
-            kinds = kinds_of(own, its, allow_nan=allow_nan)
+            kinds = containers.kinds_of(own, its, allow_nan=allow_nan)
             flaw += _hint_of_objects(own)
             yield _with_columns(f"Step {path!r}", flaw, one, kinds, its, is_single=is_single)
 
@@ -578,18 +565,19 @@ def _with_columns(
     """Name the columns whose entries a part refuses, or else all its columns."""
     leaves = [one for one in rules.leaves_of(part, is_fitted=False) if not isinstance(one, str)]
     tags = [get_tags(one).input_tags for one in leaves]
-    is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}
+    is_for_texts, refused = any(one.string for one in tags), {*kinds.values()}
+    cures = {**containers.CURES}
     if is_for_texts and tags[0].string and not is_single:
         return f"{what} takes one column of texts: pass its name or number, and no list."
     if is_for_texts:
         refused = {"texts and gaps", "NaN"}
-        cures |= dict.fromkeys(refused, GAPS_OF_TEXTS)
+        cures |= dict.fromkeys(refused, containers.GAPS_OF_TEXTS)
     elif any(one.categorical for one in tags) or any(type(one) in _MAY_MIX for one in leaves):
         refused = {"NaN", "infinity"} if "NaN or infinity" in flaw else set()
     elif tags and tags[0].allow_nan:
         refused -= {"NaN"}
     if kinds := {name: kind for name, kind in kinds.items() if kind in refused}:
-        return f"{what} refuses its rows. {text_of_kinds(kinds, cures=cures)}"
+        return f"{what} refuses its rows. {containers.text_of_kinds(kinds, cures=cures)}"
     return f"{flaw} It is about columns: {shortened(names)}."
 
 
@@ -621,11 +609,11 @@ def _as_wide(part: Any) -> Any:
 
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
     """Check rows like the private part, and convert nullable columns to numbers."""
-    if any("texts" in kind for kind in kinds_of(rows).values()):
+    if any("texts" in kind for kind in containers.kinds_of(rows).values()):
         # Unlike public texts, texts of numbers could be converted, which the private part refuses.
         raise ValueError("could not convert string to float")
     wanted = "allow-nan" if takes_gaps else True
     checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
     checked = columns_of(checked, slice(most))
     checked = as_dense(checked) if makes_dense else checked
-    return finite(checked) if takes_gaps else checked
+    return containers.finite(checked) if takes_gaps else checked

@@ -567,66 +567,73 @@ class DelegatesMixin(SeededEstimator):
 
 def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     """Return why a step is refused; `is_behind` means behind a private step."""
-    is_private = isinstance(estimator, PrivateEstimator)
-    where = f"Step {name!r}: " if name else "estimator: "
+    where, kind = f"Step {name!r}: " if name else "estimator: ", type(estimator).__name__
     check_unwatched(where, estimator)
-    if isinstance(estimator, DelegatesMixin):
-        yield (
-            f"{where}a {type(estimator).__name__} has a budget of its own, which is not that of "
-            "the whole. Put its inner estimator in its place."
-        )
+    if flaw := _no_step(estimator):
+        yield where + flaw
         return
-    if isinstance(estimator, type):
-        yield f"{where}{estimator.__name__} is a class: pass {estimator.__name__}()."
-        return
-    if not (hasattr(estimator, "fit") or is_passed_through(estimator)):
-        yield (
-            f"{where}a {type(estimator).__name__} is no estimator, as it has no fit: pass "
-            "estimators one by one, as make_dp_pipeline(scaler, classifier, epsilon=1.0), and a "
-            "function as FunctionTransformer(function)."
-        )
+    if isinstance(estimator, PrivateEstimator):
+        yield from (where + flaw for flaw in _set_by_the_whole(estimator))
         return
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
-    may_refuse = is_behind and not (is_private or takes_all_rows(estimator))
+    may_refuse = is_behind and not takes_all_rows(estimator)
     if may_refuse and (is_stateless(estimator) or type(estimator) is FrozenEstimator):
         yield (
-            f"{where}{type(estimator).__name__} may refuse single rows, and behind a private step "
-            "its error would reveal them: put it before the first private step. What may follow "
-            f"one is {OF_ALL_ROWS}."
+            f"{where}{kind} may refuse single rows, and behind a private step its error would "
+            "reveal them: put it before the first private step. What may follow one is "
+            f"{OF_ALL_ROWS}."
         )
     elif is_columns(estimator):
         for part, one in parts_of(estimator) or ():
+            is_chain = type(one) is Pipeline and one.memory is None and one.steps
             if is_columns(one):
                 yield f"{where}a ColumnTransformer within another is not supported."
-            elif (
-                type(one) is Pipeline
-                and one.memory is None
-                and one.steps
-                and not any(is_columns(step) for _, step in one.steps)
-            ):
+            elif is_chain and not any(is_columns(step) for _, step in one.steps):
                 check_unwatched(where, one)
                 yield from _not_private_within(f"{name}__{part}", one)
             elif not has_budget(one):
                 yield from not_private(f"{name}__{part}", one, is_behind=False)
-    elif not (is_private or is_stateless(estimator) or is_passed_through(estimator)):
-        kind, holds_steps = type(estimator).__name__, isinstance(estimator, _BaseComposition)
-        nested = f" A {kind} within a Pipeline is no step: put its steps there." * holds_steps
+    elif not (is_stateless(estimator) or is_passed_through(estimator)):
         learns = f"{kind} may learn from the rows without privacy"
         if given := ", ".join(learning_parameters(estimator)):
             learns = f"{kind} with {given} may learn from the rows, or refuse single ones"
         frozen = "wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator"
-        if is_behind:
-            frozen += " before the first private step"
+        frozen += " before the first private step" * is_behind
+        nested = f" A {kind} within a Pipeline is no step: put its steps there."
+        nested *= isinstance(estimator, _BaseComposition)
         yield f"{where}{learns}. Use {instead_of(estimator)}, or {frozen}.{nested}"
-    for parameter in ("ledger", "random_state") if is_private else ():
+
+
+def _no_step(estimator: Any) -> str:
+    """Return why an object is no step, or nothing."""
+    kind = type(estimator).__name__
+    if isinstance(estimator, DelegatesMixin):
+        return (
+            f"a {kind} has a budget of its own, which is not that of the whole. Put its inner "
+            "estimator in its place."
+        )
+    if isinstance(estimator, type):
+        return f"{estimator.__name__} is a class: pass {estimator.__name__}()."
+    if hasattr(estimator, "fit") or is_passed_through(estimator):
+        return ""
+    return (
+        f"a {kind} is no estimator, as it has no fit: pass estimators one by one, as "
+        "make_dp_pipeline(scaler, classifier, epsilon=1.0), and a function as "
+        "FunctionTransformer(function)."
+    )
+
+
+def _set_by_the_whole(estimator: Any) -> Iterator[str]:
+    """Return why a private step is refused: the whole has its ledger, its seed and its delta."""
+    for parameter in ("ledger", "random_state"):
         if getattr(estimator, parameter) is not None:
             remedy = "pass it to the whole instead."
             if is_called_by("sklearn.ensemble._bagging"):
                 remedy = "bagging sets seeds, which can be guessed. Fit one model."
-            yield f"{where}{parameter} must be None: {remedy}"
-    if is_private and estimator.delta == 0:
-        yield f"{where}delta must be positive, got 0."
+            yield f"{parameter} must be None: {remedy}"
+    if estimator.delta == 0:
+        yield "delta must be positive, got 0."
 
 
 def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:

@@ -17,15 +17,9 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp import _validation as checks
 from skdp import units
 from skdp._estimator import BudgetMixin, plan_of
-from skdp._validation import (
-    AT_LEAST_ONE,
-    INPUT,
-    redact_errors,
-    warnings_for_settings,
-    without_secrets,
-)
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams import sketches
@@ -232,11 +226,11 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
-        "n_components": [AT_LEAST_ONE],
+        "n_components": [checks.AT_LEAST_ONE],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "sketch": [StrOptions({"auto", "haar", "countsketch"})],
-        "n_sketch": [AT_LEAST_ONE, None],
-        "n_core": [AT_LEAST_ONE, None],
+        "n_sketch": [checks.AT_LEAST_ONE, None],
+        "n_core": [checks.AT_LEAST_ONE, None],
     }
 
     n_components: int
@@ -278,7 +272,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             return self._attributes()
 
     def _attributes(self) -> dict[str, Any]:
-        return without_secrets(super().__getstate__())
+        return checks.without_secrets(super().__getstate__())
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add the next rows of the matrix: an update for every stored entry that is not 0.
@@ -305,7 +299,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         n_rows, n_columns = self._shape
         # Converts before the lock: the conversion may wait for threads that need the lock. Entries
         # of one cell are not summed, as each is clipped by itself.
-        X = redact_errors(check_array)(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")
+        X = checks.redact_errors(check_array)(
+            X, accept_sparse="coo", dtype=checks.INPUT["dtype"], input_name="X"
+        )
         if X.shape[1] != n_columns:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
@@ -455,7 +451,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         # Part of delta: the probability that a sketch lengthens a change beyond its bound.
         cost = PrivacyCost(self.epsilon, self.delta, math.fsum(self._sketches.tails))
         spec = sketches.StreamSpec(unit, self._sketches, correlation, cost)
-        warn_of_privacy(*warnings_for_settings(cost, unit.counted, spec.n_units))
+        warn_of_privacy(*checks.warnings_for_settings(cost, unit.counted, spec.n_units))
         # The noise decides on the unit of counts, and rounding to the unit adds to the
         # sensitivities: the stream is planned without rounding first, then with it.
         unrounded = plan_of(spec, sketches.plan_stream(spec))

@@ -14,6 +14,7 @@ from skdp.data.users import UserBatch, Users, map_batch
 from skdp.exceptions import counted
 from skdp.linalg.norms import bin_counts, row_norms, row_squares
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
+from skdp.linear_model.personal import start as starts
 from skdp.linear_model.personal.plan import (
     PRIORS,
     AltminReleases,
@@ -24,24 +25,7 @@ from skdp.linear_model.personal.plan import (
     loses_digits,
     release_level,
 )
-from skdp.linear_model.personal.start import (
-    Prior,
-    SharedModel,
-    Start,
-    UserLevels,
-    aligned,
-    features_of,
-    leave_one_out_errors_by_features,
-    leave_one_out_errors_by_kernels,
-    moment_norms,
-    release_mean_model,
-    release_response_center,
-    release_row_center,
-    release_start,
-    release_user_levels,
-    release_user_whitening,
-    ridge_coefficients,
-)
+from skdp.linear_model.personal.start import Prior, SharedModel, Start, UserLevels
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 from skdp.privacy.releases import Search
@@ -134,13 +118,13 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
 
     :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
     """
-    features, responses = features_of(batch, prior)
-    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    features, responses = starts.features_of(batch, prior)
+    heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
     # Rows start at multiples of 16 bytes, so that rounding does not depend on users before them.
-    slopes = aligned(slopes[:, 0])[:, np.newaxis]
-    inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
+    slopes = starts.aligned(slopes[:, 0])[:, np.newaxis]
+    inside = starts.aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
     slopes = (slopes - inside @ prior.basis.T)[:, 0]
     slope_norms, head_norms = row_norms(slopes), row_norms(heads)
@@ -188,15 +172,15 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 
 def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     """Fit the heads of a batch; return them, both sides of the equations, and both norms."""
-    features, responses = features_of(batch, prior)
-    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    features, responses = starts.features_of(batch, prior)
+    heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
     # The representation need not explain what intercepts explain.
     of_intercepts = features[:, :, k:] @ heads[:, k:, np.newaxis]
     responses = responses - of_intercepts[:, :, 0]
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
-    head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
+    head_norms, moments, sizes = row_norms(heads), starts.moment_norms(batch), row_norms(products)
     # Users with extreme values contribute nothing: products of norms that lose digits bound
     # nothing.
     is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
@@ -270,8 +254,8 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     The squared residuals of m responses add up to the noise variance times :math:`\chi^2` of m - k
     or, with an intercept, m - k - 1 degrees of freedom.
     """
-    features, responses = features_of(batch, prior)
-    heads = ridge_coefficients(features, responses, np.finfo(float).tiny)
+    features, responses = starts.features_of(batch, prior)
+    heads = starts.ridge_coefficients(features, responses, np.finfo(float).tiny)
     squares = row_squares(responses - (features @ heads[:, :, np.newaxis])[:, :, 0])
     freedom = batch.counts - features.shape[2]
     usual = chdtri(np.maximum(freedom, 1.0), 0.5) * prior.noise_variance
@@ -284,13 +268,13 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     An intercept, estimated without a prior of its own, is normal: its variance is that of
     intercepts plus that of its error. The median of its square is `_MEDIAN_SQUARE` times this.
     """
-    features, responses = features_of(batch, prior)
+    features, responses = starts.features_of(batch, prior)
     freedom = batch.counts - features.shape[2]
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
         """Sum, over the rows of each user, the residuals of a ridge regression of `sides`."""
-        heads = ridge_coefficients(features, sides, prior.noise_variance)
+        heads = starts.ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
 
@@ -340,10 +324,10 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
     prior = model.prior
 
     def _lifted(batch: UserBatch) -> np.ndarray:
-        features, responses = features_of(batch, prior)
+        features, responses = starts.features_of(batch, prior)
         if not features.shape[2]:
             return np.zeros((len(features), lift.shape[1]))
-        heads = ridge_coefficients(features, responses, prior.noise_variance)
+        heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
         # One product per user: a joint product would make a user's rounding depend on the others.
         return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
@@ -384,7 +368,7 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: boo
 
     Kernels are smaller where users have fewer rows than features.
     """
-    features, responses = features_of(batch, prior)
+    features, responses = starts.features_of(batch, prior)
     if by_kernels:
         inside = features @ features.transpose(0, 2, 1)
         everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
@@ -396,10 +380,10 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: boo
         rest = responses, batch.counts, changed.noise_variance
         if by_kernels and changed.mix > 0:
             kernels = inside + changed.mix * everywhere
-            errors.append(leave_one_out_errors_by_kernels(kernels, *rest))
+            errors.append(starts.leave_one_out_errors_by_kernels(kernels, *rest))
         else:
-            of_choice = features if changed.mix == 0 else features_of(batch, changed)[0]
-            errors.append(leave_one_out_errors_by_features(of_choice, *rest))
+            of_choice = features if changed.mix == 0 else starts.features_of(batch, changed)[0]
+            errors.append(starts.leave_one_out_errors_by_features(of_choice, *rest))
     return np.stack(errors)
 
 
@@ -482,7 +466,7 @@ def solve_personal(
     """Release centers and scales, then the representation, then the prior of heads."""
     center, response_center = np.zeros(users.n_features), 0.0
     if plan.response_center:
-        response_center = release_response_center(plan.response_center, users, budget)
+        response_center = starts.release_response_center(plan.response_center, users, budget)
         users.shift_responses(response_center)
     row_count = 1.0
     if plan.row_count is not None:
@@ -491,21 +475,21 @@ def solve_personal(
         row_count = max(point / np.sqrt(2), 1.0)
     levels = UserLevels()
     if plan.user_levels:
-        levels = release_user_levels(plan.user_levels, users, row_count, budget)
+        levels = starts.release_user_levels(plan.user_levels, users, row_count, budget)
     for round_of_center in plan.row_center:
-        shift = release_row_center(round_of_center, users, budget)
+        shift = starts.release_row_center(round_of_center, users, budget)
         users.shift_rows(shift)
         center = center + shift
     whitening: np.ndarray | None = None
     warnings: tuple[str, ...] = ()
     if plan.user_moment is not None:
-        whitening, warnings = release_user_whitening(plan.user_moment, users, budget)
+        whitening, warnings = starts.release_user_whitening(plan.user_moment, users, budget)
         users.multiply_rows(whitening)
     model = plan.model
     if isinstance(model, MeanReleases):
-        start = release_mean_model(spec, model, users, budget)
+        start = starts.release_mean_model(spec, model, users, budget)
     else:
-        fitted = release_start(spec, model, users, row_count, levels, budget)
+        fitted = starts.release_start(spec, model, users, row_count, levels, budget)
         if isinstance(model.steps, AltminReleases):
             fitted = alternate(model.steps, fitted, users, budget)
         else:
