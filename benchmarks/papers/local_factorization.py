@@ -46,8 +46,7 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg import eigh, svd, svdvals
 
-from benchmarks.papers.local_factorization_tables import LOCAL_TABLES, LocalTable
-from benchmarks.papers.low_rank_factorization_tables import Row
+from benchmarks.papers.low_rank_factorization_tables import Row, published
 from benchmarks.report import Measured, Values, mean_and_error, measured, parser_for, table
 from skdp import LocalReports
 from skdp.privacy.gaussian_dp import epsilon_at, mu_from_epsilon_delta
@@ -61,6 +60,33 @@ PROMISED_EPSILONS, ROW_EPSILONS = (0.1, 1.0, 10.0), (1.0, 4.0, 16.0, 64.0)
 USERS = (2_000, 20_000)
 # Printed here, hence good for repeatable tables and for nothing else.
 KEY = 0x2D8C61F5B3A94E07C85F1A6E3D90B724
+
+
+@dataclass(frozen=True)
+class LocalTable:
+    """Lines as published, and what their captions and listings say in common."""
+
+    number: int
+    title: str
+    # Real entries from 0 to it in all columns, or integers from 1 to it in the first k.
+    largest: int
+    only_k_columns: bool
+    # Of k / alpha and k / alpha ** 2, the sizes of the sketches.
+    factors: tuple[float, float]
+    # delta is m ** -delta_power.
+    delta_power: int
+    # The listing adds .02 to alpha again and again.
+    alpha_is_summed: bool
+    rows: list[Row]
+
+
+_BY_DIMENSION = "additive error by dimension"
+LOCAL_TABLES = [
+    LocalTable(7, "total error", 500, False, (1.0, 1.0), 10, False, published(7)),
+    LocalTable(8, _BY_DIMENSION, 19, True, (0.05, 0.02), 2, False, published(8)),
+    LocalTable(9, "additive error by alpha", 19, True, (0.05, 0.02), 2, True, published(9)),
+    LocalTable(10, "additive error by k", 19, True, (0.05, 0.02), 2, False, published(10)),
+]
 
 
 @dataclass
