@@ -16,8 +16,8 @@ _WORDS = re.compile(r"[a-z]\S* \S+ \S")
 
 def paragraphs(text, first=1):
     """List the paragraphs of a page or a docstring, each with its line; no code, no directives."""
-    for found in re.finditer(r"(?:.*\S.*\n?)+", text):
-        if not re.match(r"\s*(\.\. |>>>|:\w+:|```|See Also|.*\n *--)", found[0]):
+    for found in re.finditer(r".*\S.*\n?(?:(?! *(?:\* )?- ).*\S.*\n?)*", text):
+        if not re.match(r"\s*(?:\* )?-?\s*(\.\. |>>>|:\w+:|```|See Also|.*\n *--)", found[0]):
             yield first + text.count("\n", 0, found.start()), found[0]
 
 
@@ -31,7 +31,7 @@ def texts(path):
     for node in tree:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from paragraphs(node.value, node.lineno)
-    for found in re.finditer(r"(?:^ *#.*\n)+", text, re.MULTILINE):
+    for found in re.finditer(r"(?:^ *#:? [^-].*\n)+", text, re.MULTILINE):
         remark = re.sub(r"^ *#:? ?", "", found[0], flags=re.MULTILINE)
         yield 1 + text.count("\n", 0, found.start()), remark
 
@@ -40,7 +40,7 @@ def sentences(path):
     """List the sentences of a file, each with its line."""
     for line, text in texts(path):
         start = 0
-        for end in re.finditer(r"[.?!:][)*`]*(?=\s+\S)(?!\s+[a-z])|\Z", text):
+        for end in re.finditer(r"(?<![ (][A-Z])[.?!:][)*`]*(?=\s+\S)(?!\s+[a-z])|\Z", text):
             said = " ".join(text[start : end.end()].split())
             if said.endswith((".", "?", "!", ":")) and _WORDS.search(said):
                 yield line + text.count("\n", 0, start), said
