@@ -109,8 +109,8 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 # ------------------------------
 # Quantiles from counts.
 
-# Least part of the rows that counts, at a single number or in a bin, in standard deviations of its
-# noise.
+# The part of the rows at a single number, or in a bin, counts above so many standard deviations of
+# its noise.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
 # A column has only its ends if the part of the rows between these is below this many standard
 # deviations of its noise, and those are less than the second number.

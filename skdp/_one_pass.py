@@ -19,7 +19,7 @@ from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.privacy.noise import digest_of
 
-# A new number for each change of the format; versions refuse other numbers.
+# Each change of the format has a new number; a version refuses files with other numbers.
 _FORMAT = 1  # not tuned
 
 
@@ -142,7 +142,7 @@ class OnePassMixin(PrivateEstimator):
                 if hasattr(found.spec, "shape"):
                     of_all["shape"] = n_rows, n_features
                 spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
-                # A row of zeros stands for the rows, which are gone.
+                # The rows are not stored, so a row of zeros replaces them.
                 gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
                 rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
                 released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)

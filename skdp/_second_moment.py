@@ -258,8 +258,9 @@ def summed_moment(
 
 # Weight that clipping leaves to rows: least, usual, and standard deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# For errors, the variance of a moment is at least this part of that of the scale, plus this part of
-# the scale's noise. Without the latter, intervals of skewed targets are too short.
+# Errors use the ratio of a column's variance in the moment to that of its scale, to which this part
+# of the scale's noise is added; the ratio is at least the second number. Without the noise,
+# intervals of skewed targets are too short.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column without a useful scale has covariances only if its variance exceeds this many standard
 # deviations of its noise.
@@ -321,7 +322,7 @@ def attributes_of(
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     repaired, metric = repaired * are_tied, metric * are_tied
-    # The variance that gaps or a prior leave to this part is independent for each entry.
+    # Variance beyond this metric, due to gaps or a prior, is independent for each entry.
     metric = (1 - taken) * metric / np.sqrt(np.outer(presence, presence))
     # An assumed center has no noise.
     own = moment.scale * mean, (not is_centered) * moment.scale * of_noise

@@ -58,7 +58,7 @@ def is_printing() -> bool:
     scikit-learn prints the result of `get_params`, also for estimators inside others, and calls
     none of their methods for it. Only the call stack shows the purpose.
     """
-    # The call that asks for parameters, and calls inside it.
+    # The call of `get_params`, and this function, which it calls.
     within = {"is_printing", "get_params", "_get_params"}
     above = dropwhile(lambda caller: caller[1] in within, callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):

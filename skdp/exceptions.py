@@ -229,7 +229,8 @@ def _place() -> tuple[int, FrameType]:
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))
     while frame:
-        # The top package of the code, even if it runs as a script.
+        # The top-level package of the calling code; `__package__` also exists if it runs by `python
+        # -m`.
         names = frame.f_globals
         package = str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
         if package not in _BETWEEN:

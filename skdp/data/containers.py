@@ -306,7 +306,7 @@ CURES["texts and gaps"] = CURES["texts"]
 # Kinds that a column may have if only its dtype is known.
 _OBJECTS = "texts, categories or objects"
 CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
-#: The cure of texts and gaps for steps that take texts.
+#: Advice about texts and missing values for steps that accept texts.
 GAPS_OF_TEXTS = (
     "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "
     "X['name'].fill_null('') with polars."

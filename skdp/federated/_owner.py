@@ -524,8 +524,8 @@ class Owner:
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
             what, fit = f"{name} of {n_owners} owners", self._state.fit
-            # An owner who crashes before it has saved its first answer returns with this id, and is
-            # not charged again.
+            # If an owner crashes before it has saved its first answer, it returns with this id, and
+            # is not charged again.
             charge = partial(self._ledger._charge, what=what, fit=fit)
         self._run(charge)
         self._state.is_charged = True
@@ -537,7 +537,7 @@ class Owner:
         sums = [(total.astype(np.int64), gone) for total, gone in zip(stored, absent, strict=False)]
         self._story = masks.Story(self._agreement.digest, keys_of(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
-        # The thread does not refer to this object, and ends with it.
+        # The thread has no reference to this object, so that it ends when this object is deleted.
         finalize(self, self._fit.stop)
         self._keep(self._fit.next())
 

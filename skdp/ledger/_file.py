@@ -100,7 +100,7 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # Rounding may have made it too expensive: lower it until it is not.
+        # Rounding may have made epsilon cost more than is left: lower it until it does not.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
@@ -265,7 +265,7 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
     return charges
 
 
-# Texts have tables of their own, which the first files lack, and older versions ignore.
+# Texts are in separate tables. The first files lack these tables, and older versions ignore them.
 _TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
 
 

@@ -235,9 +235,9 @@ _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # To be cautious, this many noise standard deviations are subtracted from the calibration factor,
 # and from the explained variance: benchmarks/least_squares/least_squares.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
-# Of a fit that is not weak: it has too long predictions if its factor is the first number of
-# standard deviations below 1, and the second number is added to the factor; least mean square of
-# predictions in units of its noise. benchmarks/least_squares/made_up.md
+# In a fit that is not weak, predictions are too long if their factor is the first number of
+# standard deviations below 1; the second number of these is then added to the factor. Least mean
+# square of predictions, in units of its noise. benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
 # Predictions that explain a smaller part of the responses than this may be worse than the noisy
 # mean: benchmarks/least_squares/least_squares.md.

@@ -40,7 +40,7 @@ from skdp.privacy.releases import as_html
 # ------------------------------
 # Estimators of scikit-learn that contain others, and may learn from data themselves.
 
-# What such an estimator learns or reveals itself, in the words of a report.
+# What such an estimator itself learns or reveals, in the words of a report.
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
 _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
@@ -443,7 +443,7 @@ def _note(complaints: dict[str, bool]) -> str:
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
     """Return the record that a class has set; others may show the record of an estimator inside."""
-    # Not isinstance, as a proxy answers it for its object.
+    # isinstance is not used, as a proxy passes for the class of its object.
     is_known = issubclass(type(estimator), (PrivateEstimator, *_OURS))
     record = vars(estimator).get("privacy_spent_") if is_known else None
     return record if isinstance(record, PrivacySpent) else None
@@ -522,7 +522,8 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # If a step rests on its author's word, so do all steps with the same record.
+        # If only the author of a step promises its privacy, this holds for all steps with the same
+        # record.
         words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
         records = (one for one in step.records if not any(one is word for word in words))
         return step.status != FROZEN and not all(record.enforced for record in records)
@@ -654,7 +655,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        # Private steps that were fitted before the model, which fitted clones.
+        # Private steps that were fitted before the model, which has fitted clones of them.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():

@@ -245,7 +245,7 @@ _LARGEST_ENTRY = 1e38  # not tuned
 # The smallest probability whose logarithm is computed, as in scikit-learn's log loss.
 _LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
 
-#: Names and fitted steps of what is judged, the last of which predicts.
+#: Names and fitted steps of the scored model, whose last step predicts.
 Steps = list[tuple[str, Any]]
 
 
@@ -390,8 +390,8 @@ COUNTED = {
     "f1": Score(_outcomes, of_classes=True, of_counts=_f1, of_two=True),
     "roc_auc": Score(_scores, **_OF_CLASSES, of_counts=area, of_two=True),
 }
-#: The scores, by their names. For "r2" squares will do: all candidates have the same responses, so
-#: that both scores order them alike.
+#: The scores, by their names. For "r2" squared errors suffice: all candidates have the same
+#: responses, so that both scores rank them alike.
 SCORES = {
     **COUNTED,
     "accuracy": Score(_mistakes, of_classes=True, is_bounded=True),
@@ -433,7 +433,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
             step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
         ]
     for method in score.methods:
-        # Both methods give scores that order rows.
+        # Both methods return scores that rank rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
         if not all(any(hasattr(one, each) for each in methods) for one in judged):
             return f"needs the method {' or '.join(methods)} of"

@@ -178,7 +178,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         )
 
     def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
-        # An attribute of an earlier fit that this fit may not set.
+        # Deletes an attribute of an earlier fit, as this fit may not set it.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
         self.best_index_ = best

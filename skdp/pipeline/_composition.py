@@ -230,7 +230,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
         with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
         return X, None
     responses = checked_responses(y)[:, np.newaxis]
-    # Checked before the function is called, whose errors may show responses.
+    # Responses are checked first, as errors of the function may show them.
     made = public_steps.of_people(function, people, responses)[:, 0]
     if not np.isfinite(_transformed_responses(transformer, responses)).all():
         raise ValueError(flaw)

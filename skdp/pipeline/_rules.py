@@ -259,7 +259,7 @@ def keeps_columns(step: Any) -> bool:
     """Return whether a step returns the columns that it gets, in order, so that names stay."""
     if is_passed_through(step):
         return type(step) is not FrozenEstimator
-    # Of imputers only those are accepted that return empty columns, too.
+    # Only imputers that also return empty columns are accepted.
     is_imputer = type(step).__name__ == "SimpleImputer" and is_stateless(step)
     is_declared = getattr(step, "feature_names_out", None) == "one-to-one"
     return is_imputer or is_declared or isinstance(step, OneToOneFeatureMixin)

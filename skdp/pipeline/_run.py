@@ -249,7 +249,7 @@ def places_of(
                 )
             rows = place.rows if number in opened else rows_of_step(step, like)
             if not is_behind:
-                # If rows pass here, later steps accept theirs, which are finite.
+                # If this step accepts its rows, later steps accept theirs, which are finite.
                 if not (run.is_planned or opened):
                     run.validate(one, rows)
                 n_rows = run.n_units or _shape_of(rows)[0]
@@ -352,7 +352,8 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 # Fitting the next step.
 
 
-# If the loss is below this part of that of class frequencies, hardly any signal is missed.
+# If the model gains this part of the log loss of the class frequencies, it misses hardly any
+# signal.
 _CLEAR_GAIN = 0.75  # benchmarks/sweep/sweep.md, job "classes"
 
 
@@ -483,7 +484,7 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     return clone(run.estimator).set_params(steps=steps)
 
 
-# Twice the relative excess over the whole that rounding may give to the sum of costs.
+# Rounding may raise the sum of costs above the whole by half of this, relative to the whole.
 _ROUNDING = 2e-9  # not tuned
 
 

@@ -111,7 +111,7 @@ def checked_interval(
     )
 
 
-# Stands for bounds that are no pair of numbers.
+# Replaces bounds that are no pair of numbers.
 _NO_PAIR = (np.nan, np.nan)
 
 

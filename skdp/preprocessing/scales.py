@@ -42,15 +42,15 @@ from skdp.units import ResolvedUnit
 # Most bins of all columns together, because of memory; and limits on the number of bins of one
 # column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
-# With too many bins, noise hides most rows: bins are at most this many times the squared ratio of
-# rows to the noise of a bin: benchmarks/trace_regression/scales.md.
+# With too many bins, noise hides most rows. The number of bins is at most this many times the
+# squared ratio of the rows to the noise of a bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
 # With more noise in a bin, relative to the entries of a narrow column, a zoom shows too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Zooms into narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
-# What a present number adds to a count released with the moments of its column: more of it makes
-# the count more exact, and the sensitivity for zero_out larger.
+# A present entry adds this number to a count that is released with the moments of its column: a
+# larger number makes the count more precise, and the sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
@@ -99,7 +99,7 @@ class BoundedReleases(NamedTuple):
     branches: AnyOf  # the moments again, or a `SizedReleases` of hidden columns
 
 
-#: Releases of scales; with bounds and without noise it is one.
+#: Releases of scales: a single one with bounds and without noise.
 ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
 
 
@@ -178,8 +178,8 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 
 # A variance below this many standard deviations of its noise is doubtful.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
-# A search pays if moments within bounds leave more of the variance unknown than this many times the
-# part of the rows that a search may miss.
+# A search is worth its budget if moments within bounds leave more of the variance unknown than this
+# many times the part of the rows that a search may miss.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
 # Slightly above 1, to allow for the rounding of weights.
 _ABOVE = 1 + 1e-12  # not tuned
@@ -277,8 +277,8 @@ _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 _AT_ENDS = 0.5
 # A mean this far from the middle, in half widths, may come from entries beyond the interval.
 _AT_END = 0.6  # not studied
-#: Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
-# million equal rows left 127 eps at most.
+#: Without noise, a variance below this, relative to its terms, is rounding: for a million equal
+#: rows it was at most 127 eps.
 ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
 # Assumed variance of squares, in squared variances, for errors of variances: an exponential law has
 # 8.

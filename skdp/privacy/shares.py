@@ -72,7 +72,7 @@ class Shares:
         """Choose step and size of the counts of a release; refuse sums that overflow a word."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         std = noise_std / math.sqrt(self.n_honest)
-        # As null units have the sum 0, n changed units lead from 0 to any sum.
+        # The sum of null units is 0, and n changes of a unit lead from it to any sum.
         step = lattice_step(std) if std > 0 else 1.0
         limit = self.n_units * sensitivity / step + 1 if std > 0 else 0.0
         if not limit + _FARTHEST * self.n_owners < 2.0**62:

@@ -288,12 +288,15 @@ def lower_bound_of_epsilon(
 # ------------------------------
 # Guesses about which of two datasets a fit has seen.
 
-# Most outputs, and squares of outputs, that a guess uses: those that differ most.
+# A guess uses at most this many outputs and squares of outputs: those that differ most between the
+# two datasets.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
-# Few quantiles of scores, so that none is best by chance; far tails may show epsilon.
+# Thresholds are few quantiles of scores, so that none is best by chance; far tails may show
+# epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
-# Confidence with which statistic and threshold are chosen; if low, few errors win by chance.
+# Confidence at which statistic and threshold are chosen; if it is low, few errors may win by
+# chance.
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 

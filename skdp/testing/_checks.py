@@ -376,7 +376,7 @@ def _refusal(estimator: Any, data: Any) -> str:
     refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
     with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
         estimator.fit(*data)
-    # An error raised while another was handled would carry that one along.
+    # An error that is raised while another one is handled would refer to it.
     assert caught.exception.__context__ is None, "the error holds another one"
     return str(caught.exception)
 

@@ -62,8 +62,9 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
-# Row norms to which a basis may be cut grow by the first factor; averaging divides noise variance
-# by the second; the third is the price of what is cut off, relative to noise. Not studied.
+# Row norms to which a basis may be cut grow by the first factor. Averaging divides the noise
+# variance by the second. The third is the weight of what is cut off, relative to noise. Not
+# studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
 # Largest squared row norm of a basis, relative to the mean. The second number is for ``delta=0``,
 # where products are not shrunk and bases have no extra columns: benchmarks/entries/choices.md.

@@ -104,14 +104,14 @@ def clip_to_norm(
     return clipped(rows, bound)
 
 
-# What clipping leaves is estimated from counts between the bound and this multiple of it; counts
-# beyond say how many rows are of another size.
+# The part of the sum of squares that clipping leaves is estimated from counts between the bound and
+# this multiple of it; counts beyond it are of rows of another size.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 # The estimate counts only if it differs from 1 and from the quantile by this many standard
 # deviations of noise, and by this much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
-# Far rows are there if their count exceeds so many standard deviations of noise; most rows that lie
-# between them and the others, as a part of theirs: no long tail has so few.
+# There are far rows if their count exceeds so many standard deviations of noise, and if the rows
+# between them and the others are at most this part of them: a long tail has more.
 _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 

@@ -224,8 +224,8 @@ def decompose_with_axis(
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
-    # Noise raises an eigenvalue by one push. It also rotates the eigenvector, along which the true
-    # moment is then two pushes less than the noisy eigenvalue.
+    # Noise raises an eigenvalue, by its push, and rotates its eigenvector. The true moment along
+    # the noisy eigenvector is two pushes below the noisy eigenvalue.
     pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
     captured = second_moments - 2 * pushes
     values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)

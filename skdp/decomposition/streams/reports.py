@@ -194,7 +194,7 @@ class LocalReports(BudgetMixin):
                 f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
                 "noise. Ask for fewer components, collect more reports, or use a larger epsilon."
             )
-        # The record of one report is that of all.
+        # All reports have the same record.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
         signs = deterministic_signs(right)

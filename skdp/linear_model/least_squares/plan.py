@@ -35,17 +35,17 @@ _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# And for the calibration of other fits, which mends intercepts, and predictions that are too long:
-# clipped gradients fit the bulk, though far rows may be contrary. Bound of predictions, in scales,
-# before clipping is loosened.
+# Share of the calibration of fits that are not weak. It corrects intercepts and too long
+# predictions, as clipped gradients fit the bulk of the records, and far rows may differ from it.
+# Bound of predictions, in scales, before clipping is loosened.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
 # steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 # Momentum halves the number of steps; with fewer steps than this it is not used. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# From this strength on, fits take that many steps if noise hides in the moment how the rows vary
-# along some direction, as with columns that are nearly the same: a step along it is short.
+# From this strength on, fits take so many steps if noise hides the variance of the rows along some
+# direction in the moment, as with columns that are nearly the same: steps along it are short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
@@ -145,7 +145,7 @@ class LeastSquaresSpec(ScaleSpec):
         """Return bounds of predictions and of responses in the calibration."""
         if self.is_weak:
             return _descent.CALIBRATED
-        # Far rows that clipping admits are to be seen.
+        # The calibration includes all rows that the fit does not clip.
         bound = self.largest_response
         return min(bound, _SURE_PREDICTION) * self.loosening, bound
 

@@ -34,8 +34,8 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 
 # Least eigenvalue, relative to the largest: with noise; and without noise, to exclude rounding.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least variance along hidden directions: in total, per feature; and of each direction, relative to
-# the least eigenvalue.
+# Least variance along hidden directions: the sum over these, per feature; and the variance along
+# each, relative to the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # For rows too long for a moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md

@@ -293,7 +293,7 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """
     if scores.shape[1] == 1:
         return np.asarray(expit(scores) - codes[:, np.newaxis])
-    # Normalized class by class: numpy takes ten times as long by rows of few numbers.
+    # Normalized class by class: numpy takes ten times as long for many rows of few numbers.
     by_class = np.array(scores.T, order="C")
     by_class -= by_class.max(axis=0)
     np.exp(by_class, out=by_class)
@@ -371,8 +371,8 @@ _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # Longer rows count at the last norm; otherwise all norms would be equally bad if all rows were
 # longer.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
-# Probabilities stay the same where a score is this many root mean squares off: of two classes, and
-# of more. With 4 for more the log loss rises by .005 at 256: benchmarks/sweep/sweep.md, "classes".
+# Scores are clipped to this many root mean squares: with two classes, and with more. With 4 for
+# more classes, the log loss rises by .005 at epsilon 256: benchmarks/sweep/sweep.md, "classes".
 _FARTHEST = (4.0, 5.0)
 
 

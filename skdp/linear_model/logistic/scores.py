@@ -32,12 +32,13 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# The guessed factor: its relative standard deviation, and its least value in that. The guessed
-# change of losses errs less, as noise rarely hides that scores are too large.
+# Standard deviation of the guessed factor, relative to the factor, or to the second number if that
+# is larger. The guessed change of losses has a smaller error, as noise rarely hides that scores are
+# too large.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
-# Least guess; unknown losses count with this many standard deviations. Scores of the size below
-# cost nothing and still rank records; then the least factor.
+# Least guess; number of standard deviations that are added to unknown losses. Scores of the first
+# size below cost nothing, and still rank records; then the least factor.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
 # Largest squared deviation of a curve from a parabola that noise explains, in variances of noise:

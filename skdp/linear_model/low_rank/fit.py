@@ -238,7 +238,7 @@ def warnings_for_fit(
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
         yield f"{GUESSED_SPREAD} {spec.unit.counted}."
-    # The signal suffices in total, but not that of the few responses that differ.
+    # The total signal suffices, but the signal of the few responses that differ does not.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         all_are_0 = are_hidden(spec, rare)
         loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"

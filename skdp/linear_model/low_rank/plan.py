@@ -17,9 +17,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: in searches, where only the last count is
-# close; in the histogram of responses, which should show rare ones. The finer noise applies if it
-# costs at most the spare share. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: in searches, where only the last counts
+# need to be precise; in the histogram of responses, which should show rare responses. The finer
+# noise applies if it costs at most the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025

@@ -135,7 +135,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
-    # With the least penalty, heads are the best ones, as the loss wants.
+    # With the least penalty, heads minimize the loss.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

@@ -391,8 +391,8 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: boo
 # Warnings, from public facts and released values.
 
 # With less signal than this, a representation is no better than none. The signal is the largest
-# eigenvalue of a sum of products, if all users have one model; noise, the largest of its noise. Not
-# studied.
+# eigenvalue of a sum of products if all users have one model, over the largest eigenvalue of its
+# noise. Not studied.
 _LEAST_SIGNAL = 3.0
 
 

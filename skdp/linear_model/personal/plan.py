@@ -264,7 +264,7 @@ def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]
         return None, ()
     points, most = _ROW_COUNTS, spec.max_rows_per_user
     if most is not None:
-        # A cut grid saves counts, and is never longer than the whole one.
+        # A shorter grid saves counts.
         points = np.append(points[:-1][points[:-1] < most], float(most))
     count = _search(spec, "row count", points)
     if not spec.fit_intercept:

@@ -355,9 +355,9 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
-# The noise variance of a response is at least this fraction of the variance of predictions: with
-# noisy eigenvalues, from which it may be estimated far too small, so that heads follow noise; and
-# with exact ones. Not studied.
+# The noise variance of a response is at least this fraction of the variance of predictions: the
+# first number holds for noisy eigenvalues, whose differences may be far too small, so that heads
+# would follow noise; the second for exact ones. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 _INTERCEPT_VARIANCE = 0.05  # not studied
 _TINY = 1e-200
