@@ -233,8 +233,9 @@ CALIBRATED = (1.0, 1.5)
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # To be cautious, this many noise standard deviations are subtracted from the calibration factor,
-# and from the explained variance: benchmarks/least_squares/least_squares.md.
-_OF_FACTOR, _OF_EXPLAINED = 0.5, 1.5
+# and from the explained variance; there the second number if squared predictions are mostly noise:
+# benchmarks/least_squares/made_up.md.
+_OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
 # In a fit that is not weak, predictions are too long if their factor is the first number of
 # standard deviations below 1; the second number of these is then added to the factor. Least mean
 # square of predictions, in units of its noise. benchmarks/least_squares/made_up.md
@@ -316,9 +317,13 @@ def calibration_of(
     if not is_weak:
         factor = ratio + _OF_SURE * std if ratio + _TOO_LONG * std_of_one < 1 else 1.0
     factor = min(max(factor, 0.0), 1.0)
-    explained = size**2 * factor * (2 * (ratio - _OF_EXPLAINED * std) - factor)
-    square = max(mean**2, _MADE_OF_NOISE * noise_std**2)
-    mean *= longer * math.sqrt(2) / most_predicted * (1 - _MADE_OF_NOISE * noise_std**2 / square)
+    of_explained = _OF_EXPLAINED[2 * weights_noise**2 > size**2]
+    explained = size**2 * factor * (2 * (ratio - of_explained * std) - factor)
+    of_mean = longer * math.sqrt(2) / most_predicted
+    mean_error = _MADE_OF_NOISE * noise_std**2
+    # A mean error up to this may be true, and yet become 0.
+    explained -= of_mean**2 * mean_error
+    mean *= of_mean * (1 - mean_error / max(mean**2, mean_error))
     return Calibration(factor, float(np.clip(mean, -1.0, 1.0)), float(explained))
 
 

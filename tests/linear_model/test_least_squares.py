@@ -8,6 +8,8 @@ from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
 from skdp import DPLinearRegression, DPStandardScaler, PrivacyWarning, make_dp_pipeline
+from skdp.linear_model.least_squares.plan import SIZE_BINS
+from skdp.linear_model.least_squares.steps import Level, Whitening, level_from
 
 KEY = 2**100
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -52,6 +54,21 @@ def test_with_little_budget_a_strong_signal_keeps_its_length():
     fits = [DPLinearRegression(epsilon=0.25, random_state=KEY + s).fit(X, y) for s in range(10)]
     # Of 100 others all are.
     assert np.mean([fit.score(X, y) > 0.9 for fit in fits]) >= 0.9
+
+
+@pytest.mark.parametrize("factor", [4.5, 5.9])
+def test_one_bin_of_noise_makes_no_clip_level(factor):
+    """A bin of few records once made levels, and intercepts, of any size."""
+    before, counts = Level(1.3, 0.5), np.zeros(len(SIZE_BINS))
+    counts[-1] = factor * 60.0
+    assert level_from(counts, 60.0, 331, 0.1, before) is before
+    counts[-1] = 7 * 60.0
+    assert level_from(counts, 60.0, 331, 0.1, before).value > 1e3
+
+
+def test_means_of_weights_that_are_noise_stay_within_those_of_responses():
+    white = Whitening(np.eye(2), np.ones(2), np.zeros(2), np.full(2, True))
+    assert white.mean_of(np.array([0.0, -700.0])) == -1
 
 
 @ignore_warnings

@@ -61,11 +61,12 @@ class Whitening(NamedTuple):
     def mean_of(self, weights: np.ndarray) -> float:
         """Return the mean of what weights predict: the moment of the last column, of ones.
 
-        Where centers of columns are off, slopes and intercept cancel: neither is the mean.
+        Where centers of columns are off, slopes and intercept cancel: neither is the mean. Scaled
+        responses have mean square 1, so a mean beyond 1 is noise, and clipped.
         """
         squares = np.square(self.root).sum(axis=0)
         of_ones = np.divide(self.root[-1], squares, out=np.zeros_like(squares), where=squares > 0)
-        return float((of_ones * self.spread) @ weights)
+        return float(np.clip((of_ones * self.spread) @ weights, -1.0, 1.0))
 
 
 def release_whitening(
@@ -148,6 +149,9 @@ _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
 # A count is visible above this many standard deviations of its noise. The clip level changes only
 # if visible counts hold this part of the records. First level, in root mean square norms.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
+# With few units, a single bin of noise may count as half of them. So all visible bins together hold
+# this many standard deviations of noise.
+_SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 # Curvature of the clipped loss, per fraction of unclipped gradients; least such fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
@@ -289,7 +293,7 @@ def level_from(
     while last < len(seen) - 1 and seen[last + 1 : last + 3].any():
         last += 1
     seen[:first], seen[last + 1 :] = 0.0, 0.0
-    if seen.sum() < _LEAST_COUNTED * n_units:
+    if seen.sum() < max(_LEAST_COUNTED * n_units, _SURELY_SEEN * noise_std):
         return before
     fractions, middles = seen / seen.sum(), _MIDDLES
     fraction, missing = rare[0], rare[1] - fractions @ middles**2
