@@ -145,7 +145,7 @@ class _OfOurs(Pickler):
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:
-    """Return the estimator of scikit-learn for a part; one fitted to public rows may be any."""
+    """Return the estimator of scikit-learn for a part; others fitted to public rows are copied."""
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model

@@ -25,7 +25,7 @@ _FORMAT = 1  # not tuned
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Stands for rows that are gone: it has their `moment`, and other sums in its cache."""
+    """Replaces rows that are not stored: it has their `moment`, and other sums in its cache."""
 
     moment: Any = None
 

@@ -3,7 +3,6 @@
 A message is read as if its sender were hostile. Each has one encoding; every field is checked for
 kind, shape and range before use. Errors name fields of the tables below and never show contents.
 The sender is unknown here: signatures protect what must not be forged; channels protect the rest.
-not be forged is signed, and channels protect the rest.
 """
 
 import json
@@ -83,7 +82,7 @@ def check_bytes(data: Any) -> None:
 
 
 def _encode(head: Mapping[str, Any]) -> bytes:
-    """Write the only encoding of a head."""
+    """Write a head in its only encoding."""
     text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return text + b" " * (-len(text) % _ALIGNMENT)
 

@@ -25,9 +25,9 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 
 class LeftOutLedger:
-    """Stands for a ledger that a pickle has left out, and refuses charges; there is one instance.
+    """Replaces a ledger in a pickle, and refuses charges; there is one instance.
 
-    Pickles hold it instead of a ledger: not everybody who gets a model may see its path.
+    Not everybody who gets a model may see the path of its ledger.
     """
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:

@@ -304,11 +304,10 @@ class Regression(NamedTuple):
 
 
 class MomentNoise(NamedTuple):
-    r"""Noise of a covariance: its standard deviations, and the metric G of most of it.
+    r"""Noise of a covariance: its standard deviations, and a metric :math:`G = A A^T`.
 
-    Symmetric noise :math:`N` with independent entries, of variance 1 off the diagonal, between
-    roots of G, :math:`G = A A^T`, is :math:`A N A^T`; the noise has that and, independent in each
-    entry, the variance that it lacks.
+    Most of the noise is :math:`A N A^T` for a symmetric :math:`N` with independent entries, of
+    variance 1 off the diagonal. The rest of each entry's variance is independent noise.
     """
 
     std: np.ndarray

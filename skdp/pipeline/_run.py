@@ -50,7 +50,7 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 from skdp.privacy.shares import Party
 
-#: What scikit-learn's validation sets on an estimator.
+#: Attributes that scikit-learn's validation sets on an estimator.
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 # ------------------------------

@@ -381,9 +381,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """Release the first point of a public grid that a part `q` of the values do not exceed.
 
         Each step releases the counts up to a few points at once, which divide the points into bins
-        that are equally likely by what was released before. Counts that never fall are fitted to
-        all that was released. So a count whose noise is nearly as large as all values misleads the
-        search only for a while, and without noise it is a binary search.
+        that are equally likely by what was released before. A nondecreasing sequence of counts is
+        fitted to all released counts. So a count whose noise is nearly as large as all values
+        misleads the search only for a while. Without noise this is a binary search.
 
         Parameters
         ----------

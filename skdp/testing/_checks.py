@@ -282,8 +282,8 @@ def beside(estimator: Any) -> dict[str, Any]:
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
     """Return all that is reachable from an object, by identity, up to classes, modules and `ends`.
 
-    The objects found then join the ends. References are stored, so that no new object gets their
-    identity, with their contents: a hash of an array, and identities.
+    The objects found then join the ends. Each object is kept, so that no new object gets its
+    identity, and with it a hash of an array or the identities of its references.
     """
     todo, found = [value], dict[int, Any]()
     while todo:

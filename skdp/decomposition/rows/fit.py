@@ -118,7 +118,7 @@ _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A 
 def what_is_clipped(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> dict[str, Any]:
-    """Estimate from released counts what clipping leaves of squares, and which rows are far longer.
+    """Estimate from counts which part of squares clipping leaves, and which rows are far longer.
 
     At quantiles up to the median, rows are clipped on purpose: noise loses more than clipping.
     """

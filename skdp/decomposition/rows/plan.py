@@ -233,7 +233,7 @@ class PowerReleases(NamedTuple):
     projected_moment: Release
 
 
-#: What a solver releases; "covariance" has a single release, the second moment.
+#: Releases of a solver; "covariance" has a single release, the second moment.
 SolverReleases = Release | AdaptiveReleases | PowerReleases
 
 

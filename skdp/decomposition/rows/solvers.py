@@ -100,7 +100,7 @@ _LEAST_LOSS = 5e-3  # not studied
 _SMALLEST_SIGNAL = 0.05  # not studied
 # The basis is nearly right already, so few iterations suffice.
 _N_TURNS = 4  # not studied
-# As many rows as suffice to choose between few clip levels.
+# This many rows suffice to choose between few clip levels.
 _PROBE_ROWS = 1 << 15  # not studied
 
 

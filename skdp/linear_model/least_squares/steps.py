@@ -61,8 +61,8 @@ class Whitening(NamedTuple):
     def mean_of(self, weights: np.ndarray) -> float:
         """Return the mean of what weights predict: the moment of the last column, of ones.
 
-        Where centers of columns are off, slopes and intercept cancel: neither is the mean. Scaled
-        responses have mean square 1, so a mean beyond 1 is noise, and clipped.
+        If a center is not its column's mean, the intercept is not this mean: the slopes add to it.
+        Scaled responses have mean square 1, so a mean beyond 1 is noise, and clipped.
         """
         squares = np.square(self.root).sum(axis=0)
         of_ones = np.divide(self.root[-1], squares, out=np.zeros_like(squares), where=squares > 0)
@@ -164,7 +164,8 @@ class WhitenedRecords:
     """Records, and the function that sums their gradients.
 
     The kernel gives rows times their weights, the weights, weighted responses and norms of whitened
-    rows; 0 for null records. Rows in parts round as those in memory, or a seed gave other noise.
+    rows; 0 for null records. Rows in parts must round as rows in memory do, or
+    a seed would give other noise.
     """
 
     view: Rows

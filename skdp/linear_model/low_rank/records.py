@@ -465,7 +465,7 @@ def release_curvature(
 ) -> float:
     r"""Release the curvature of the clipped loss along a direction of length 1.
 
-    The curvature is the mean of :math:`w_i \\langle P, Z_i \\rangle^2`, where :math:`w_i` clips the
+    The curvature is the mean of :math:`w_i \langle P, Z_i \rangle^2`, where :math:`w_i` clips the
     gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
     their size, with the sensitivity of one count. Without noise the sum itself is released.
     """
