@@ -349,7 +349,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Plan, unless a plan is given; warn; make the releases; and set the fitted attributes."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
-        # Before anything is spent: if these warnings raise errors, the fit costs nothing.
+        # These warnings come before anything is spent: if they raise errors, the fit costs nothing.
         warn(*self._public_warnings(spec, plan))
         return spec, self._solve(spec, plan.parts, view, budget, generator), budget
 
@@ -658,8 +658,8 @@ def restored_on_error(
     # The whole fit uses one thread: sums then round alike however many fits run at once, and a seed
     # repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # Before the state is copied: `_fit_context` of scikit-learn needs what it sets here, even after
-    # an error.
+    # The state is copied after this call: `_fit_context` of scikit-learn needs the attributes that
+    # the call sets, even after an error.
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)

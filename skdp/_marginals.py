@@ -57,9 +57,9 @@ def release_marginals(
 ) -> tuple[np.ndarray, float]:
     """Release counts of columns with more than two numbers; return the quantiles of all columns.
 
-    Quantiles are the corners of piecewise linear functions: levels and numbers of each column. A
-    single number is flat, and a gap between numbers is a jump. Return also the noise of a count, as
-    a fraction of the rows.
+    Quantiles are the corners of piecewise linear functions: levels and numbers of each column.
+    Such a function is flat at a number that many rows have, and jumps at a gap between numbers.
+    Return also the noise of a count, as a fraction of the rows.
     """
     low, high = interval
     center = np.clip(mean, low, high)
@@ -109,11 +109,11 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 # ------------------------------
 # Quantiles from counts.
 
-# The part of the rows at a single number, or in a bin, counts above so many standard deviations of
-# its noise.
+# The part of the rows at a single number, or in a bin, counts if it exceeds this many standard
+# deviations of its noise.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column has only its ends if the part of the rows between these is below this many standard
-# deviations of its noise, and those are less than the second number.
+# A column has only its ends if the part of the rows between these is at most this many standard
+# deviations of its noise, and if so many deviations are less than the second number.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
@@ -123,7 +123,7 @@ def _quantiles(
     """Compute quantiles from noisy parts of the rows: in the bins, at the ends, and at 0.
 
     Bins are shrunk toward the bins of a normal distribution by the noise in their squared distance.
-    Bins far from visible ones have at most as much as by that law.
+    A bin far from visible ones has at most the part that the normal distribution gives it.
     """
     bins, single = parts[:_N_BINS], parts[_N_BINS:]
     missing = _MISSING * noise_std

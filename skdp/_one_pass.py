@@ -176,9 +176,9 @@ class OnePassMixin(PrivateEstimator):
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
-        """Unpickling runs code in the file, written by anybody who has the key.
+        """Load the sums that `checkpoint` wrote to a file; each file can be resumed once.
 
-        The file is unpickled, which runs what whoever has the key wrote into it.
+        The file is unpickled: this runs any code that somebody with the key has put into it.
 
         Parameters
         ----------

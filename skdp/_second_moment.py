@@ -88,7 +88,8 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
         return math.sqrt(_USUAL_SQUARE * spec.n_features + 1), entry
     factor = float(np.clip((strength_of(spec) / WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
     row_norm = factor * math.sqrt(spec.n_features + 1)
-    # A longer entry would shorten the rest of its row, which no model of the moment knows.
+    # A longer entry would shorten the rest of its row, and no model of the moment accounts for
+    # that.
     return row_norm, min(_ENTRY * factor**2, row_norm)
 
 
@@ -258,9 +259,9 @@ def summed_moment(
 
 # Weight that clipping leaves to rows: least, usual, and standard deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# Errors use the ratio of a column's variance in the moment to that of its scale, to which this part
-# of the scale's noise is added; the ratio is at least the second number. Without the noise,
-# intervals of skewed targets are too short.
+# Errors use the ratio of two variances of a column, of which the first is from the moment, and the
+# second from the scale. This part of the second variance's noise is added to it, or intervals of
+# skewed targets would be too short. The ratio is at least the second number.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column without a useful scale has covariances only if its variance exceeds this many standard
 # deviations of its noise.
@@ -317,7 +318,8 @@ def attributes_of(
     vectors, covariance, mean = root @ vectors, root @ covariance @ root.T, root @ mean
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
-    # In its own small unit, noisy covariances of a constant would be large, so they become 0.
+    # A constant column has a small unit, in which its noisy covariances would be large, so they
+    # become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)

@@ -85,7 +85,7 @@ BUDGET: dict[str, Any] = {  # not tuned
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")  # not tuned
 #: Constraint of a public bound.
 FINITE_BOUND = Interval(Real, SMALLEST_BOUND, NO_CLIPPING, closed="both")  # not tuned
-#: Constraints of one that may be infinite.
+#: Constraints of a public bound that may be infinite.
 ANY_BOUND = (FINITE_BOUND, Options(Real, {np.inf}))
 _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
@@ -320,7 +320,7 @@ _HINTS = {
     "before a logarithm above 0, as numpy.log(numpy.clip(y, .01, None)) does.",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
 }
-# Errors about entries that are no finite numbers; columns are named after them.
+# Errors about entries that are no finite numbers; the names of their columns are appended.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", "int too large")
 _OF_COLUMNS += ("setting an array", "Input X contains", "Complex data")
 _OF_COLUMNS += (containers.UNREADABLE, containers.TIMES)

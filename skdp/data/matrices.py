@@ -36,9 +36,9 @@ class RankOneMatrices(containers.SkdpContainer):
 
     The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
     Measurements of a matrix M are then y_i = <X_i, M> = u_i' M v_i: a cell of M in matrix
-    Splitting, resampling and searching in scikit-learn accept it instead of an array with a row for
+    completion, a linear prediction for one of many tasks in multi-task regression. Splitting,
+    resampling and searching in scikit-learn accept these matrices like an array with a row for
     each matrix.
-    a row for each matrix.
 
     Parameters
     ----------

@@ -25,8 +25,9 @@ _BITS = 24  # not tuned
 MOST_ROWS = 1 << 32  # not tuned
 #: Most people: up to here floats represent all sums of halves of weights, so that counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings of a term beyond those of additions within a part: of the root of its weight and of its
-# product, twice each in a product of rows, and of adding up to 2 ** 32 parts.
+# Roundings of a term, beside those of additions within a part. In a product of rows the roots of
+# two weights are rounded, and two products with them: 4. Adding up to 2 ** 32 parts rounds 32
+# times.
 _MORE_ADDITIONS = 4 + 32  # not tuned
 # Number of rows of a batch.
 _BATCH = 1024  # not studied

@@ -112,7 +112,7 @@ class Users(BlockView):
             batches, of_block = list[UserBatch](), lengths[first:end]
             for length in np.unique(of_block[of_block > 0]):
                 slots = np.flatnonzero(of_block == length) + first
-                # As many users as stay in cache together.
+                # A batch has as many users as stay in cache together.
                 size = max(_BATCH_ENTRIES // (int(length) * self.n_features), 1)
                 for chosen in (slots[i : i + size] for i in range(0, len(slots), size)):
                     places = starts[chosen, np.newaxis] + np.arange(length)

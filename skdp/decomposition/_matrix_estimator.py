@@ -230,7 +230,7 @@ _VISIBLE = 4.0  # not studied
 def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     """Warn if few columns have nearly all of the released variance, and recommend DPStandardScaler.
 
-    Called if noise hides wanted components, of which very different units may be the cause.
+    Called if noise hides wanted components. Columns of very different units may be the cause.
     Variances that noise hides count as 0, as their components are left out.
     """
     n_visible = factors.n_above_noise
@@ -604,10 +604,11 @@ def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
     cut = (1 - result.unclipped) * (1 - explained)
     part, multiple = result.far_rows
     if part and result.row_norm:
-        # At least this many squared bounds are missing, beside the clipped rows.
+        # Clipping takes at least this from the mean squared norm, in squared bounds.
         missing = part * (multiple**2 - 1)
         clipped = result.total / n_rows / result.row_norm**2
-        # Far rows, one squared bound each, may be all that the components do not explain.
+        # Clipped far rows may be all that the components do not explain; each has one squared
+        # bound.
         lost = min((1 - explained) * clipped / part, 1.0)
         cut = max(cut, lost * missing / (missing + clipped))
     return float(cut)
@@ -622,7 +623,8 @@ def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     """Bound the part of the trace that hidden components may have; return 0 if it is small.
 
     The bound is the rest of the trace or, if less, the largest push times their number: noise hides
-    smaller eigenvalues (`eigenvalue_pushes`). If none stands out, a center's error counts.
+    smaller eigenvalues (`eigenvalue_pushes`). If no component stands out, the push allows for the
+    error of the center, too.
     """
     # Standard deviation of the noise in the trace.
     noise = result.eigenvalue_noise * math.sqrt(n_features)

@@ -31,7 +31,7 @@ _WORDS = {text: np.dtype(text) for text in ("<u4", "<u8")}
 
 
 class Message(NamedTuple):
-    """A message as its kind allows; arrays are read-only and have one axis."""
+    """A message that passed the checks of its kind; arrays are read-only and have one axis."""
 
     kind: str
     fields: dict[str, Any]

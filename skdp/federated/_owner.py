@@ -406,16 +406,17 @@ class Owner:
             )
         if is_new:
             reply = to_text(self._reply_or_close(asked))
-            # First of all, so that after an interrupt no answer leaves without being on disk.
+            # This comes first, so that after an interrupt no answer leaves that is not on disk.
             self._is_saved = False
             self._state.answers[question] = reply
         if not self._is_saved:
-            # Saved before the answer leaves, as the same question must get the same answer. If
-            # saving fails, no answer leaves, and the question gets the same noise again.
+            # The answer is saved before it leaves, as the same question must get the same answer.
+            # If saving fails, no answer leaves, and the question gets the same noise again.
             self._state.save(self._path)
             self._is_saved = True
         if self._ledger is not None and self._state.is_charged and not self._is_marked:
-            # Before the answer leaves: an older state would draw different noise for it.
+            # The ledger is told before the answer leaves: an older state would draw different noise
+            # for it.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = from_text(self._state.answers[question])

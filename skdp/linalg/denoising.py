@@ -448,8 +448,9 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # ------------------------------
 # Noisy covariances made positive definite, and shrunk toward priors.
 
-# Two lower limits: one of each eigenvalue of a scaled covariance, relative to the edge of its
-# noise, if the trace allows for it; the other of the mean of the eigenvalues that noise hides.
+# Two lower limits. The first is for each eigenvalue of a scaled covariance, relative to the edge of
+# its noise, if the trace allows for it. The second is for the mean of the eigenvalues that noise
+# hides.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
@@ -499,8 +500,8 @@ def located(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Combine means of clipped rows with noisier means that have no bias, from the scales.
 
-    Their distance beyond the noise of both is the bias of the first. Return also the remaining
-    noise, and which columns have a visible location.
+    The distance between both means, beyond their noise, is the bias of the first. Return also the
+    remaining noise, and which columns have a visible location.
     """
     if not np.any(mean_std):
         return mean, np.zeros(len(mean)), np.full(len(mean), True)

@@ -141,7 +141,7 @@ class Massed:
     round differently. So matrices with masses are multiplied one by one, or by columns.
     """
 
-    #: What each counts, after clipping; None if it counts as one.
+    #: Mass of each row, with which its clipped term counts; None if each row counts as one.
     mass: np.ndarray | None = None
 
     def times_mass(self, values: np.ndarray) -> np.ndarray:

@@ -318,8 +318,8 @@ class GridSearch:
     def place(self) -> int:
         """Return the index of the resulting point.
 
-        The result is a point whose fitted count may be the target. The odds do not show that:
-        beyond the point there may be a bin of thousands of points, whose odds add up. Without such
+        The result is a point whose fitted count may be the target. The odds do not show such a
+        point: beyond it there may be a bin of thousands of points, whose odds add up. Without such
         a count, half of the odds lie up to the result.
         """
         away = np.abs(self.counted[1] - self._target)

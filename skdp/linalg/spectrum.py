@@ -95,7 +95,8 @@ def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
     """Choose signs of the rows of `components` that make the largest entry of each positive.
 
-    That is by absolute value. A rule that used the scores of the rows would reveal a bit of them.
+    The largest entry is that of the largest absolute value. A rule that used the scores of the rows
+    would reveal a bit of them.
     """
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])

@@ -201,7 +201,7 @@ def median_of_responses(
 
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
-        # One pass counts for all grid points; a count of its own would take a pass per point.
+        # One pass counts up to all grid points; separate counts would take a pass for each point.
         counts = map_sum(responses, _counts, len(edges), n_jobs)
         up_to = GridCounts.of(search.grid, counts, n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)

@@ -378,9 +378,10 @@ class DPLogisticRegression(PrivateClassifier):
     Clipping adapts to the budget. With many records, or a large epsilon, coefficients are those of
     a logistic regression; otherwise released losses decide on their length, which is short if noise
     hides their gain: probabilities are then near the class frequencies, and still rank records. A
-    column that hardly varies compared with others has the coefficient 0, and unless records are
-    few, so have most directions that rows do not show, such as a category without rows. Some fits
-    keep those, and misjudge new rows there. Without `classes` every fit of a cross-validation of
+    column that hardly varies compared with others has the coefficient 0. Unless records are few,
+    coefficients are 0 along most directions that no row shows, such as a category without rows.
+    Some fits keep coefficients along such directions, and predict badly for new rows that show
+    them. Without `classes` every fit of a cross-validation of
     scikit-learn warns, and a fold may lack a class: pass `classes`, and ``labels=`` to scores such
     as the log loss. Mathematics and proofs: :doc:`/classification`.
 

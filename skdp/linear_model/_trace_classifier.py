@@ -167,7 +167,7 @@ def solve_trace_classes(
     mean_noise = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
     warnings: tuple[str, ...] = (_HIDDEN,) if mean_noise > _MOST_NOISE * norm else ()
     if is_doubtful and spec.strength >= _LEAST_STRENGTH:
-        # With less strength, public facts say so.
+        # With less strength, a warning from public facts says so.
         warnings += (no_better(spec),)
     # No matrix that the fit has clipped has a score farther from the offset.
     reach = bound * float(np.linalg.norm(slopes))

@@ -258,7 +258,7 @@ class DPTraceRegressor(PrivateRegressor):
     norm, a mean, both covariances, and twice a step; five times more if matrices are far from 0,
     and with ``privacy_unit="response"`` ``3 * n_iter + 8`` times; once more for a start. Rows of
     features are read once a step, and up to six times more for scales. Rows in parts are matrices
-    of `matrix_shape`; sparse ones have up to 64 features, or more than one column in that.
+    of `matrix_shape`; sparse parts need several columns in that shape, or at most 64 features.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.

@@ -92,8 +92,9 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Scores from counts, in tables with true classes in rows and predicted classes in columns.
 
-# Number of bins of scores. Half of them are within the quantile `_SPREAD` of distances from the
-# median, the others, wider by the factor, within three times as much.
+# Number of bins of scores. Half of the bins are within a distance of the median that the part
+# `_SPREAD` of the scores does not exceed. The others are wider by this factor, and lie within three
+# times that distance.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
 # Share of the searches for the median of scores and for the quantile `_SPREAD`. Then the share of
 # the sum that corrects an area, alone or beside counts of outcomes.
@@ -622,9 +623,9 @@ def private_score(
     If the rows were set apart before the fit, every row is either in the fit or in the score, and
     so are all rows of a user. Both together then cost the larger of the two records, not their sum
     [1]_, provided that unit and adjacency agree. The split must not depend on the rows. A random
-    that nobody knows does not. Nor does a split by positions or by a known seed, if the order of
-    the rows reveals nothing about them; for users, a split by positions of their rows does. A split
-    that uses responses, such as a stratified one, does.
+    split that nobody knows does not. Nor does a split by positions or by a known seed, if the order
+    of the rows reveals nothing about them. A split of users by positions of their rows does depend
+    on the rows, and so does a split that uses responses, such as a stratified one.
 
     References
     ----------

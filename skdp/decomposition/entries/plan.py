@@ -27,16 +27,16 @@ _VALUE_SHARE = 0.05  # not studied
 # Clipping turns components toward other directions, which extra columns catch. Laplace noise grows
 # with the number of columns, so it gets no extra column.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# A larger budget pays for extra columns and, for second moments, steps: one per first number of the
-# public strength, up to the second number. For interactions, the strength counts by the third
-# number. benchmarks/papers/decentralized_power_method.md
+# A larger budget pays for extra columns and, for second moments, for extra steps. Their number is
+# the public strength over the first number, at most the second. The strength of second moments is
+# first multiplied by the third. benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # With a shorter side of at least this length, an iteration beats noise on every entry:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
-# The second moment of interactions is released as a whole if there are at most so many items, and
-# if its largest possible mean eigenvalue is so many times the noise of an entry and the root of the
-# number of components.
+# The second moment of interactions is released as a whole if there are at most this many items, and
+# if its largest possible mean eigenvalue is at least this factor times the noise of an entry and
+# the root of the number of components.
 _LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
 

@@ -57,9 +57,9 @@ def decompose_scaled(
     """Decompose a released second moment whose columns are divided by their released scales.
 
     The diagonal of the moment has these scales, unless noise hides it, as it does in wide tables.
-    So hidden eigenvalues are first raised to a part of the edge of the noise. Visible directions
-    then have their part of a column, and columns of noise stay below the others. Errors are those
-    of noise with the same mean square.
+    So hidden eigenvalues are first raised to a part of the edge of the noise. Then a visible
+    direction adds to the scales of its columns, and columns of noise keep lower scales than others.
+    Errors are those of noise with the same mean square.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)

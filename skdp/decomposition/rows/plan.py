@@ -205,13 +205,14 @@ _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bou
 # For strong signals, norms are clipped at the median for this signal, and at a quantile that is
 # larger by the second number for each factor e of the signal.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# Where the quantile of strong signals exceeds .95, the rest falls with this power of the signal.
+# From the signal at which this quantile reaches .95, its distance from 1 falls with this power of
+# the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
 # Lowest quantile, for signals up to the first number; up to the second number, the quantile rises
 # to that of strong signals: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
-# With few components, noise costs less and clipping more: for k components of `DPPCA` the signal
-# counts up to this number over k - 1 times, the more the stronger it is.
+# With few components, noise costs less and clipping more. So for k components of `DPPCA` the signal
+# is multiplied by a factor that rises with the signal, up to this number over k - 1.
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 

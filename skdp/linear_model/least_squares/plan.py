@@ -29,8 +29,9 @@ _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# Part of that share for the center. Wanted noise of a count, as a fraction of the records: for
-# another refinement, the center, the scale. Least share of center or scale. Not studied.
+# The center gets this part of the responses' share. Wanted noise of a count, as a fraction of the
+# records: for another refinement, the center, the scale. Least share of center or scale. Not
+# studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.

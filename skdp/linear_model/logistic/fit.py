@@ -131,10 +131,10 @@ def no_better(spec: LogisticSpec) -> str:
 # this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Curvature of the clipped loss, relative to the logistic loss with all probabilities at the class
-# fractions, where it is largest. The first number is for levels of a weak signal: noisy weights
-# flatten losses, and higher levels clip less, up to the second. Below these strengths of two
-# classes and of more there is hardly any signal, and the third number leaves more:
-# benchmarks/classification/constants.md.
+# fractions, where it is largest. The first number is for the clip levels of a weak signal, whose
+# noisy weights flatten losses. Higher levels clip less, so that the curvature rises, up to the
+# second number. Below the strengths in the next line, of two classes and of more, there is hardly
+# any signal, and the third number is better: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
 # Step length. Descents on whitened rows diverge from 8 on with two classes, and from 4 on with

@@ -368,9 +368,9 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # which classes differ are assumed to vary this much more than other hidden ones.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
-# With this many records per feature, steps tend to be too short: the momentum is then at most 1
-# minus this number over the strength for each free score, and over the flattening of the loss
-# relative to equal classes.
+# With this many records per feature, steps tend to be too short. So the momentum is then at least
+# the largest one that does not exceed 1 - c / s. Here c is this number, and s the strength for each
+# free score times the curvature of the loss, relative to that of equal classes.
 _MANY, _LESS_THAN_FULL = 25.0, 4.0  # benchmarks/sweep/sweep.md, job "classes"
 
 
@@ -445,8 +445,8 @@ def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, 
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
     """Return the variances of whitened rows; all hidden directions get their mean.
 
-    If the least eigenvalue is the edge of the noise, their sum has the standard deviation .7, and
-    smaller sums are raised to that. A margin may be added to the sum.
+    If the least eigenvalue is the edge of the noise, the sum of these variances has an error of
+    standard deviation .7, and smaller sums are raised to .7. A margin may be added to the sum.
     """
     is_hidden = white.spread < 1
     total = max(_STD_OF_HIDDEN, white.spread[is_hidden].sum()) + margin
@@ -503,7 +503,7 @@ def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: 
 def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
     """Return the shrinkage of weights along directions in which noise hides the variance of rows.
 
-    These are the directions with a `spread` below 1, in units of the visible spread. It is the
+    These directions have a `spread` below 1, in units of the visible spread. The shrinkage is the
     larger of two cautious estimates. One is the part of the noise that steps correct, if the spread
     is a standard deviation smaller than released. The other is the excess of the squared weights
     over the noise of an even smaller spread, in margins.
@@ -520,7 +520,7 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
 def curvature_at(offsets: np.ndarray) -> float:
     """Return the mean curvature of the loss in the scores, at records with these intercepts.
 
-    A common change of all scores is no direction: one fewer is free.
+    A common change of all scores changes no probability, so one direction fewer counts.
     """
     return float(_curvatures_at(offsets).sum()) / max(1, len(offsets) - 1)
 
