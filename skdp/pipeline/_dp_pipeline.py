@@ -114,10 +114,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     `transform_input`, and no parameters of `fit`.
 
     X may be rows in parts (:meth:`skdp.RowBlocks.from_partitions`) with their targets, or a dask
-    collection, but without `users`, and no single stream. Every step reads them again, through the
-    steps before it, block by block: nothing as long as X is stored, unless small parts reach a
-    regression or classifier. Columns have the names of the parts; functions of a ColumnTransformer
-    get them as an array. `transform` and `predict` compute their results when these are read.
+    collection, but without `users`, and no single stream. Every step reads these rows again, block
+    by block, through the steps before it. The fit stores no array with a value for each row, unless
+    small parts reach a regression or classifier. Columns have the names of the parts; functions of
+    a ColumnTransformer get them as an array. `transform` and `predict` compute their results when
+    these are read.
 
     Examples
     --------
