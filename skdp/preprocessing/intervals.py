@@ -287,7 +287,10 @@ _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
 # A column may be 0 in all rows if its count of zeros lacks at most this many standard deviations of
 # its noise, and these are at most this part of the rows.
-_MISSING, _FEW_MISSING = 2.0, 0.15  # not studied
+_HIDDEN, _FEW_HIDDEN = 2.0, 0.15  # not studied
+# Rows are missing if a count, or a sum over columns, lacks this many standard deviations of its
+# noise. benchmarks/scaling/columns.md, "Columns of which few rows differ"
+_MISSING = 4.0
 # A column is mostly 0 if zeros exceed this part of the rows.
 _MOSTLY = 0.5  # not tuned
 # Size assumed for columns that seem to be all 0.
@@ -322,16 +325,55 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
     return math.sqrt(2 * math.log(caution * n_counts))
 
 
-def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.ndarray:
-    """Return which columns are 0 in all rows, by counts of sizes."""
-    missing, hidden = n_rows - counts[:, 0], _MISSING * noise_std
-    seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
-    return np.asarray((missing < hidden) & (hidden < _FEW_MISSING * n_rows) & ~seen)
+def may_be_zeros(
+    counts: np.ndarray, noise_std: float, n_rows: np.ndarray, is_flat: np.ndarray
+) -> np.ndarray:
+    """Return which columns may be 0 in all rows, by counts of sizes, as no rows are missing.
+
+    They are mostly 0, and flat as far as moments show, or all rows are counted as 0.
+    """
+    missing, hidden = n_rows - counts[:, 0], _HIDDEN * noise_std
+    is_seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
+    is_zero = (missing < hidden) & (hidden < _FEW_HIDDEN * n_rows) & ~is_seen
+    chosen = (counts[:, 0] > _MOSTLY * n_rows) & (is_flat | is_zero)
+    return chosen & ~_miss_rows(missing, np.full_like(missing, noise_std), chosen)
 
 
-def are_mostly_zero(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
-    """Return which columns are 0 in most rows, by counts of zeros."""
-    return np.asarray(counts[:, 0] > _MOSTLY * n_rows)
+def _miss_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return which columns miss rows beyond noise: alone, or together with other such columns."""
+    alone = missing > _MISSING * noise_std
+    rest = chosen & ~alone
+    together = missing[rest].sum() > _MISSING * math.sqrt(np.square(noise_std[rest]).sum())
+    return np.asarray(chosen & (alone | together))
+
+
+def reopened(
+    intervals: Intervals,
+    is_point: np.ndarray,
+    counts: np.ndarray,
+    noise_std: float,
+    n_rows: np.ndarray,
+    outer: Intervals | None = None,
+) -> tuple[Intervals, np.ndarray]:
+    """Lengthen intervals that are points and miss rows to visible bins, or to the outer intervals.
+
+    Where no bin is visible, they reach from 0 to twice the point. Return also which columns are
+    still points: the rare values of others would be lost.
+    """
+    low, high = intervals.ends
+    is_there = (low[:, np.newaxis] <= _HIGHEST) & (high[:, np.newaxis] >= _LOWEST)
+    missing = n_rows - (counts * is_there).sum(axis=1)
+    varies = _miss_rows(missing, noise_std * np.sqrt(is_there.sum(axis=1)), is_point)
+    if not varies.any():
+        return intervals, is_point
+    if outer is None:
+        found = hulls(np.where(is_there, 0.0, counts)[varies], noise_std, n_rows[varies])
+        others = np.stack([np.zeros_like(low), 2 * intervals.middle])
+        others[:, varies] = np.where(found[0] < found[1], found, others[:, varies])
+        ends = np.vstack([low, high, others])
+        outer = Intervals.of(ends.min(axis=0), ends.max(axis=0))
+    middle = np.where(varies, outer.middle, intervals.middle)
+    return Intervals(middle, np.where(varies, outer.half, intervals.half)), is_point & ~varies
 
 
 def intervals_within(

@@ -17,17 +17,17 @@ from skdp.preprocessing.intervals import (
     OTHER_UNITS_OF_X,
     Intervals,
     Place,
-    are_mostly_zero,
     are_narrow,
     are_points,
-    are_zeros,
     counting,
     counts_inside,
     hulls,
     intervals_within,
     is_visible,
+    may_be_zeros,
     place_size,
     place_within,
+    reopened,
     summing,
     zoomed_intervals,
 )
@@ -315,8 +315,7 @@ class Scales(NamedTuple):
 
         If many columns seem constant, noise hides them, and they may predict much together.
         """
-        nothing = self.is_constant | self.is_void
-        return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY)))
+        return np.asarray(self.is_point | (self.is_constant & (self.is_constant.mean() < _MANY)))
 
     def std_errors(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the errors of centers and of standard deviations, due to noise and sampling.
@@ -481,17 +480,16 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     budget.warnings += warnings_for_ends("entries of X", far, ENDS, OTHER_UNITS_OF_X)
     inside = counts_inside(counts, *intervals.ends)
     closer = _closer(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
+    closer = closer.reopened(counts, noise_std, n_present)
     moments = _release_moments(closer.moments, closer.intervals, columns)
     found = closer.marked(scales_of(closer.intervals, moments, n_rows))
-    is_constant = found.is_constant & are_mostly_zero(counts, n_present)
-    is_constant |= are_zeros(counts, noise_std, n_present)
     # A column with few visible rows has the interval of others, and may lie beyond it.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
     return found._replace(
         is_void=is_void,
         off_usual=np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0),
-        is_constant=is_constant,
+        is_constant=may_be_zeros(counts, noise_std, n_present, found.is_constant | is_void),
         center_std=np.where(is_beyond, math.inf, found.center_std),
         variance_std=np.where(is_beyond, math.inf, found.variance_std),
     )
@@ -506,8 +504,10 @@ def _release_within(
 ) -> Scales:
     """Search for hidden columns within bounds; spend the rest of the budget on all columns."""
     again, search = plan.branches.branches
-    is_void = is_at_end = is_zero = may_vary = np.zeros_like(is_hidden)
-    closer = _Closer(again, outer, is_void, is_void)
+    counts, noise_std = np.zeros((columns.n_columns, N_BINS)), 0.0
+    n_present = columns.n_rows * rough.present(columns.n_rows)
+    is_void = is_at_end = np.zeros_like(is_hidden)
+    closer = _Closer(again, outer, is_void, is_void, is_void)
     if is_hidden.any():
         low, high = outer.of_columns(is_hidden).ends
 
@@ -516,26 +516,24 @@ def _release_within(
 
         found = columns.counts(_place, N_BINS, is_hidden)
         found, noise_std = columns.budget.release(search.sizes, found, n_columns=len(found))
-        counts = np.zeros((columns.n_columns, N_BINS))
         counts[is_hidden] = found
-        n_present = columns.n_rows * rough.present(columns.n_rows)
         found = intervals_within(counts, noise_std, outer, is_hidden, n_present)
         intervals, is_void, is_at_end = found
-        is_zero = is_hidden & are_zeros(counts, noise_std, n_present)
-        may_vary = is_hidden & ~are_mostly_zero(counts, n_present)
         is_narrow = is_hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
         closer = _closer(search.branches, intervals, n_present, is_narrow, columns, inside)
+        closer = closer.reopened(counts, noise_std, n_present, outer)
     present = rough.of_present(columns.n_rows)
     variances = np.where(is_hidden, _USUAL, present.variances()[0])
     weights = weights_of(variances, present.noise_std)
     moments = _release_moments(closer.moments, closer.intervals, columns, weights)
     averaged = rough.averaged(moments, closer.intervals.half == outer.half)
     scales = closer.marked(scales_of(closer.intervals, averaged, columns.n_rows))
+    is_zero = may_be_zeros(counts, noise_std, n_present, scales.is_constant | is_void)
     return scales._replace(
         is_void=is_void,
         is_point=scales.is_point | is_at_end,
-        is_constant=(scales.is_constant & ~may_vary) | is_zero,
+        is_constant=(scales.is_constant & ~is_hidden) | is_zero,
     )
 
 
@@ -550,7 +548,12 @@ class _Closer(NamedTuple):
     intervals: Intervals
     is_narrow: np.ndarray
     is_blurred: np.ndarray
-    is_point: Any = False
+    is_point: np.ndarray
+
+    def reopened(self, counts: np.ndarray, *facts: Any) -> "_Closer":
+        """Lengthen the intervals of points that miss rows, by counts of sizes."""
+        intervals, is_point = reopened(self.intervals, self.is_point, counts, *facts)
+        return self._replace(intervals=intervals, is_point=is_point)
 
     def marked(self, found: Scales) -> Scales:
         """Mark columns as points or as doubtful; no narrow column counts as constant."""
@@ -578,7 +581,7 @@ def _closer(
     alone, (zooms, moments) = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
     if not n_narrow or _noise_std_of_bin(zooms[0], n_narrow, columns.budget) > most_noise:
-        return _Closer(alone, intervals, is_narrow, is_narrow)
+        return _Closer(alone, intervals, is_narrow, is_narrow, np.zeros_like(is_narrow))
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     for n_zooms, places in enumerate(zooms, start=1):
         n_bins, before, is_seen = places.shape[1], intervals, is_open

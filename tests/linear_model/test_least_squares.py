@@ -273,3 +273,39 @@ def test_far_rows_with_other_responses_shorten_predictions():
     model = DPLinearRegression(epsilon=256.0, random_state=KEY).fit(X, y)
     # It was -1.2 to -.4.
     assert model.score(X, y) > -0.1
+
+
+def one_hot(n=3000, n_categories=40):
+    """Categories that are rarer and rarer, each with a mean of its own, and the split of rows."""
+    random = np.random.default_rng(5)
+    shares = 1 / np.arange(1, n_categories + 1)
+    of_rows = random.choice(n_categories, 2 * n, p=shares / shares.sum())
+    y = random.normal(size=n_categories)[of_rows] + random.normal(0, 0.5, 2 * n)
+    X = np.eye(n_categories)[of_rows]
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+@ignore_warnings
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize(("epsilon", "lost"), [(16.0, 0.05), (64.0, 0.02), (256.0, 0.02)])
+def test_rare_categories_are_not_taken_for_constants(epsilon, lost, moves):
+    # At 256 the rarest were left out, and behind a scaler most of them, at any budget.
+    X, y, X_new, y_new = one_hot()
+    least = LinearRegression().fit(X, y).score(X_new, y_new) - lost
+    model = DPLinearRegression(epsilon=epsilon, random_state=KEY).fit(X + 7 * moves, y)
+    assert model.score(X_new + 7 * moves, y_new) > least
+    model = make_dp_pipeline(DPStandardScaler(), DPLinearRegression(), epsilon=epsilon)
+    assert model.set_params(random_state=KEY).fit(X, y).score(X_new, y_new) > least
+
+
+@ignore_warnings
+@pytest.mark.parametrize("value", [0.0, 7.0])
+def test_constants_beside_rare_values_have_no_coefficient(value):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(4000, 8))
+    X[:, 4:6] = value
+    X[:, 6:] = value + (random.random((4000, 2)) < 0.01)
+    y = X[:, 0] + 3 * X[:, 6] + 0.3 * random.normal(size=4000)
+    model = DPLinearRegression(epsilon=256.0, random_state=KEY).fit(X, y)
+    assert np.abs(model.coef_[4:6]).max() == 0
+    assert model.coef_[6] == pytest.approx(3, rel=0.1)
