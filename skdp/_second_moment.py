@@ -36,8 +36,13 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100, a warning says that fits of single models are better. Up to
 # there, rows are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the
 # limit of rows grows with the fourth root of the strength, and that of entries with its square
-# root, up to that of rows: with less noise, less is clipped. benchmarks/sweep/sweep.md.
-WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
+# root, up to that of rows: with less noise, less is clipped. Once the limit has grown by the factor
+# 3, noise is small, and only what is rare is clipped: it grows with the power 3/8, with which the
+# noise still falls. benchmarks/sweep/sweep.md.
+WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
+# Of more columns than this, each has noise, while lengths of rows vary less: the strength counts as
+# smaller by the square root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".
+_MANY = 10.0
 # From `WEAK` on, and from this many roots of d, this part of the share goes to a rough moment, and
 # the rest to the moment of rows that it whitens, with noise in units of the variance along each
 # direction.
@@ -86,7 +91,9 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
         return NO_CLIPPING, entry
     if spec.scales is not None:
         return math.sqrt(_USUAL_SQUARE * spec.n_features + 1), entry
-    factor = float(np.clip((strength_of(spec) / WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
+    clear = strength_of(spec) / WEAK * min(1.0, math.sqrt(_MANY / spec.n_features))
+    rare = clear**0.375 / math.sqrt(_CLEAR_FACTOR)
+    factor = max(1.0, min(clear**0.25, _CLEAR_FACTOR), rare)
     row_norm = factor * math.sqrt(spec.n_features + 1)
     # A longer entry would shorten the rest of its row, and no model of the moment accounts for
     # that.
