@@ -517,10 +517,10 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     def sample(self, n: int, random_state: Any = None) -> Any:
         """Draw random rows with the released marginals and correlations.
 
-        The rows are a function of released values, and cost nothing more, however many. Linear
-        models of them are about those of `regression`. Structure beyond pairs of columns, such as
-        interactions and rare combinations, is missing. From ten rows a column on, correlations of
-        columns with many values vary less from draw to draw than those of independent rows.
+        The rows are a function of released values, and cost nothing more, however many. A linear
+        model of these rows is about that of `regression`. Structure beyond pairs of columns, such
+        as interactions and rare combinations, is missing. From ten rows a column on, correlations
+        of columns with many values vary less from draw to draw than those of independent rows.
 
         Parameters
         ----------

@@ -71,7 +71,7 @@ class _Setting:
 
 
 class _WhileRequested(type):
-    """Makes a category of all warnings but public ones of skdp, while a thread asks for it."""
+    """Metaclass of a category that contains all warnings but skdp's, while a thread asks for it."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
@@ -99,9 +99,9 @@ def _unsilence() -> None:
         _filters().remove(_FILTER)
 
 
-#: Silences the functions that load or make rows, whose warnings may show values. In threads, which
-#: share the filters of warnings, a function cannot do that for itself, and `catch_warnings` would
-#: restore in one thread the filters that another one has set.
+#: Silences the functions that load or make rows, whose warnings may show values. Threads share the
+#: filters of warnings, so a function cannot silence itself: `catch_warnings` in one thread would
+#: restore the filters that another thread has set.
 without_warnings = _Setting(_silence, _unsilence)
 
 

@@ -59,14 +59,14 @@ class Sketch(ABC):
 def tail_factor(t: int, probability: float) -> float:
     r"""Bound how much a sketch lengthens a fixed matrix, except with that `probability`.
 
-    For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability
-    :math:`(q e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the
-    square is an average of chi-squared variables divided by t, weighted by squared singular values.
-    By convexity, no weights give a larger moment generating function than all weight on one
-    variable. Given the span of the columns of such a :math:`\Phi`, the expectation of
-    :math:`\|E \Phi\|_F^2` is what an orthonormal frame of the span times :math:`\sqrt{n / t}`
-    gives. So, again by convexity, Haar sketches have no larger moment generating function. The
-    function returns :math:`\sqrt q`.
+    For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability :math:`(q
+    e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the square is an
+    average of chi-squared variables divided by t, weighted by squared singular values. By
+    convexity, no weights give a larger moment generating function than all weight on one variable.
+    For a given span of the columns of :math:`\Phi`, the expectation of :math:`\|E \Phi\|_F^2` is
+    :math:`\|E F\|_F^2`, where F is an orthonormal frame of the span times :math:`\sqrt{n / t}`. So,
+    again by convexity, Haar sketches have no larger moment generating function. The function
+    returns :math:`\sqrt q`.
     """
     goal = 2 * math.log(1 / probability) / t
     q = -float(lambertw(-math.exp(-1 - goal), -1).real)

@@ -176,13 +176,13 @@ def noise_errors(
     Noise is symmetric and Gaussian; the noisy eigenvalues :math:`\mu` descend. To first order an
     eigenvalue moves by :math:`\sqrt 2 \tau`, and the squared tangent of the angle is a sum of
     :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squared normal numbers. With noisy eigenvalues
-    its mean is exact for an outlier in the limit of a large matrix. There the error is :math:`\sqrt
-    2 \tau \sqrt{1 + \sum_j w_{ij}}`: near the noise an eigenvalue moves less, and its push, which
-    is removed, moves the other way. Noise increases the squared gap between two outliers by
-    :math:`8 \tau^2` on average, which is removed, too; in errors their weight is at most .1. The
-    quantile of the sum is that of a multiple of a chi-squared number with the same mean and
-    variance (F. E. Satterthwaite, 1946, :doi:`10.2307/3002019`). Below the `edge` of the noise,
-    vectors may have any direction, and values any size up to the largest push.
+    the mean of this sum is exact for an outlier in the limit of a large matrix. There the error is
+    :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`: near the noise an eigenvalue moves less, and its
+    push, which is removed, moves the other way. Noise increases the squared gap between two
+    outliers by :math:`8 \tau^2` on average, which is removed, too; in errors their weight is at
+    most .1. The quantile of the sum is that of a multiple of a chi-squared number with the same
+    mean and variance (F. E. Satterthwaite, 1946, :doi:`10.2307/3002019`). Below the `edge` of the
+    noise, vectors may have any direction, and values any size up to the largest push.
     benchmarks/noise_errors/coverage.md shows how often this holds.
     """
     n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))

@@ -173,7 +173,8 @@ def learning_parameters(step: Any) -> list[str]:
     if refuses_rows(step):
         values = [value for column in given["categories"] for value in column]
         if not any(value is None or value != value for value in values):
-            # Without a category for them, unknown and missing values get no number.
+            # If no category stands for missing values, the encoder gives no number to unknown and
+            # missing values.
             given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
