@@ -238,7 +238,7 @@ def _transformed(
 
 
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    r"""Return the correlations of normal scores that give the transforms these correlations.
+    r"""Return correlations of normal scores whose transforms then have these correlations.
 
     Let a and b be the Hermite coefficients of two transforms. If the scores have the correlation r,
     the transforms have :math:`\sum_k a_k b_k r^k`, which rises with r.

@@ -193,7 +193,8 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
     A sum of the :math:`w_i f(x_i)` rounds by at most :math:`h u \sum_i w_i \|f(x_i)\|`, where h is
     the longest chain and u the unit roundoff. As the weights of a person sum to 1, that is at most
     :math:`h u n c` for n people, whatever their rows. Chains of more rows may be shorter: so h is
-    the longest for up to `MOST_ROWS`, in any parts. Factors of matrices have another `width`.
+    the longest for up to `MOST_ROWS`, in any parts. Blocks are those of rows of length `width`, if
+    given.
     """
     return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width) + _MORE_ADDITIONS
 

@@ -655,8 +655,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum over rows of products of `degree` factors.
 
-        It is relative to the largest product. A factor is a row, or its projection onto `n_columns`
-        columns.
+        The bound is relative to the largest product. A factor is a row, or its projection onto
+        `n_columns` columns.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):

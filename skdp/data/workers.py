@@ -71,7 +71,7 @@ class _Setting:
 
 
 class _WhileRequested(type):
-    """Metaclass of a category that contains all warnings but skdp's, while a thread asks for it."""
+    """Metaclass of a category that contains all warnings but PrivacyWarning, if a thread asks."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)

@@ -81,7 +81,7 @@ class ReconstructionMixin:
         return getattr(self, "middle_", 0.0)
 
     def _shifted(self, X: Any) -> Any:
-        """Return the rows of X minus that constant, as the score compares them to the factors."""
+        """Return the rows of X minus `middle_`, as the score compares these to the factors."""
         return shift_entries(X, self._middle) if self._middle else X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:

@@ -442,7 +442,7 @@ def short_row_squares(
 def short_row_product(
     largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
 ) -> float:
-    r"""Sensitivity of A Z to such a row, for columns of Z that are orthonormal or shorter.
+    r"""Sensitivity of A Z to a short row, for columns of Z that are orthonormal or shorter.
 
     One row of the product changes, by :math:`\sum_j c_j z_j` over the entries that change. For
     zero_out these are w entries, each of which changes by at most b. For replace j columns may hold
@@ -501,7 +501,7 @@ def interaction_mean(degree_floor: int, n_rows: int) -> float:
 
 @in_double_precision
 def interaction_squares(degree_floor: int) -> float:
-    r"""Sensitivity of the sum of the squared norms of these rows, :math:`\min(1, d_u / f)`."""
+    r"""Sensitivity of :math:`\sum_u \min(1, d_u / f)` to an interaction: squared norms of rows."""
     return 1 / degree_floor
 
 

@@ -29,8 +29,8 @@ from skdp.privacy.releases import PrivacySpent, Release, Released
 # The budget pays for the rounding of at most (root m) ** 2 counts of all owners, for a release with
 # this mu, m. Slightly below the constant of the proof.
 _ROOT = 6e6  # not tuned
-# Largest share of the noise, in steps of the lattice: 37.6 standard deviations of at most 32 steps,
-# and 1 for two roundings.
+# Largest share of the noise, in steps of the lattice: no draw exceeds 37.6 standard deviations,
+# each of at most 32 steps, and two roundings add 1.
 _FARTHEST = 1205  # not tuned
 # So many limbs of 32 bits hold any float as a multiple of the least positive one, with carries.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned

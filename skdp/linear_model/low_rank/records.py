@@ -150,7 +150,7 @@ _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least scale of responses, also where none is visible. Not studied.
 LEAST_SPREAD = 1e-12
 # Responses in bins hidden by noise are assumed to have this size, relative to the largest visible
-# bin; that of normal responses. Not studied.
+# bin, as normal responses have. Not studied.
 _HIDDEN_SIZE = 0.6
 # At most this many neighboring bins are merged if none is visible. Not studied.
 _MOST_BINS = 8

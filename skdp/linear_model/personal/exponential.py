@@ -42,7 +42,7 @@ _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Fraction of users whose responses are below the released size. With one half, points far above and
 # far below are equally bad; with more, most of the empty grid would be nearly the best point.
 _QUANTILE = 0.5  # not tuned
-# Responses are clipped to this many times that size.
+# Responses are clipped to this many times the released size.
 _BOUND_FACTOR = 2.5  # not studied
 # Pairs of a mix of priors and a noise variance, relative to the variance of a coefficient.
 _PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied

@@ -124,7 +124,7 @@ def leave_one_out_errors_by_kernels(
 def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute these errors from features, which is faster if there are fewer of them than rows."""
+    """Compute leave-one-out errors from features: faster with fewer features than rows."""
     across = features.transpose(0, 2, 1)
     inner = features @ _inverses(across @ features, penalty)
     predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
