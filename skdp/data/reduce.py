@@ -26,8 +26,8 @@ _TASKS_A_WORKER = 4  # not studied
 # Additions in a chain beyond those within a block and in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
-#: Maps the rows that a block stands for, and the block, to an array, to `Counts`, to values
-#: `PerRow`, or to a tuple of these. Values of rows are joined, others added up. A kernel is a pure
+#: Gets the row numbers of a block, and the block; returns an array, `Counts`, values `PerRow`, or a
+#: tuple of these. Values of rows are joined, and other results added up. A kernel is a pure
 #: function. cloudpickle pickles it, as other processes may run it. Whatever rows hold, it raises no
 #: error.
 Kernel = Callable[[slice, Any], Any]

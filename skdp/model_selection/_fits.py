@@ -380,7 +380,7 @@ def fit_candidates(
 def refit(
     search: Search, chosen: int, fitted: Sequence[Any], records: dict[str, PrivacySpent]
 ) -> tuple[Any, ...]:
-    """Fit the chosen candidate again, from its first step with a last fit on.
+    """Fit the chosen candidate again, from the first of its steps that get a last fit.
 
     Earlier steps have spent their whole part, and stay as they are.
     """

@@ -92,10 +92,12 @@ def decompose(
     r"""Decompose a released second moment, given with its noise in units of `squared_bound`.
 
     If `n_components` is given, the components span the leading eigenvectors of the moment minus its
-    `feature_penalty`, or of `smoothed`, if given. `center_error`, in other units, is :math:`n
-    \tau^2` for n rows that were centered by a mean with noise :math:`\tau`: the square of one
-    random vector in the moment. If the moment `is_scaled`, columns are first divided by better
-    scales.
+    `feature_penalty`, or of `smoothed`, if given. If the moment `is_scaled`, columns are
+    first divided by better scales.
+
+    Rows that were centered by a noisy mean add the outer product of one random vector to the
+    moment. `center_error` is its mean square: :math:`n \tau^2` for n rows and noise :math:`\tau` of
+    each entry of the mean. It is not in units of `squared_bound`.
     """
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)
