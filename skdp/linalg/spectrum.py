@@ -86,8 +86,8 @@ def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
     """Flip columns so that the largest entry of each is positive.
 
     The signs of eigenvectors and singular vectors are arbitrary, and differ between libraries. The
-    basis of a later release must not depend on them: parties that compute it from the same releases
-    would sum parts that do not match.
+    basis of a later release must not depend on these signs: parties that compute the basis from the
+    same releases would sum parts that do not match.
     """
     return np.asarray(vectors * deterministic_signs(vectors.T))
 

@@ -265,7 +265,7 @@ def release_norm(
 
 
 # ------------------------------
-# Released covariances of rows and columns of matrices, which whiten these.
+# Released covariances of rows and of columns, which whiten the matrices.
 
 # Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]

@@ -20,8 +20,8 @@ from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
-# Fewest and most unknowns: "altmin" stores a matrix of their square, and "exponential" covers them
-# by random candidates. Not studied.
+# Fewest and most unknowns: "altmin" stores a matrix with a row and a column for each unknown, and
+# the random candidates of "exponential" have to come near all of their values. Not studied.
 _UNKNOWNS = {"altmin": (0, 500), "exponential": (1, 8)}
 _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
