@@ -126,7 +126,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Largest number of entries of a representation; the largest sum has pairs of entries."""
+        """Largest number of entries of a representation; the largest sum is of their products."""
         return self.n_features**2
 
     @property
