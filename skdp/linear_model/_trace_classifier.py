@@ -1,19 +1,17 @@
 """Classification of private matrices: the plan, the fit, and the estimator."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from skdp._estimator import in_dtype
 from skdp._validation import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.rows import Block
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import counted
 from skdp.linalg.matrices import (
     DenseMatrices,
     FixedRank,
@@ -23,22 +21,33 @@ from skdp.linalg.matrices import (
     tangent_dimension,
     truncate,
 )
+from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._weighted_rows import plan_steps
-from skdp.linear_model.logistic.fit import Estimate, no_better, release_norm, warnings_for_size
+from skdp.linear_model.logistic.fit import (
+    CLEAR_GAIN,
+    LEAST_GAIN,
+    Estimate,
+    choose_quantile,
+    no_better,
+    release_norm,
+)
 from skdp.linear_model.logistic.plan import (
     LabeledRows,
     LogisticSpec,
     clip_norm,
     level_factor,
+    likely_fractions,
     n_steps,
+    plan_losses,
     plan_norm,
 )
+from skdp.linear_model.logistic.scores import Scores, length_of
 from skdp.linear_model.low_rank.descent import cut
 from skdp.linear_model.low_rank.spec import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
-from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import clip_weights, clipped
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped
 from skdp.privacy.plan import left_of, plan_sum
 from skdp.privacy.precision import as_python
 
@@ -46,6 +55,12 @@ from skdp.privacy.precision import as_python
 # The spec, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
+# The class difference has a constant, this part of the clip norm, beside the matrix.
+_BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
+# Share of the median score, its candidates in units of that of entries without correlation, and the
+# median size of normal scores of variance 1.
+_SPREAD_SHARE, _SPREADS = 0.03, 2.0 ** (np.arange(17) / 2)  # not studied
+_NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
 # Gradients are clipped to this fraction of the largest usual norm.
 _CLIP = 0.35  # not studied
 
@@ -58,6 +73,8 @@ class TraceClassSpec(LogisticSpec):
     rank: int
 
     begins_with_total: ClassVar[bool] = True
+    # Without whitening, far matrices have far scores, which count more.
+    strong: ClassVar[float] = 300.0  # benchmarks/classification/matrix_scores.md
 
     @property
     def fewer(self) -> str:  # type: ignore[override]
@@ -73,6 +90,8 @@ class TraceClassReleases(NamedTuple):
     centered_norm: Release | None  # the same, after the mean is subtracted
     start: Release
     gradients: tuple[Release, ...]
+    spread: Release  # of the scores: their median size
+    losses: Release  # of scores of several lengths
 
 
 def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
@@ -83,13 +102,21 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, entries, bound, change)
     around = plan_norm(spec, "clip norm around the mean")
     bound = bound if around is None else around.name
-    # Labels minus 1/2 are -1/2 or 1/2, so a term has at most half of the matrix norm.
-    halved = bound / 2 if isinstance(bound, float) else bound
-    start = plan_sum(spec, "class difference", _START_SHARE, entries, halved, change)
-    count, share = n_steps(spec), left_of(norm, mean, around, start)
+    beside = _norm_beside(bound) if isinstance(bound, float) else bound
+    entries = (spec.n_features + 1,)
+    start = plan_sum(spec, "class difference", _START_SHARE, entries, beside, change)
+    sizes = "exponential", _SPREAD_SHARE, sensitivity.count_distance
+    spread = spec.cost.release("median score", *sizes, {}, shape=_SPREADS.shape)
+    losses = plan_losses(spec)
+    count, share = n_steps(spec), left_of(norm, mean, around, start, spread, losses)
     size, level = (spec.rank * sum(spec.matrix_shape) + 1,), tangent_level(spec)
     gradients = plan_steps(spec, count, "tangent gradient", share, size, level)
-    return TraceClassReleases(norm, mean, around, start, gradients)
+    return TraceClassReleases(norm, mean, around, start, gradients, spread, losses)
+
+
+def _norm_beside(bound: float) -> float:
+    """Return the largest norm of a matrix and a constant, times a label minus 1/2."""
+    return bound * math.hypot(1.0, _BESIDE) / 2
 
 
 def tangent_level(spec: TraceClassSpec) -> float:
@@ -101,19 +128,20 @@ def tangent_level(spec: TraceClassSpec) -> float:
     return _CLIP * level_factor(spec) * math.sqrt(spec.n_free + 1)
 
 
-# With less signal than this, probabilities may be worse than class frequencies; not studied.
-_LEAST_STRENGTH = 12.0
-
-
 # ------------------------------
 # The fit: the mean of the matrices, a start, and steps along matrices of low rank.
 
 # Step length: the inverse of 1/4, the largest curvature of the loss, at p = 1/2. Not studied.
 _STEP = 4.0
 # Noise of the mean of iterates, in units of that of a mean of independent steps: clipped losses are
-# flatter than steps assume, so that noise lasts. Singular values of which noise leaves less than
-# the second part do not stand out. Not studied beyond no signal, and normal matrices.
-_LASTING, _CLEAR = 3.0, 0.85
+# flatter than steps assume, so that noise lasts. Not studied beyond no signal, and normal matrices.
+_LASTING = 3.0
+# Probabilities stay the same where a score is so many usual sizes off. The median gives this size,
+# and not the mean square, so that far matrices do not add to it.
+_FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
+# Scores are shortened to this size before their losses are released, which then show more.
+_LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
+_TINY = np.finfo(float).tiny
 # The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.
 _MOST_NOISE = 0.6  # not studied
 _HIDDEN = (
@@ -133,45 +161,90 @@ def solve_trace_classes(
 
     Gradients are projected on the tangent space of matrices of that rank, so that the noise has
     only the dimensions of this space. Each gradient is clipped to about a third of its largest
-    length. The result has a weight for each entry and, last, the intercept.
+    length. Losses of shorter and longer scores decide on the length of the coefficients. The result
+    has a weight for each entry and, last, the intercept.
     """
     view, rounding = view.measured(), spec.rounding
     _, bound = _release_bound(spec, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
     released = budget.release(plan.mean, total, bound, rounding=rounding)
     mean = released.value / spec.n_units
+    noise_of_mean = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
     # Matrices are clipped again, as subtracting the mean has changed their norms.
     view = view.centered(mean).measured()
     norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
     codes = view.codes
 
     def _class_difference(rows: slice, block: Block) -> np.ndarray:
-        # Sum the matrices, each times its label minus 1/2; labels are 0 or 1.
-        return block.rmatmul(codes[rows][:, np.newaxis] - 0.5)
+        # Sum the matrices, and a constant for each, times labels minus 1/2; labels are 0 or 1.
+        labels = np.where(block.is_null, 0.0, codes[rows] - 0.5)
+        constants = _BESIDE * bound * block.times_mass(labels).sum()
+        return np.append(block.rmatmul(labels[:, np.newaxis])[:, 0], constants)
 
-    total = clipped(view, bound).map_sum(_class_difference, spec.n_features)[:, 0]
-    difference = budget.release(plan.start, total, bound / 2, rounding=rounding).value
+    total = clipped(view, bound).map_sum(_class_difference, spec.n_features + 1)
+    released = budget.release(plan.start, total, _norm_beside(bound), rounding=rounding)
+    difference, excess = released.value[:-1], released.value[-1]
+    excess, std = (one / (_BESIDE * bound * spec.n_units) for one in (excess, released.noise_std))
+    # A fraction of one class exceeds a half by as much as that of the other one falls short of it.
+    fractions = likely_fractions(excess * np.array([-1.0, 1.0]), std * math.sqrt(2))
+    odds = np.log(fractions[1:] / fractions[:1])
     # Divided by this, the entries of a matrix of norm `norm` have mean square 1.
     unit = norm / math.sqrt(spec.n_features)
     # The difference of the classes is minus the gradient at 0, so the start is one step from 0.
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
-    point, offset, noise_std = _descend(spec, plan.gradients, view, (bound, unit), start, budget)
+    found = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
+    # Predictions use unclipped matrices, so losses are computed from them, too; scores are clipped.
+    view = clipped(view, NO_CLIPPING)
+    scores = _scores_of(spec, plan.spread, view, found, (odds, unit), budget)
+    factor, gain = length_of(spec, plan.losses, view, scores, std, budget)
+    warnings: tuple[str, ...] = ()
+    if gain < CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
+        warnings = (_HIDDEN,)
+    elif gain < LEAST_GAIN and spec.cost.is_private:
+        warnings = (no_better(spec),)
+    weights = scores.weights(factor)
+    # The descent has centered matrices; the intercept is for matrices as passed.
+    weights[-1] -= mean @ weights[:-1]
+    return Estimate(weights, warnings, gain, bounds=scores.bounds(factor))
+
+
+def _scores_of(
+    spec: TraceClassSpec,
+    release: Release,
+    view: LabeledRows,
+    found: tuple[FixedRank, float, float],
+    known: tuple[np.ndarray, float],
+    budget: PrivacyBudget,
+) -> Scores:
+    """Cut singular values that are noise, and release the size of the scores of the others."""
+    (point, offset, noise_std), (odds, unit) = found, known
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
     kept = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
-    is_doubtful = spec.cost.is_private and kept.values[0] <= _CLEAR * point.values[0]
-    slopes = kept.matrix.ravel() / unit
-    # The descent has centered matrices; the intercept is for matrices as passed.
-    weights = np.append(slopes, offset - mean @ slopes)
-    mean_noise = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
-    warnings: tuple[str, ...] = (_HIDDEN,) if mean_noise > _MOST_NOISE * norm else ()
-    if is_doubtful and spec.strength >= _LEAST_STRENGTH:
-        # With less strength, a warning from public facts says so.
-        warnings += (no_better(spec),)
-    # No matrix that the fit has clipped has a score farther from the offset.
-    reach = bound * float(np.linalg.norm(slopes))
-    return Estimate(weights[:, np.newaxis], warnings, bounds=offset + np.array([[-reach], [reach]]))
+    # The losses decide on the length of all, and so on the first one.
+    parts = kept.values / np.maximum(point.values, _TINY)
+    noise = 1 - float(parts[0]) ** 2
+    point = point.with_values(point.values * np.append(1.0, parts[1:] / max(parts[0], _TINY)))
+    slopes = point.matrix.reshape(-1, 1) / unit
+    # The size of scores of entries without correlation.
+    size = max(float(np.linalg.norm(point.values)), _TINY)
+    candidates = _NORMAL_MEDIAN * size * _SPREADS
+    ends = np.append(candidates[:-1], np.inf)
+
+    def _counts(rows: slice, block: Block) -> np.ndarray:
+        product = block.matmul if block.mass is None else block.matmul_anywhere
+        with np.errstate(all="ignore"):
+            sizes = np.where(block.is_null, np.nan, np.abs(product(slopes)[:, 0]))
+        return bin_counts(sizes, np.append(ends, np.inf), block.mass).astype(np.float64)
+
+    counts = GridCounts.of(ends, view.map_sum(_counts, len(ends) + 1), spec.n_units)
+    size *= float(_SPREADS[choose_quantile(release, counts, budget, 0.5)])
+    shorter = min(1.0, _LONGEST / size)
+    slopes, size = shorter * slopes, shorter * size
+    move = np.array([offset]) - odds
+    move *= max(0.0, 1 - noise_std**2 / max(float(move @ move), _TINY))
+    return Scores(slopes, np.zeros(1), odds, move, size, noise, 0.0, farthest=_FARTHEST * size)
 
 
 def _release_bound(
@@ -190,7 +263,7 @@ def _descend(
     plan: tuple[Release, ...],
     view: LabeledRows,
     scale: tuple[float, float],
-    start: FixedRank,
+    start: tuple[FixedRank, float],
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float, float]:
     """Take all steps; return the mean of the last half of the iterates, truncated to the rank.
@@ -200,10 +273,9 @@ def _descend(
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
-    level, size = tangent_level(spec), start.left.size + start.right.size + 1
+    (point, offset), level, iterates = start, tangent_level(spec), []
+    size = point.left.size + point.right.size + 1
     codes, known, (bound, unit) = view.codes, view.cache.norms, scale
-
-    point, offset, iterates = start, 0.0, []
 
     def _clipped_gradients(rows: slice, matrices: Matrices) -> np.ndarray:
         """Sum the clipped gradients of a block, in tangent coordinates and for the intercept."""
@@ -286,13 +358,13 @@ class DPTraceClassifier(PrivateClassifier):
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (d1, d2)
         Coefficients of the second class, a matrix whatever the layout of X. They have the
-        direction of those of a logistic regression. Clipping changes their length, less with more
-        budget. Covered by the guarantee.
+        direction of those of a logistic regression, and a length by released losses: it is short
+        if noise hides what they gain. Covered by the guarantee.
     intercept_ : ndarray of shape (1,)
         Intercept. Covered by the guarantee.
     score_bounds_ : ndarray of shape (2, 1)
-        Lower and upper bounds to which probabilities clip scores. Matrices that the fit does not
-        clip have scores within them. Covered by the guarantee.
+        Lower and upper bounds to which probabilities clip scores, 2.5 times their usual size from
+        those of the mean matrix. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -308,27 +380,29 @@ class DPTraceClassifier(PrivateClassifier):
     Notes
     -----
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
-    Mechanisms: Gaussian, and exponential for medians of norms, accounted for in Gaussian
+    Mechanisms: Gaussian, and exponential for medians, accounted for in Gaussian
     differential privacy. Released: the median norms of matrices and of what differs from their
     mean, unless `row_norm` is given or the records are few; the mean of clipped matrices; the
-    difference of the classes of matrices less that mean; and in each step the sum of the gradients,
-    each clipped in norm. `plan` lists every release before a fit, `privacy_spent_` afterwards.
-    Assumed public: the number of records, the shape, dtype and container of X, and its parts,
-    feature names, the classes, and parameters. That the classes are public is promised by the
-    caller if they are taken from y, and ``privacy_spent_.enforced`` is then False. NaN, infinity
-    and labels that are not among the classes are refused, which reveals that there are none. Not
-    covered: what `predict` and its like and `score` return, noise-free functions of the rows passed
-    in; and the running time. No assumption about the data is made.
+    difference of the classes of matrices less that mean, with that of their numbers; in each step
+    the sum of the gradients, each clipped in norm; the median size of the scores; and losses of
+    shorter and longer scores, clipped as one vector a record. `plan` lists every release before a
+    fit, `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
+    container of X, and its parts, feature names, the classes, and parameters. That the classes are
+    public is promised by the caller if they are taken from y, and ``privacy_spent_.enforced`` is
+    then False. NaN, infinity and labels that are not among the classes are refused, which reveals
+    that there are none. Not covered: what `predict` and its like and `score` return, noise-free
+    functions of the rows passed in; and the running time. No assumption about the data is made.
 
     Entries are not whitened: they should be of similar size, and not strongly correlated. Where
     they are, as in images, `DPLogisticRegression` on the rows does as well.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
-    for their mean, for the norms of what differs from it, for the start, and in every step, of
-    which public facts make 8 to 100. Time is O(n d1 d2 rank) a step, memory O(d1 d2). Rows in
-    parts, of `RowBlocks.from_partitions`, are read four times and in every step: for the check, the
-    norms and the digest together, for the mean, for the norms around it, and for the start; without
-    released norms twice, as the first two are one. Nothing is stored per row. A row or label that
+    for their mean, for the norms of what differs from it, for the start, in every step, of which
+    public facts make 8 to 100, for the scores, and for their losses. Time is O(n d1 d2 rank) a
+    step, memory O(d1 d2). Rows in parts, of `RowBlocks.from_partitions`, are read six times and in
+    every step: for the check, the norms and the digest together, for the mean, for the norms around
+    it, for the start, and twice at the end; without released norms four times, as the first two are
+    one, and no norms around the mean are read. Nothing is stored per row. A row or label that
     is no longer valid when it is read again counts as null.
 
     With ``epsilon=inf`` a fit takes 100 steps, as private fits do, and not those to the optimum.
@@ -356,19 +430,6 @@ class DPTraceClassifier(PrivateClassifier):
 
     _takes_matrices, _kind = True, TraceClassSpec
     _plan, _solve = staticmethod(plan_trace_classes), staticmethod(solve_trace_classes)
-
-    @staticmethod
-    def _warnings(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-        """Warn of what public facts show: too few records, or a bound in wrong units."""
-        yield from warnings_for_size(spec, plan)
-        if spec.cost.is_private and spec.strength < _LEAST_STRENGTH:
-            yield (
-                f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
-                f"few for {counted(spec.n_free, 'coefficient')} of a class: probabilities may be "
-                "worse than the frequencies of the classes. Pass at least "
-                f"{math.ceil(10 * _LEAST_STRENGTH / spec.strength) / 10:g} times as many, a larger "
-                f"epsilon, or {spec.fewer}."
-            )
 
     def __init__(
         self,

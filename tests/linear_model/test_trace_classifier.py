@@ -7,12 +7,16 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from harness import null_row
 from scipy.sparse import csr_array
 from scipy.special import expit
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyWarning
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch
+from skdp.testing._recording import Group, farthest_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SEED = 2**100 + 3
@@ -116,8 +120,9 @@ def test_another_shape_is_refused():
 
 def test_few_records_are_warned_of_and_a_search_takes_the_labels_for_classes():
     X, y, _ = drawn(1000)
-    with pytest.warns(PrivacyWarning, match="few for 10 coefficients .* or a smaller matrix_shape"):
-        private(epsilon=0.1).fit(X, y)
+    few = "no better than the frequencies .* or a smaller matrix_shape"
+    with pytest.warns(PrivacyWarning, match=few):
+        private(epsilon=0.7).fit(X / 100 - 0.5, y[::-1])
     search = DPGridSearch(DPTraceClassifier(), {"rank": [1, 2]}, epsilon=4.0)
     assert search.fit(X, y).best_estimator_.classes_.tolist() == [0, 1]
 
@@ -141,7 +146,7 @@ def test_matrices_may_lie_far_from_zero():
 
 
 def test_labels_without_a_signal_are_not_fitted_in_silence():
-    """Of forty other fits all warned; they lost .018 on average to the class frequencies."""
+    """Fits that released no losses of their scores lost up to .76 at epsilon .25."""
     losses = []
     for seed in range(4):
         random = np.random.default_rng(seed)
@@ -149,9 +154,69 @@ def test_labels_without_a_signal_are_not_fitted_in_silence():
         model = private(classes=[False, True], random_state=SEED + seed)
         with pytest.warns(PrivacyWarning, match="no better than the frequencies"):
             model.fit(X, y)
-        scores = np.abs(model.decision_function(random.normal(size=(2000, 8, 8))))
-        losses.append(np.mean(np.logaddexp(0, scores) - scores / 2) - np.log(2))
-    assert np.mean(losses) < 0.05
+        likely = model.predict_proba(random.normal(size=(2000, 8, 8)))
+        losses.append(-np.log(likely).mean() - np.log(2))
+    assert np.mean(losses) < 0.02
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 256.0])
+def test_codes_for_gaps_do_not_make_probabilities_worse_than_frequencies(epsilon):
+    """Where -999 stands in all entries of 5% of the matrices, log losses were 1.0 to 2.4."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(4000, 8, 8)), np.arange(4000) % 2
+    X[:, 0, 0] += 3 * y
+    X[random.random(4000) < 0.05] = -999.0
+    model = private(epsilon=epsilon).fit(X[:2000], y[:2000])
+    assert log_loss(y[2000:], model.predict_proba(X[2000:])) < np.log(2) - 0.1
+
+
+def test_little_budget_leaves_the_frequencies_of_the_classes():
+    """Of raw pixels, log losses were 6 on average, where the frequencies have .31."""
+    pixels, digits = load_digits(return_X_y=True)
+    X, y, losses = pixels.reshape(-1, 8, 8), (digits == 8).astype(int), []
+    for seed in range(4):
+        model = private(epsilon=0.25, random_state=SEED + seed).fit(X[::2], y[::2])
+        losses.append(log_loss(y[1::2], model.predict_proba(X[1::2])))
+    assert np.mean(losses) < 0.45
+
+
+def test_a_fit_to_equal_matrices_is_finite_without_noise():
+    model = private(epsilon=np.inf).fit(np.ones((30, 2, 3)), np.arange(30) % 3 == 0)
+    assert np.isfinite(model.predict_proba(np.ones((1, 2, 3)))).all()
+    np.testing.assert_allclose(model.predict_proba(np.ones((1, 2, 3)))[0, 1], 1 / 3, atol=0.01)
+
+
+@pytest.mark.usefixtures("few_steps")
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_no_neighbor_moves_what_decides_on_the_length_by_more_than_declared(adjacency):
+    """Climb from records near the mean and far away; each release gets near its bound."""
+    random, names = np.random.default_rng(0), ("class difference", "median score", "losses of scor")
+    X, y = random.normal(size=(40, 2, 3)), np.arange(40) % 2
+    make = partial(private, epsilon=50.0, adjacency=adjacency)
+
+    def moved(record):
+        rows, labels = X.copy(), y.copy()
+        rows[0], labels[0] = record[1:].reshape(2, 3), record[0] > 0
+        return rows, labels
+
+    def ratios(pair):
+        group = Group(list(map(moved, pair)))
+        if adjacency == "zero_out":
+            data = moved(pair[0])
+            group = Group([data], origin=data, make_null=partial(null_row, 0))
+        found = farthest_of(make, [group])
+        return np.array([max(v for k, v in found.items() if k.startswith(n)) for n in names])
+
+    starts = [[1e-3], [1e3]] * random.normal(size=(4, 2, 7)), random.normal(size=(4, 2, 7))
+    pairs = [*np.concatenate(starts)]
+    found = [ratios(pair) for pair in pairs]
+    for place in range(len(names)):
+        for _ in range(12):
+            best = pairs[int(np.argmax([one[place] for one in found]))]
+            pairs.append(best * np.exp(random.normal(size=(2, 1))) + 0.3 * random.normal(size=7))
+            found.append(ratios(pairs[-1]))
+    assert np.max(found) <= 1 + 1e-9
+    assert (np.max(found, axis=0) > 0.8).all()
 
 
 def test_far_matrices_have_probabilities_like_those_of_the_fit():
@@ -163,5 +228,5 @@ def test_far_matrices_have_probabilities_like_those_of_the_fit():
     assert set(np.round(likely, 12)) <= set(np.round(largest, 12))
     scores = X.reshape(len(X), -1) @ model.coef_.ravel() + model.intercept_[0]
     low, high = model.score_bounds_[:, 0]
-    # The fit clips few matrices of its own.
-    assert np.mean((scores < low) | (scores > high)) < 0.01
+    # Of normal scores, .012 are 2.5 standard deviations off.
+    assert np.mean((scores < low) | (scores > high)) < 0.02

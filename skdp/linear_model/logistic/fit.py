@@ -12,7 +12,7 @@ from scipy.special import expit
 from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, not_finite_error, open_rows
 from skdp.exceptions import shortened
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, GridCounts, row_norms
 from skdp.linear_model._descent import clipped_fraction
 from skdp.linear_model._weighted_rows import joint_gram, whitened_norms
 from skdp.linear_model.logistic.plan import (
@@ -67,7 +67,7 @@ _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
 _LEAST_STRENGTH = 12.0
 # Parts of the log loss of the class frequencies: a gain below the first is negligible; above the
 # second, the model separates the classes.
-_LEAST_GAIN, _CLEAR_GAIN = 0.05, 0.25  # not studied
+LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
 
 
 def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
@@ -89,14 +89,14 @@ def warnings_for_fit(
     """Warn of hidden or unlike columns, rare classes and small gains, from released values."""
     units = spec.unit.counted
     # Noise hides how the rows vary.
-    if gain < _CLEAR_GAIN and not whitening.is_clear:
+    if gain < CLEAR_GAIN and not whitening.is_clear:
         smaller = "" if spec.row_norm is None else "a smaller row_norm, "
         yield (
             "Classes may be distinguished badly: noise hides the spread of the rows. Standardize "
             f"them, as DPStandardScaler does, or pass {smaller}a larger epsilon or more "
             f"{units}."
         )
-    elif gain < _CLEAR_GAIN and whitening.are_unlike:
+    elif gain < CLEAR_GAIN and whitening.are_unlike:
         yield (
             "A few columns may decide alone: they vary far more than the others, whose variation "
             "noise hides. Put skdp.DPStandardScaler before this step, unless it is there, or the "
@@ -112,7 +112,7 @@ def warnings_for_fit(
             f"have few {units}, as far as noise can tell. Pass more {units}, a larger epsilon, or "
             f"{spec.fewer}."
         )
-    elif gain < _LEAST_GAIN:
+    elif gain < LEAST_GAIN:
         yield no_better(spec)
 
 
@@ -504,12 +504,21 @@ def release_norm(
     counts = view.counted_norms(_ENDS)
     if isinstance(release, Search):
         return budget.quantile(release, counts._replace(grid=NORMS), q=quantile)
+    chosen = choose_quantile(release, counts, budget, quantile)
+    budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)
+    return float(NORMS[chosen])
+
+
+def choose_quantile(
+    release: Release, counts: GridCounts, budget: PrivacyBudget, quantile: float
+) -> int:
+    """Choose the place of a point of the grid near a quantile of all records.
+
+    Null records are among these, as their number is public.
+    """
     up_to = counts.up_to_points
-    # A quantile of all records, null records included, as their number is public.
-    wanted, below = quantile * spec.n_units, np.append(0, up_to[:-1])
+    wanted, below = quantile * counts.n_units, np.append(0, up_to[:-1])
     # Losses on both sides of the quantile: with one side only, all norms in a wide gap between two
     # rows would be equally good.
     losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
-    chosen = budget.choose(release, losses)
-    budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)
-    return float(NORMS[chosen])
+    return budget.choose(release, losses)

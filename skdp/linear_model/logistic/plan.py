@@ -47,6 +47,8 @@ class LogisticSpec:
     fewer: ClassVar[str] = "fewer features"
     #: Whether the first sum is that of the clipped rows.
     begins_with_total: ClassVar[bool] = False
+    #: Records times mu from which on more of the losses of scores is kept.
+    strong: ClassVar[float] = 3000.0  # benchmarks/sweep/sweep.md, job "classes"
 
     n_classes: int = field(init=False)
     # Columns of scores: one per class or, with two classes, one for the log odds of the second.
@@ -94,9 +96,9 @@ _MOMENT_OF_TWO, _MOMENT_OF_MORE = 0.2, 0.3
 # Share of the losses at several multiples of the scores, listed in `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
-# Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
-# `_STRONG` records times mu on, the level grows with their root, to `_LARGEST_LEVEL` times.
-_LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
+# Losses, divided by the size of the scores, are clipped to the first number times their factor. The
+# level grows with the root of the records times mu, to so many times as much.
+_LOSS_LEVEL, _LARGEST_LEVEL = 0.5, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 # Share of the losses of a prior: such that their noise is this fraction of the records, within
 # limits: benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
@@ -150,12 +152,11 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     of_two = spec.n_classes == 2
     share = _MOMENT_OF_TWO if of_two else _MOMENT_OF_MORE
     moment = plan_sum(spec, "class moment", share, (size, size), *of_moment)
-    of_losses = FACTORS.shape, loss_level(spec), sensitivity.row_sum
-    losses, agreement = plan_sum(spec, "losses of scores", _LOSSES_SHARE, *of_losses), None
+    losses, agreement = plan_losses(spec), None
     if spec.prior is not None:
         facts = 1, spec.n_units, spec.cost.mu
         part = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
-        agreement = plan_sum(spec, AGREEMENT, part, *of_losses)
+        agreement = plan_losses(spec, AGREEMENT, part)
     shape = spec.n_features + 1, spec.n_columns
     share = left_of(norm, counts, moment, agreement, losses)
     count = n_steps(spec)
@@ -198,10 +199,17 @@ def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
     )
 
 
+def plan_losses(
+    spec: LogisticSpec, name: str = "losses of scores", share: float = _LOSSES_SHARE
+) -> Release:
+    """Plan the losses at several multiples of the scores."""
+    return plan_sum(spec, name, share, FACTORS.shape, loss_level(spec), sensitivity.row_sum)
+
+
 def loss_level(spec: LogisticSpec) -> float:
     """Return the norm to which the losses of a record, at all factors, are clipped."""
     strength = spec.n_units * spec.cost.mu
-    more = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
+    more = float(np.clip(math.sqrt(strength / spec.strong), 1.0, _LARGEST_LEVEL))
     # With more than two classes, scores have an entry per class.
     return _LOSS_LEVEL * more * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 
@@ -319,7 +327,7 @@ def start_of(
         weight = std**2 / (std**2 + counted[1] ** 2)
         counts = counts + weight * (counted[0] - counted[0].mean() - counts)
         std = math.sqrt(weight) * counted[1]
-    fractions = _likely_fractions(counts, std)
+    fractions = likely_fractions(counts, std)
     cross = sums[:n_features] - np.outer(whitening.mean, counts)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
     weights = np.vstack([slopes, np.log(fractions)])
@@ -327,7 +335,7 @@ def start_of(
     return weights, counts + 1 / n_classes, std
 
 
-def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
+def likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
     """Shrink class fractions toward equal ones; `counts` are noisy fractions minus 1/K."""
     n_free = len(counts) - 1
     variance = noise_std**2 * n_free / len(counts)

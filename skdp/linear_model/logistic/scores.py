@@ -140,10 +140,10 @@ def length_of(
     bend = curvature * scores.size / (1 + gain / whole)
     guessed = bend / 2 * (FACTORS - 2 * guess)
     unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
-    weight = unknown / (unknown + variance)
+    weight = unknown / max(unknown + variance, _TINY)
     # The same for the differences between losses at different factors.
     unknown, of_each = (bend * _CHANGE_STD) ** 2, len(FACTORS) * variance
-    own, beyond = unknown / (unknown + of_each), found - guessed
+    own, beyond = unknown / max(unknown + of_each, _TINY), found - guessed
     likely = guessed + own * beyond + (weight - own) * beyond.mean()
     likely += _CAUTION * math.sqrt(weight * variance)
     smallest = min(1.0, max(_SMALLEST_FACTOR, _SMALL / scores.size))
