@@ -501,13 +501,14 @@ def located(
     """Combine means of clipped rows with noisier means that have no bias, from the scales.
 
     The distance between both means, beyond their noise, is the bias of the first. Return also the
-    remaining noise, and which columns have a visible location.
+    error that remains if all of the distance is bias, and which columns have a visible location.
     """
     if not np.any(mean_std):
         return mean, np.zeros(len(mean)), np.full(len(mean), True)
-    own, other = np.square(mean_std), np.square(center_std)
-    error = own + np.maximum(np.square(mean - center) - own - other, 0.0)
+    own, other, distance = np.square(mean_std), np.square(center_std), np.square(mean - center)
+    error = own + np.maximum(distance - own - other, 0.0)
     part = error / np.maximum(error + other, np.finfo(np.float64).tiny)
-    stds = 1 / np.sqrt(1 / own + 1 / other)
-    is_located = (stds <= _MOST_NOISE * scale) & np.isfinite(other)
+    least = 1 / np.sqrt(1 / own + 1 / other)
+    is_located = (least <= _MOST_NOISE * scale) & np.isfinite(other)
+    stds = 1 / np.sqrt(1 / (own + distance) + 1 / other)
     return mean + part * (center - mean), stds, is_located

@@ -316,7 +316,7 @@ def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return places
 
 
-def is_visible(counts: np.ndarray, noise_std: float, caution: float = _CAUTION) -> np.ndarray:
+def is_visible(counts: np.ndarray, noise_std: Any, caution: float = _CAUTION) -> np.ndarray:
     """Return which counts of a histogram exceed noise, beyond chance."""
     return counts > noise_std * _least_visible(counts.size, caution)
 
@@ -511,7 +511,7 @@ def zoomed_intervals(
     intervals: Intervals,
     is_narrow: np.ndarray,
     counts: np.ndarray,
-    noise_std: float,
+    noise_stds: np.ndarray,
     n_rows: np.ndarray,
     sizes: np.ndarray,
 ) -> tuple[Intervals, np.ndarray]:
@@ -523,7 +523,7 @@ def zoomed_intervals(
     hold few rows, or are narrower than the interval.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
-    first, last, is_majority = _most_of(counts, noise_std, n_rows[is_narrow])
+    first, last, is_majority = _most_of(counts, noise_stds, n_rows[is_narrow])
     # Rows outside the bins from `first` to `last`, by their counts of sizes.
     narrow = intervals.of_columns(is_narrow)
     low, high = narrow.ends[0] + 2 * narrow.half * np.stack([first, last])
@@ -537,7 +537,7 @@ def zoomed_intervals(
 
 
 def _most_of(
-    counts: np.ndarray, noise_std: float, n_rows: np.ndarray
+    counts: np.ndarray, noise_stds: np.ndarray, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the ends, from 0 to 1, of the shortest part of each column that holds most rows.
 
@@ -546,22 +546,22 @@ def _most_of(
     low, high = np.zeros(len(counts)), np.ones(len(counts))
     is_majority = np.zeros(len(counts), bool)
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
-        seen = is_visible(counts, noise_std, _CAUTION_WITHIN)
+        seen = is_visible(counts, noise_stds[:, np.newaxis], _CAUTION_WITHIN)
         largest = counts.argmax(axis=1)
         missing = n_rows - counts[np.arange(len(counts)), largest]
         # All rows are in one bin, and the others show noise.
-        is_all = (missing < _UP_TO_NOISE * noise_std) & (_UP_TO_NOISE * noise_std < _FEW * n_rows)
+        is_all = (missing < _UP_TO_NOISE * noise_stds) & (_UP_TO_NOISE * noise_stds < _FEW * n_rows)
         first = np.where(is_all, largest, seen.argmax(axis=1))
         last = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
         # A column without visible bins has all bins, whose ends are as good as any.
         ends = zip(counts, first, last, strict=True)
         counted = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
-        certain = counted - np.sqrt(last - first) * noise_std
+        certain = counted - np.sqrt(last - first) * noise_stds
         is_best = is_all | ((counted >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
         # One more bin on each side, as thin tails are invisible.
         lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(last + 1, n_bins) / n_bins
         is_majority |= is_best
         is_best &= upper - lower < high - low
         low, high = np.where(is_best, lower, low), np.where(is_best, upper, high)
-        counts, noise_std = counts[:, ::2] + counts[:, 1::2], noise_std * math.sqrt(2)
+        counts, noise_stds = counts[:, ::2] + counts[:, 1::2], noise_stds * math.sqrt(2)
     return low, high, is_majority

@@ -583,8 +583,10 @@ def _closer(
     if not n_narrow or _noise_std_of_bin(zooms[0], n_narrow, columns.budget) > most_noise:
         return _Closer(alone, intervals, is_narrow, is_narrow, np.zeros_like(is_narrow))
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
+    n_bins, n_counted = zooms[0].shape[1], np.zeros(columns.n_columns)
+    total, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
     for n_zooms, places in enumerate(zooms, start=1):
-        n_bins, before, is_seen = places.shape[1], intervals, is_open
+        before, is_seen = intervals, is_open
         place = partial(
             place_within,
             intervals=before.of_columns(is_seen),
@@ -593,7 +595,21 @@ def _closer(
         )
         counts = columns.counts(place, n_bins, is_seen)
         counts, noise_std = columns.budget.release(places, counts, n_columns=len(counts))
-        intervals, is_open = zoomed_intervals(before, is_seen, counts, noise_std, n_present, sizes)
+        facts, stds = (n_present, sizes), np.full(len(counts), noise_std)
+        intervals, is_open = zoomed_intervals(before, is_seen, counts, stds, *facts)
+        total[is_seen] += counts
+        variance[is_seen] += noise_std**2
+        n_counted += is_seen
+        has_moved = intervals.half != before.half
+        # Where a zoom shows too little, the mean of all zooms into its interval has less noise.
+        stays = is_open & ~has_moved & (n_counted > 1)
+        if stays.any():
+            means = total[stays] / n_counted[stays, np.newaxis]
+            stds = np.sqrt(variance[stays]) / n_counted[stays]
+            intervals, is_still_open = zoomed_intervals(intervals, stays, means, stds, *facts)
+            is_open = np.where(stays, is_still_open, is_open)
+        has_moved = intervals.half != before.half
+        total[has_moved], variance[has_moved], n_counted[has_moved] = 0.0, 0.0, 0.0
         is_blurred |= is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins)
         if not is_open.any():
             columns.budget.skip(*zooms[n_zooms:])

@@ -91,9 +91,9 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # Candidates for the clipping norm of rows, a factor of 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE = 0.03  # benchmarks/classification/constants.md
-# Share of the moment, with two classes or a prior, and with more classes. Counts of few records and
-# a prior take up to .7: benchmarks/classification/constants.md and prior.md.
-_MOMENT_OF_TWO, _MOMENT_OF_MORE = 0.2, 0.3
+# Share of the moment; the second one with more than two classes, unless their counts need a share,
+# too: benchmarks/classification/constants.md.
+_MOMENT_SHARES = 0.2, 0.3
 # Share of the losses at several multiples of the scores, listed in `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
@@ -150,8 +150,8 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
-    of_two = spec.n_classes == 2 or spec.prior is not None
-    share = _MOMENT_OF_TWO if of_two else _MOMENT_OF_MORE
+    of_two = spec.n_classes == 2
+    share = _MOMENT_SHARES[not of_two and counts is None]
     moment = plan_sum(spec, "class moment", share, (size, size), *of_moment)
     losses, agreement = plan_losses(spec), None
     if spec.prior is not None:
