@@ -163,6 +163,11 @@ class Intervals(NamedTuple):
         """Return the intervals of some columns."""
         return Intervals(self.middle[chosen], self.half[chosen], self.largest)
 
+    def replaced(self, which: np.ndarray, others: "Intervals") -> "Intervals":
+        """Return intervals with those of some columns replaced, and all others exactly kept."""
+        middle = np.where(which, others.middle, self.middle)
+        return self._replace(middle=middle, half=np.where(which, others.half, self.half))
+
 
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Return a function that counts the entries of each column by bin.
@@ -372,8 +377,7 @@ def reopened(
         others[:, varies] = np.where(found[0] < found[1], found, others[:, varies])
         ends = np.vstack([low, high, others])
         outer = Intervals.of(ends.min(axis=0), ends.max(axis=0))
-    middle = np.where(varies, outer.middle, intervals.middle)
-    return Intervals(middle, np.where(varies, outer.half, intervals.half)), is_point & ~varies
+    return intervals.replaced(varies, outer), is_point & ~varies
 
 
 def intervals_within(
@@ -405,10 +409,8 @@ def intervals_within(
     is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
     # Other columns keep exactly their interval, so that two releases in it can be averaged.
-    shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
-    middle = np.where(is_found, shrunk.middle, outer.middle)
-    half = np.where(is_found, shrunk.half, outer.half)
-    return Intervals(middle, half), is_void & is_found, is_at_end
+    found = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
+    return outer.replaced(is_found, found), is_void & is_found, is_at_end
 
 
 def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -514,13 +516,13 @@ def zoomed_intervals(
     noise_stds: np.ndarray,
     n_rows: np.ndarray,
     sizes: np.ndarray,
-) -> tuple[Intervals, np.ndarray]:
+) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
 
     There are many bins, as noise does not depend on their number. Neighbors are merged, level by
     level, until visible bins hold most rows. Counts of `sizes`, which have less noise, must not
     show too many rows outside. Return also which columns to zoom into: those whose visible bins
-    hold few rows, or are narrower than the interval.
+    hold few rows, or are narrower than the interval; and which leave out visible bins.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
     first, last, is_majority = _most_of(counts, noise_stds, n_rows[is_narrow])
@@ -533,7 +535,11 @@ def zoomed_intervals(
     middle[is_narrow] += half[is_narrow] * (first + last - 1)
     half[is_narrow] *= last - first
     is_open[is_narrow] = (last - first < 1) | ~(is_majority | is_whole)
-    return Intervals(middle, half), is_open
+    places, ends = np.arange(counts.shape[1]), counts.shape[1] * np.stack([first, last])
+    is_out = (places < ends[0][:, np.newaxis]) | (places >= ends[1][:, np.newaxis])
+    leaves_out = np.zeros_like(is_narrow)
+    leaves_out[is_narrow] = (is_visible(counts, noise_stds[:, np.newaxis]) & is_out).any(axis=1)
+    return Intervals(middle, half), is_open, leaves_out
 
 
 def _most_of(

@@ -585,6 +585,8 @@ def _closer(
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     n_bins, n_counted = zooms[0].shape[1], np.zeros(columns.n_columns)
     total, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
+    # Where visible bins are left out, the interval before that, for columns that become points.
+    with_all, leaves_out = intervals, np.zeros_like(is_narrow)
     for n_zooms, places in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open
         place = partial(
@@ -596,7 +598,7 @@ def _closer(
         counts = columns.counts(place, n_bins, is_seen)
         counts, noise_std = columns.budget.release(places, counts, n_columns=len(counts))
         facts, stds = (n_present, sizes), np.full(len(counts), noise_std)
-        intervals, is_open = zoomed_intervals(before, is_seen, counts, stds, *facts)
+        intervals, is_open, are_out = zoomed_intervals(before, is_seen, counts, stds, *facts)
         total[is_seen] += counts
         variance[is_seen] += noise_std**2
         n_counted += is_seen
@@ -606,16 +608,19 @@ def _closer(
         if stays.any():
             means = total[stays] / n_counted[stays, np.newaxis]
             stds = np.sqrt(variance[stays]) / n_counted[stays]
-            intervals, is_still_open = zoomed_intervals(intervals, stays, means, stds, *facts)
-            is_open = np.where(stays, is_still_open, is_open)
+            intervals, *again = zoomed_intervals(intervals, stays, means, stds, *facts)
+            is_open, are_out = np.where(stays, again, [is_open, are_out])
         has_moved = intervals.half != before.half
         total[has_moved], variance[has_moved], n_counted[has_moved] = 0.0, 0.0, 0.0
+        with_all = with_all.replaced(are_out & ~leaves_out, before)
+        leaves_out |= are_out
         is_blurred |= is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins)
         if not is_open.any():
             columns.budget.skip(*zooms[n_zooms:])
             break
     is_point = is_seen & are_points(intervals, before, n_bins)
-    return _Closer(moments, intervals, is_narrow, is_blurred, is_point)
+    intervals = intervals.replaced(is_point & leaves_out, with_all)
+    return _Closer(moments, intervals, is_narrow, is_blurred, is_point & ~leaves_out)
 
 
 def _release_moments(

@@ -299,7 +299,8 @@ def test_rare_categories_are_not_taken_for_constants(epsilon, lost, moves):
 
 
 @ignore_warnings
-@pytest.mark.parametrize("value", [0.0, 7.0])
+# 7 and 8 have other powers of two, 5 and 6 have not.
+@pytest.mark.parametrize("value", [0.0, 7.0, 5.0])
 def test_constants_beside_rare_values_have_no_coefficient(value):
     random = np.random.default_rng(0)
     X = random.normal(size=(4000, 8))
@@ -308,4 +309,4 @@ def test_constants_beside_rare_values_have_no_coefficient(value):
     y = X[:, 0] + 3 * X[:, 6] + 0.3 * random.normal(size=4000)
     model = DPLinearRegression(epsilon=256.0, random_state=KEY).fit(X, y)
     assert np.abs(model.coef_[4:6]).max() == 0
-    assert model.coef_[6] == pytest.approx(3, rel=0.1)
+    assert model.coef_[6] == pytest.approx(3, rel=0.15)

@@ -22,6 +22,7 @@ from skdp import (
     RowBlocks,
     privacy_spent,
 )
+from skdp.privacy.budget import is_skipped
 from skdp.privacy.plan import branches_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -110,7 +111,8 @@ def test_a_plan_is_that_of_a_frame(name):
     assert [one.name for one in planned.releases] == [one.name for one in of_frame.releases]
     spent = model.fit(in_parts(TABLE)).privacy_spent_
     names = {one.name for branch in branches_of(planned.parts) for one in branch}
-    assert {one.name for one in spent.releases} <= names
+    # Noise decides whether zooms are skipped.
+    assert {one.name for one in spent.releases if not is_skipped(one.name)} <= names
 
 
 @pytest.mark.parametrize("name", ["public", "private", "means"])
