@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from skdp._estimator import in_dtype
 from skdp._validation import FINITE_BOUND
@@ -22,6 +23,7 @@ from skdp.linalg.matrices import (
     truncate,
 )
 from skdp.linalg.norms import GridCounts, bin_counts
+from skdp.linear_model._descent import release_vote
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._weighted_rows import plan_steps
@@ -34,11 +36,13 @@ from skdp.linear_model.logistic.fit import (
     release_norm,
 )
 from skdp.linear_model.logistic.plan import (
+    FACTORS,
     LabeledRows,
     LogisticSpec,
     clip_norm,
     level_factor,
     likely_fractions,
+    loss_level,
     n_steps,
     plan_losses,
     plan_norm,
@@ -59,7 +63,9 @@ _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
 # Share of the median score, its candidates in units of that of entries without correlation, and the
 # median size of normal scores of variance 1.
-_SPREAD_SHARE, _SPREADS = 0.03, 2.0 ** (np.arange(17) / 2)  # not studied
+_SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
+# Share of the number of scores that probabilities do not clip.
+_WITHIN_SHARE = 0.01  # benchmarks/classification/matrix_scores.md
 _NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
 # Gradients are clipped to this fraction of the largest usual norm.
 _CLIP = 0.35  # not studied
@@ -73,8 +79,6 @@ class TraceClassSpec(LogisticSpec):
     rank: int
 
     begins_with_total: ClassVar[bool] = True
-    # Without whitening, far matrices have far scores, which count more.
-    strong: ClassVar[float] = 300.0  # benchmarks/classification/matrix_scores.md
 
     @property
     def fewer(self) -> str:  # type: ignore[override]
@@ -91,6 +95,7 @@ class TraceClassReleases(NamedTuple):
     start: Release
     gradients: tuple[Release, ...]
     spread: Release  # of the scores: their median size
+    within: Release  # number of scores that are not clipped
     losses: Release  # of scores of several lengths
 
 
@@ -107,11 +112,14 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     start = plan_sum(spec, "class difference", _START_SHARE, entries, beside, change)
     sizes = "exponential", _SPREAD_SHARE, sensitivity.count_distance
     spread = spec.cost.release("median score", *sizes, {}, shape=_SPREADS.shape)
-    losses = plan_losses(spec)
-    count, share = n_steps(spec), left_of(norm, mean, around, start, spread, losses)
+    within = spec.cost.release(
+        "scores within bounds", "gaussian", _WITHIN_SHARE, sensitivity.count, {}
+    )
+    ends = spread, within, plan_losses(spec)
+    count, share = n_steps(spec), left_of(norm, mean, around, start, *ends)
     size, level = (spec.rank * sum(spec.matrix_shape) + 1,), tangent_level(spec)
     gradients = plan_steps(spec, count, "tangent gradient", share, size, level)
-    return TraceClassReleases(norm, mean, around, start, gradients, spread, losses)
+    return TraceClassReleases(norm, mean, around, start, gradients, *ends)
 
 
 def _norm_beside(bound: float) -> float:
@@ -139,6 +147,7 @@ _LASTING = 3.0
 # Probabilities stay the same where a score is so many usual sizes off. The median gives this size,
 # and not the mean square, so that far matrices do not add to it.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
+_NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
 # Scores are shortened to this size before their losses are released, which then show more.
 _LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
 _TINY = np.finfo(float).tiny
@@ -196,7 +205,7 @@ def solve_trace_classes(
     found = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
     # Predictions use unclipped matrices, so losses are computed from them, too; scores are clipped.
     view = clipped(view, NO_CLIPPING)
-    scores = _scores_of(spec, plan.spread, view, found, (odds, unit), budget)
+    scores = _scores_of(spec, plan, view, found, (odds, unit), budget)
     factor, gain = length_of(spec, plan.losses, view, scores, std, budget)
     warnings: tuple[str, ...] = ()
     if gain < CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
@@ -211,13 +220,13 @@ def solve_trace_classes(
 
 def _scores_of(
     spec: TraceClassSpec,
-    release: Release,
+    plan: TraceClassReleases,
     view: LabeledRows,
     found: tuple[FixedRank, float, float],
     known: tuple[np.ndarray, float],
     budget: PrivacyBudget,
 ) -> Scores:
-    """Cut singular values that are noise, and release the size of the scores of the others."""
+    """Cut singular values that are noise; release how long and how far the other scores are."""
     (point, offset, noise_std), (odds, unit) = found, known
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
@@ -232,19 +241,26 @@ def _scores_of(
     candidates = _NORMAL_MEDIAN * size * _SPREADS
     ends = np.append(candidates[:-1], np.inf)
 
-    def _counts(rows: slice, block: Block) -> np.ndarray:
+    def _counts(edges: np.ndarray, rows: slice, block: Block) -> np.ndarray:
         product = block.matmul if block.mass is None else block.matmul_anywhere
         with np.errstate(all="ignore"):
             sizes = np.where(block.is_null, np.nan, np.abs(product(slopes)[:, 0]))
-        return bin_counts(sizes, np.append(ends, np.inf), block.mass).astype(np.float64)
+        return bin_counts(sizes, np.append(edges, np.inf), block.mass).astype(np.float64)
 
-    counts = GridCounts.of(ends, view.map_sum(_counts, len(ends) + 1), spec.n_units)
-    size *= float(_SPREADS[choose_quantile(release, counts, budget, 0.5)])
+    counts = GridCounts.of(ends, view.map_sum(partial(_counts, ends), len(ends) + 1), spec.n_units)
+    size *= float(_SPREADS[choose_quantile(plan.spread, counts, budget, 0.5)])
+    within = view.map_sum(partial(_counts, np.array([_FARTHEST * size])), 2)[0]
+    fraction, _ = release_vote(plan.within, within, spec.n_units, budget)
+    # Half of the far scores are taken to be on the wrong side, and their losses to be clipped.
+    clipped_to = loss_level(spec) / math.sqrt(len(FACTORS))
+    hidden = max(0.0, _NORMAL_WITHIN - fraction) / 2 * max(0.0, _FARTHEST - clipped_to)
     shorter = min(1.0, _LONGEST / size)
     slopes, size = shorter * slopes, shorter * size
+    farthest = _FARTHEST * size
     move = np.array([offset]) - odds
     move *= max(0.0, 1 - noise_std**2 / max(float(move @ move), _TINY))
-    return Scores(slopes, np.zeros(1), odds, move, size, noise, 0.0, farthest=_FARTHEST * size)
+    lengths = size, noise, 0.0
+    return Scores(slopes, np.zeros(1), odds, move, *lengths, farthest=farthest, hidden=hidden)
 
 
 def _release_bound(
@@ -384,26 +400,27 @@ class DPTraceClassifier(PrivateClassifier):
     differential privacy. Released: the median norms of matrices and of what differs from their
     mean, unless `row_norm` is given or the records are few; the mean of clipped matrices; the
     difference of the classes of matrices less that mean, with that of their numbers; in each step
-    the sum of the gradients, each clipped in norm; the median size of the scores; and losses of
-    shorter and longer scores, clipped as one vector a record. `plan` lists every release before a
-    fit, `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
-    container of X, and its parts, feature names, the classes, and parameters. That the classes are
-    public is promised by the caller if they are taken from y, and ``privacy_spent_.enforced`` is
-    then False. NaN, infinity and labels that are not among the classes are refused, which reveals
-    that there are none. Not covered: what `predict` and its like and `score` return, noise-free
-    functions of the rows passed in; and the running time. No assumption about the data is made.
+    the sum of the gradients, each clipped in norm; the median size of the scores, and how many are
+    not far beyond it; and losses of shorter and longer scores, clipped as one vector a record.
+    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number
+    of records, the shape, dtype and container of X, and its parts, feature names, the classes, and
+    parameters. That the classes are public is promised by the caller if they are taken from y, and
+    ``privacy_spent_.enforced`` is then False. NaN, infinity and labels that are not among the
+    classes are refused, which reveals that there are none. Not covered: what `predict` and its like
+    and `score` return, noise-free functions of the rows passed in; and the running time. No
+    assumption about the data is made.
 
     Entries are not whitened: they should be of similar size, and not strongly correlated. Where
     they are, as in images, `DPLogisticRegression` on the rows does as well.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
     for their mean, for the norms of what differs from it, for the start, in every step, of which
-    public facts make 8 to 100, for the scores, and for their losses. Time is O(n d1 d2 rank) a
-    step, memory O(d1 d2). Rows in parts, of `RowBlocks.from_partitions`, are read six times and in
-    every step: for the check, the norms and the digest together, for the mean, for the norms around
-    it, for the start, and twice at the end; without released norms four times, as the first two are
-    one, and no norms around the mean are read. Nothing is stored per row. A row or label that
-    is no longer valid when it is read again counts as null.
+    public facts make 8 to 100, twice for the scores, and for their losses. Time is O(n d1 d2 rank)
+    a step, memory O(d1 d2). Rows in parts, of `RowBlocks.from_partitions`, are read seven times and
+    in every step: for the check, the norms and the digest together, for the mean, for the norms
+    around it, for the start, and three times at the end; without released norms five times, as the
+    first two are one, and no norms around the mean are read. Nothing is stored per row. A row or
+    label that is no longer valid when it is read again counts as null.
 
     With ``epsilon=inf`` a fit takes 100 steps, as private fits do, and not those to the optimum.
 

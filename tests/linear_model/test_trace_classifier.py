@@ -159,15 +159,18 @@ def test_labels_without_a_signal_are_not_fitted_in_silence():
     assert np.mean(losses) < 0.02
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 4.0, 256.0])
-def test_codes_for_gaps_do_not_make_probabilities_worse_than_frequencies(epsilon):
-    """Where -999 stands in all entries of 5% of the matrices, log losses were 1.0 to 2.4."""
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(4000, 8, 8)), np.arange(4000) % 2
-    X[:, 0, 0] += 3 * y
-    X[random.random(4000) < 0.05] = -999.0
-    model = private(epsilon=epsilon).fit(X[:2000], y[:2000])
-    assert log_loss(y[2000:], model.predict_proba(X[2000:])) < np.log(2) - 0.1
+@pytest.mark.parametrize(("part", "epsilon"), [(0.05, 1.0), (0.05, 256.0), (0.2, 1.0)])
+def test_codes_for_gaps_do_not_make_probabilities_worse_than_frequencies(part, epsilon):
+    """Where -999 stood in all entries of 5% of the matrices, log losses were 1.0 to 2.4."""
+    losses = []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        X, y = random.normal(size=(4000, 8, 8)), np.arange(4000) % 2
+        X[:, :2] += 0.7 * y[:, np.newaxis, np.newaxis]
+        X[random.random(4000) < part] = -999.0
+        model = private(epsilon=epsilon, random_state=SEED + seed).fit(X[:2000], y[:2000])
+        losses.append(log_loss(y[2000:], model.predict_proba(X[2000:])))
+    assert np.median(losses) < np.log(2) - (0.1 if part < 0.1 else 0.0)
 
 
 def test_little_budget_leaves_the_frequencies_of_the_classes():
@@ -190,7 +193,10 @@ def test_a_fit_to_equal_matrices_is_finite_without_noise():
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_no_neighbor_moves_what_decides_on_the_length_by_more_than_declared(adjacency):
     """Climb from records near the mean and far away; each release gets near its bound."""
-    random, names = np.random.default_rng(0), ("class difference", "median score", "losses of scor")
+    random, names = (
+        np.random.default_rng(0),
+        ("class difference", "median score", "losses", "scores"),
+    )
     X, y = random.normal(size=(40, 2, 3)), np.arange(40) % 2
     make = partial(private, epsilon=50.0, adjacency=adjacency)
 

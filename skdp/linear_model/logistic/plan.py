@@ -47,8 +47,6 @@ class LogisticSpec:
     fewer: ClassVar[str] = "fewer features"
     #: Whether the first sum is that of the clipped rows.
     begins_with_total: ClassVar[bool] = False
-    #: Records times mu from which on more of the losses of scores is kept.
-    strong: ClassVar[float] = 3000.0  # benchmarks/sweep/sweep.md, job "classes"
 
     n_classes: int = field(init=False)
     # Columns of scores: one per class or, with two classes, one for the log odds of the second.
@@ -97,9 +95,9 @@ _MOMENT_SHARES = 0.2, 0.3
 # Share of the losses at several multiples of the scores, listed in `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
-# Losses, divided by the size of the scores, are clipped to the first number times their factor. The
-# level grows with the root of the records times mu, to so many times as much.
-_LOSS_LEVEL, _LARGEST_LEVEL = 0.5, 3.0  # benchmarks/sweep/sweep.md, job "classes"
+# Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
+# `_STRONG` records times mu on, the level grows with their root, to `_LARGEST_LEVEL` times.
+_LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 # Share of the losses of a prior: such that their noise is this fraction of the records, within
 # limits: benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
@@ -210,7 +208,7 @@ def plan_losses(
 def loss_level(spec: LogisticSpec) -> float:
     """Return the norm to which the losses of a record, at all factors, are clipped."""
     strength = spec.n_units * spec.cost.mu
-    more = float(np.clip(math.sqrt(strength / spec.strong), 1.0, _LARGEST_LEVEL))
+    more = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
     # With more than two classes, scores have an entry per class.
     return _LOSS_LEVEL * more * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 

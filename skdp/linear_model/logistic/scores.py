@@ -69,7 +69,8 @@ class Scores:
     `size` is their root mean square for t = 1, `noise` the part of its square that is noise, as far
     as both are known, and the `penalty` of the slopes counts as a loss. From t = 0 to 1, offsets b
     go from those of the class `fractions` to those after the steps. Weights `base` are added.
-    Probabilities are made of :math:`x^T W - w` clipped to size `farthest`.
+    Probabilities are made of :math:`x^T W - w` clipped to size `farthest`. Clipping records hides
+    losses of `hidden` per unit of size, as far as these are known.
     """
 
     slopes: np.ndarray
@@ -81,6 +82,7 @@ class Scores:
     penalty: float
     base: np.ndarray | float = 0.0
     farthest: float = math.inf
+    hidden: float = 0.0
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the intercepts for scores multiplied by `factor`."""
@@ -130,7 +132,8 @@ def length_of(
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
-    found, variance = total / spec.n_units, (noise_std / spec.n_units) ** 2 / len(FACTORS)
+    found = total / spec.n_units + scores.hidden
+    variance = (noise_std / spec.n_units) ** 2 / len(FACTORS)
     guess = max(_LEAST_FACTOR, 1 - scores.noise)
     curvature = curvature_at(scores.fractions)
     # Scores gain at most the log loss of the class fractions.
