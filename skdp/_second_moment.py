@@ -284,12 +284,13 @@ def attributes_of(
 
     Return also for which columns noise hides the variance in the moment.
 
-    A sum over pairs of columns i and j contains only rows with both entries. If gaps are at random,
-    it is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
-    :doi:`10.3150/12-BEJ487`). Rows with gaps in all columns count nowhere: among the other rows,
-    the fraction :math:`p_i / (1 - \prod_j (1 - p_j))` has column i. Means are those of shortened
-    rows, by their weights. Long rows, which are shortened, have more than their part of the
-    variance: it is lost twice.
+    Let :math:`p_i` be the fraction of rows with an entry in column i. A sum over pairs of columns
+    i and j contains only rows with both entries. If gaps are at random, it is divided by
+    :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
+    :doi:`10.3150/12-BEJ487`). Rows with gaps in all columns count nowhere; of the other rows, the
+    fraction :math:`p_i / (1 - \prod_j (1 - p_j))` has an entry in column i. Means are those of
+    shortened rows, by their weights. Long rows, which are shortened, have more than their part of
+    the variance: it is lost twice.
     """
     of_scales = moment.scales
     presence, presence_std = of_scales.presence, of_scales.presence_std

@@ -36,8 +36,8 @@ from skdp.units import ResolvedRow
 
 # Most rows of an owner who is the unit: their number is private, and rounding depends on it.
 MOST_ROWS = 1 << 24  # not tuned
-# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and the division by the number
-# of rows.
+# Roundings in the longest chain beyond those within one part: 14 additions in the tree of up to
+# 2 ** 14 parts, and the division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
 # Fields of a spec that follow from the kind of rows, and are equal for all owners.
 _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")

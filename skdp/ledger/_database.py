@@ -155,7 +155,8 @@ def new_file(path: str | Path, mode: int) -> Iterator[None]:
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Return all rows of a query as dicts by column names."""
-    # A stored error would hold the cursor, with its lock, longer than the connection.
+    # The traceback of an error refers to the cursor. If somebody keeps the error, an open cursor
+    # would keep its lock, so it is closed here.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

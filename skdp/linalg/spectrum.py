@@ -136,11 +136,12 @@ def descending(cleaned: np.ndarray) -> np.ndarray:
 def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
     r"""Estimate by how much symmetric Gaussian noise has raised eigenvalues.
 
-    To second order noise of standard deviation :math:`\tau` off the diagonal (`off_diagonal_std`)
-    moves an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy
-    eigenvalues in the sum this is exact for an outlier in the limit of a large matrix (J. Bun,
-    J.-P. Bouchaud, M. Potters, 2017, :doi:`10.1016/j.physrep.2016.10.005`). The push is at most
-    :math:`\tau \sqrt d`, its value at the edge of the noise.
+    Noise of standard deviation :math:`\tau` off the diagonal (`off_diagonal_std`) moves the
+    eigenvalue :math:`\lambda_i` by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`, to second
+    order. With noisy eigenvalues in the sum, this is exact, in the limit of a large matrix, for an
+    eigenvalue far above the others (J. Bun, J.-P. Bouchaud, M. Potters, 2017,
+    :doi:`10.1016/j.physrep.2016.10.005`). The push is at most :math:`\tau \sqrt d`, its value at
+    the edge of the noise.
     """
     if off_diagonal_std == 0:
         return np.zeros(len(eigenvalues))

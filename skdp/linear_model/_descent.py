@@ -214,7 +214,10 @@ _AT_BOUND = 0.99
 
 
 def warnings_for_bound(center: float, bound: float) -> Iterator[str]:
-    """Warn if half of the responses are clipped, by their released median."""
+    """Warn if the released median of the responses is at the bound.
+
+    Then at least half of the responses are at the bound, or clipped to it.
+    """
     if abs(center) >= _AT_BOUND * bound:
         yield (
             "Predictions may be far too small: at least half of the responses are at "

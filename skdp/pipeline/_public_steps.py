@@ -326,6 +326,10 @@ _OF_ENCODERS = {
     "Unsorted categories": " Pass them sorted, as [False, True].",
     "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
 }
+_ACCEPT_UNKNOWN = (
+    "handle_unknown='ignore' to a OneHotEncoder, or handle_unknown='use_encoded_value' and an "
+    "unknown_value to an OrdinalEncoder"
+)
 
 
 def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
@@ -334,8 +338,8 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
     if type(message) is str and message.startswith("Found unknown categories"):
         return (
             f"{what} refuses a category that it was not given, or not fitted to; which one may be "
-            "private. Give it all categories, None and NaN among them, or pass "
-            "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
+            "private. Pass all categories to it, None and NaN among them. Or pass "
+            f"{_ACCEPT_UNKNOWN}."
         )
     if is_public:
         mend = "".join(cure for sign, cure in _OF_ENCODERS.items() if sign in str(error))
@@ -447,7 +451,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     if isinstance(rows, RowBlocks):
         raise ValueError(
             f"Step {name!r} refuses unknown categories, which needs rows in memory: pass "
-            "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
+            f"{_ACCEPT_UNKNOWN}."
         )
     given = in_public(step) if rules.is_columns(step) else step
     fitted = fitted_to_nothing(name, clone(given, safe=False), rows)

@@ -424,7 +424,7 @@ def hulls(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the hull of each column's visible bins.
 
-    If a column shows no bin but that of 0, or only few of its rows, its hull gets 0, and the bins
+    If a column shows only the bin of 0, or only few of its rows, its hull gets 0, and the bins
     visible in the average of all such columns, which has less noise. Visible bins are left out of
     this average: else large counts of few columns would be bins of all. The hull may be 0 alone.
     """
@@ -491,7 +491,10 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
 
 
 def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Return which intervals are as short as `n_bins` bins of earlier intervals can show."""
+    """Return which intervals are shorter than 4.5 of the `n_bins` bins of the interval before.
+
+    The interval of a single number is.
+    """
     return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
 

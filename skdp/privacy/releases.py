@@ -420,7 +420,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             if not isinstance(record, PrivacySpent):
                 raise TypeError(
                     "compose takes records, as in first.compose(second, third), got "
-                    f"{type(record).__name__}; of an estimator pass privacy_spent_."
+                    f"{type(record).__name__}. For a fitted estimator, pass its privacy_spent_."
                 )
         unit = _common_unit({record.unit for record in records}, same_unit=same_unit)
         adjacencies = sorted({record.adjacency for record in records})

@@ -163,9 +163,9 @@ _ENDS = 2.0 ** (SIZE_BINS[[0, -1]] / 2)  # not tuned
 class WhitenedRecords:
     """Records, and the function that sums their gradients.
 
-    The kernel gives rows times their weights, the weights, weighted responses and norms of whitened
-    rows; 0 for null records. Rows in parts must round as rows in memory do, or
-    a seed would give other noise.
+    `weighted_values` returns, for a block: the rows times their clip weights, these weights, the
+    weighted responses, and the norms of the weighted, whitened rows. All are 0 for null records.
+    Rows in parts must round as rows in memory do, or a seed would give other noise.
     """
 
     view: Rows

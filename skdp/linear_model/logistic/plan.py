@@ -429,12 +429,12 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
     """Estimate from the start which part of the variance of the classes the rows explain.
 
-    The first three numbers are parts of the variance of the classes, as squared correlations:
-    explained by rows in total, along the clearest direction of the classes, and where noise hides
-    how rows vary. The last number is the length of the start in the hidden directions.
+    The first three numbers are squared correlations: the parts of the variance of the classes that
+    rows explain in total, along the clearest direction of the classes, and in directions where
+    noise hides how rows vary. The last number is the length of the start in these directions.
 
-    In directions with less variance than whitened ones it is shorter by that factor, which is
-    unknown for single hidden directions.
+    In directions with less variance than whitened ones the start is shorter by that factor, which
+    is unknown for single hidden directions.
     """
     curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
@@ -511,9 +511,9 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
     """Return the shrinkage of weights along directions in which noise hides the variance of rows.
 
     These directions have a `spread` below 1, in units of the visible spread. The shrinkage is the
-    larger of two cautious estimates. One is the part of the noise that steps correct, if the spread
-    is a standard deviation smaller than released. The other is the excess of the squared weights
-    over the noise of an even smaller spread, in margins.
+    larger of two cautious estimates. One assumes a spread that is one standard deviation below the
+    released one: it is the part of the noise variance that later steps then remove. The other is
+    the excess of the squared weights over the noise of an even smaller spread, in margins.
     """
     n_hidden, n_free = len(weights), max(1, weights.shape[1] - 1)
     seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)

@@ -217,7 +217,8 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
             reason = "the noise is as large as any signal"
         yield (
             f"{few} for {counted(spec.n_free, 'coefficient')}: {reason}. Pass some "
-            f"{least / strength:.2g} times as many, a larger epsilon, or {_fewer(spec)}."
+            f"{least / strength:.2g} times as many {spec.unit.counted}, a larger epsilon, or "
+            f"{_fewer(spec)}."
         )
     features = plan.parts.features
     # Noise of the counts that give centers and scales; above a limit it hides most of them.

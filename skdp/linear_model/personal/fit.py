@@ -428,8 +428,8 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
         yield (
             f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
             f"too few for {counted(spec.n_features, 'feature')}: the noise is as large as any "
-            f"signal. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, "
-            "or fewer features."
+            f"signal. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many "
+            f"{spec.unit.counted}, a larger epsilon, or fewer features."
         )
 
 
