@@ -27,6 +27,7 @@ from skdp.linalg.norms import (
     GridCounts,
     bin_counts,
     centered_sparse_norms,
+    never_single,
     row_norms,
     sparse_row_norms,
     transposed,
@@ -179,7 +180,8 @@ class DenseBlock(_BaseBlock):
         Slower than `matmul`, whose BLAS may round a row differently in another place.
         """
         rows = np.require(self._rows, requirements=["C", "A"])
-        return self._weighted_products(np.einsum("ij,jk->ik", rows, np.ascontiguousarray(right)))
+        products = np.einsum("ij,jk->ik", never_single(rows), np.ascontiguousarray(right))
+        return self._weighted_products(products[: len(rows)])
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Compute X' times `left`, where X is the matrix of the rows."""

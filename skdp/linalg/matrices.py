@@ -8,7 +8,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg.norms import UNIT_ROUNDOFF, as_dense, row_norms, row_products, sparse_row_norms
+from skdp.linalg.norms import (
+    UNIT_ROUNDOFF,
+    as_dense,
+    never_single,
+    row_norms,
+    row_products,
+    sparse_row_norms,
+)
 
 # ------------------------------
 # Matrices of fixed rank: factors, tangent vectors, and the retraction to the same rank.
@@ -415,7 +422,8 @@ class OuterMatrices(Massed):
         else:
             # einsum sums columns, each times a number, so all entries of a column round alike.
             right = np.ascontiguousarray(basis)
-            products = np.einsum("ji,jk->ki", laid_out(factors).T, right).T
+            several = laid_out(never_single(factors))
+            products = np.einsum("ji,jk->ki", several.T, right).T[: len(factors)]
         products[self._is_null] = 0.0
         return np.asarray(products)
 

@@ -41,17 +41,19 @@ def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
     With BLAS, the rounding of a row would depend on its place among the rows.
     """
-    if len(values) == 1:
-        return row_products(np.repeat(values, 2, axis=0), others)[:1]
-    return np.asarray(np.einsum("ij,ij->i", np.ascontiguousarray(values), others))
+    several = np.ascontiguousarray(never_single(values))
+    return np.asarray(np.einsum("ij,ij->i", several, others)[: len(values)])
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:
     """Sum the squares of each row in double precision, in an order that depends on nothing else."""
-    if len(values) == 1:
-        # numpy sums a single long row in another order than one of several.
-        return row_squares(np.repeat(values, 2, axis=0))[:1]
-    return np.asarray(np.einsum("ij,ij->i", values, values, dtype=np.float64))
+    several = np.ascontiguousarray(never_single(values))
+    return np.asarray(np.einsum("ij,ij->i", several, several, dtype=np.float64)[: len(values)])
+
+
+def never_single(rows: np.ndarray) -> np.ndarray:
+    """Return rows, twice if there is one: numpy sums a single row in another order than several."""
+    return np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
 
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:

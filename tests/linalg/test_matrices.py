@@ -305,3 +305,23 @@ def test_norms_of_extreme_matrices():
         norms = DenseMatrices(values).entries().norms()
     assert not np.isfinite(norms[2:4]).any()
     assert np.isfinite(norms[[0, 1, 4, 5]]).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 40), (30, 5)])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_product_of_one_user_rounds_as_among_those_of_others(shape, rank):
+    generator = np.random.default_rng(rank)
+    turns = [np.linalg.qr(generator.normal(size=(size, rank)))[0] for size in shape]
+    point = FixedRank(turns[0], generator.normal(size=rank), turns[1])
+    left, right = (generator.normal(size=(40, size)) for size in shape)
+
+    def _found(rows):
+        factors, mass = (left[rows].copy(), right[rows].copy()), np.ones(len(left[rows]))
+        coordinates, inner = OuterMatrices(*factors, mass=mass).tangent(point, 0.5)
+        return np.stack([coordinates.norms(), inner])
+
+    together = _found(slice(None))
+    for first in range(40):
+        for n_rows in (1, 2):
+            rows = slice(first, first + n_rows)
+            np.testing.assert_array_equal(_found(rows), together[:, rows])

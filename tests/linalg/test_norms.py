@@ -4,7 +4,7 @@ import pytest
 from scipy import sparse
 
 from skdp.data.rows import DenseBlock
-from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
+from skdp.linalg.norms import centered_sparse_norms, row_norms, row_squares, sparse_row_norms
 
 # Callers silence what overflows: a warning would tell of single rows.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -135,3 +135,30 @@ def test_centered_norms_are_close_upper_bounds_when_nothing_cancels(seed):
         exact = np.array([exact_norm(row, center) for row in rows])
         assert np.all(computed >= exact)
         assert np.all(computed <= exact * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("size", [3, 16, 300, 9000])
+def test_a_row_alone_rounds_as_among_others(size):
+    """Owners of other rows of a part may leave; counts of norms must not change by it."""
+    rows = np.random.default_rng(size).normal(size=(9, size))
+    squares = row_squares(rows)
+    np.testing.assert_array_equal(row_squares(np.asfortranarray(rows)), squares)
+    for first in range(9):
+        for n_rows in (1, 2, 5):
+            part = np.asfortranarray(rows[first : first + n_rows])
+            np.testing.assert_array_equal(row_squares(part), squares[first : first + n_rows])
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
+@pytest.mark.parametrize("size", [3, 300, 8193, 20001])
+def test_products_anywhere_do_not_depend_on_other_rows(size, n_columns):
+    """Of more than 8,192 numbers, a single row once rounded otherwise."""
+    generator = np.random.default_rng(size)
+    rows, right = generator.normal(size=(6, size)), generator.normal(size=(size, n_columns))
+    products = DenseBlock(rows, None, np.empty_like(rows)).matmul_anywhere(right)
+    np.testing.assert_allclose(products, rows @ right, atol=1e-9)
+    for first in range(6):
+        for n_rows in (1, 2, 4):
+            part = rows[first : first + n_rows].copy()
+            alone = DenseBlock(part, None, np.empty_like(part)).matmul_anywhere(right)
+            np.testing.assert_array_equal(alone, products[first : first + n_rows])
