@@ -320,7 +320,7 @@ def calibration_of(
     if not is_weak:
         factor = ratio + _OF_SURE * std if ratio + _TOO_LONG * std_of_one < 1 else 1.0
     factor = min(max(factor, 0.0), 1.0)
-    of_explained = _OF_EXPLAINED[2 * weights_noise**2 > size**2]
+    of_explained = _OF_EXPLAINED[bool(2 * weights_noise**2 > size**2)]
     explained = size**2 * factor * (2 * (ratio - of_explained * std) - factor)
     of_mean = longer * math.sqrt(2) / most_predicted
     mean_error = _MADE_OF_NOISE * noise_std**2
