@@ -358,8 +358,9 @@ class Owner:
     def handle(self, message: bytes) -> bytes:
         """Answer a message of the coordinator.
 
-        The same question always gets the same answer; only the answer to a repeated roll call adds
-        who was absent, if this owner has sent its part since. A refused message changes nothing.
+        The same message always gets the same answer, with one exception: if the coordinator asks
+        again whether this owner is ready, and the owner has sent its part by then, the answer also
+        lists the owners that were absent. A refused message changes nothing.
 
         Parameters
         ----------

@@ -397,8 +397,9 @@ def fit_private(
 ) -> Fitted:
     """Fit the next step, which has its cost already; `charge` charges that of the whole.
 
-    Components after a scaler may correct its scales. Warnings from public facts are removed from
-    those of the step: they were given before anything was spent.
+    A `DPPCA` or `DPTruncatedSVD` right after a `DPStandardScaler` may correct the scales of this
+    scaler. Warnings from public facts are removed from those of the step: they were given before
+    anything was spent.
     """
     number, one = len(prefix.fitted), place.step
     one._part = one._part._replace(charge=charge)

@@ -565,8 +565,9 @@ def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
 
     `c` (`level`) for zero_out, :math:`\sqrt 2 c` for replace: since
     :math:`\langle A, B\rangle = \|A^{1/2} B^{1/2}\|_F^2 \ge 0`,
-    :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`. Attained by users whose
-    rows are orthogonal.
+    :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`. For replace, two users
+    attain it if their matrices have norm c, and each row of one user is orthogonal to each row of
+    the other.
 
     A user changes all of its rows at once, so that only its contribution as a whole is bounded. For
     a sum of clipped vectors see `row_sum`, for one of their outer products `second_moment`.

@@ -109,7 +109,7 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
     if solver == "power":
         return ("power",) * has_default_steps
     may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    # The matrix has d^2 noisy numbers, the iteration a small multiple of d.
+    # A released moment has d^2 noisy numbers; power iteration releases a small multiple of d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
     return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)

@@ -213,7 +213,7 @@ class WhitenedRecords:
 
 
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
-    """Compute what gradients need from rows in memory, in one pass that costs n d^2.
+    """Compute clip weights, weighted responses and norms of whitened rows, in a pass of n d^2.
 
     Rows that are read anew may change from pass to pass, so each pass computes this again. Rows
     that the fit has copied are multiplied by their clip weights in place.

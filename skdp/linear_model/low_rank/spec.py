@@ -121,7 +121,7 @@ class TraceSpec:
 
     @property
     def are_cells(self) -> bool:
-        """Whether matrices are cells of a table: both of their factors are sparse."""
+        """Whether matrices stand for cells of a table: both of their factors are sparse."""
         return self.factors == (True, True) and min(self.matrix_shape) > 1
 
 
