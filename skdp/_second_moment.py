@@ -92,8 +92,7 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
     if spec.scales is not None:
         return math.sqrt(_USUAL_SQUARE * spec.n_features + 1), entry
     clear = strength_of(spec) / WEAK * min(1.0, math.sqrt(_MANY / spec.n_features))
-    rare = clear**0.375 / math.sqrt(_CLEAR_FACTOR)
-    factor = max(1.0, min(clear**0.25, _CLEAR_FACTOR), rare)
+    factor = max(1.0, clear**0.25, clear**0.375 / math.sqrt(_CLEAR_FACTOR))
     row_norm = factor * math.sqrt(spec.n_features + 1)
     # A longer entry would shorten the rest of its row, and no model of the moment accounts for
     # that.

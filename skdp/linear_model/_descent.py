@@ -94,10 +94,10 @@ def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) ->
 
 
 def release_vote(
-    vote: Release, n_unclipped: np.ndarray, n_units: int, budget: PrivacyBudget
+    release: Release, count: np.ndarray, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Release the fraction of unclipped gradients; return it with its noise std."""
-    noisy, noise_std = budget.release(vote, n_unclipped)
+    """Release a count as a fraction of the units; return it with its noise std."""
+    noisy, noise_std = budget.release(release, count)
     return min(max(float(noisy) / n_units, 0.0), 1.0), noise_std / n_units
 
 

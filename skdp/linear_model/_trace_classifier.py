@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from skdp.linalg.matrices import (
     tangent_dimension,
     truncate,
 )
-from skdp.linalg.norms import GridCounts, bin_counts
+from skdp.linalg.norms import GridCounts
 from skdp.linear_model._descent import release_vote
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import Shape
@@ -61,12 +60,12 @@ from skdp.privacy.precision import as_python
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 # The class difference has a constant, this part of the clip norm, beside the matrix.
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
-# Share of the median score, its candidates in units of that of entries without correlation, and the
-# median size of normal scores of variance 1.
+# Share of the median score, and its candidates in units of that of entries without correlation.
 _SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
+# Median size of normal scores of variance 1.
+_NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
 # Share of the number of scores that probabilities do not clip.
 _WITHIN_SHARE = 0.01  # benchmarks/classification/matrix_scores.md
-_NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
 # Gradients are clipped to this fraction of the largest usual norm.
 _CLIP = 0.35  # not studied
 
@@ -166,7 +165,7 @@ def solve_trace_classes(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release norms, the mean, the difference of the classes, and the gradients.
+    """Release norms, the mean, the difference of the classes, gradients, and what scores cost.
 
     Gradients are projected on the tangent space of matrices of that rank, so that the noise has
     only the dimensions of this space. Each gradient is clipped to about a third of its largest
@@ -239,17 +238,10 @@ def _scores_of(
     # The size of scores of entries without correlation.
     size = max(float(np.linalg.norm(point.values)), _TINY)
     candidates = _NORMAL_MEDIAN * size * _SPREADS
-    ends = np.append(candidates[:-1], np.inf)
-
-    def _counts(edges: np.ndarray, rows: slice, block: Block) -> np.ndarray:
-        product = block.matmul if block.mass is None else block.matmul_anywhere
-        with np.errstate(all="ignore"):
-            sizes = np.where(block.is_null, np.nan, np.abs(product(slopes)[:, 0]))
-        return bin_counts(sizes, np.append(edges, np.inf), block.mass).astype(np.float64)
-
-    counts = GridCounts.of(ends, view.map_sum(partial(_counts, ends), len(ends) + 1), spec.n_units)
+    edges = np.append(candidates[:-1], [np.inf, np.inf])
+    counts = GridCounts.of(edges[:-1], view.projection_counts(slopes, edges), spec.n_units)
     size *= float(_SPREADS[choose_quantile(plan.spread, counts, budget, 0.5)])
-    within = view.map_sum(partial(_counts, np.array([_FARTHEST * size])), 2)[0]
+    within = view.projection_counts(slopes, np.array([_FARTHEST * size, np.inf]))[0]
     fraction, _ = release_vote(plan.within, within, spec.n_units, budget)
     # Half of the far scores are taken to be on the wrong side, and their losses to be clipped.
     clipped_to = loss_level(spec) / math.sqrt(len(FACTORS))

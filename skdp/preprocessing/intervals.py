@@ -331,16 +331,17 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
 
 
 def may_be_zeros(
-    counts: np.ndarray, noise_std: float, n_rows: np.ndarray, is_flat: np.ndarray
+    counts: np.ndarray, noise_std: float, n_rows: np.ndarray, seems_constant: np.ndarray
 ) -> np.ndarray:
-    """Return which columns may be 0 in all rows, by counts of sizes, as no rows are missing.
+    """Return which columns may be 0 in all rows, by counts of sizes.
 
-    They are mostly 0, and flat as far as moments show, or all rows are counted as 0.
+    They are mostly 0, and seem constant by moments, or all rows are counted as 0. No rows are
+    missing in their counts.
     """
     missing, hidden = n_rows - counts[:, 0], _HIDDEN * noise_std
     is_seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
     is_zero = (missing < hidden) & (hidden < _FEW_HIDDEN * n_rows) & ~is_seen
-    chosen = (counts[:, 0] > _MOSTLY * n_rows) & (is_flat | is_zero)
+    chosen = (counts[:, 0] > _MOSTLY * n_rows) & (seems_constant | is_zero)
     return chosen & ~_miss_rows(missing, np.full_like(missing, noise_std), chosen)
 
 
@@ -409,8 +410,7 @@ def intervals_within(
     is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
     # Other columns keep exactly their interval, so that two releases in it can be averaged.
-    found = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
-    return outer.replaced(is_found, found), is_void & is_found, is_at_end
+    return outer.replaced(is_found, Intervals.of(low, high)), is_void & is_found, is_at_end
 
 
 def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -514,34 +514,34 @@ def place_within(
 
 def zoomed_intervals(
     intervals: Intervals,
-    is_narrow: np.ndarray,
+    chosen: np.ndarray,
     counts: np.ndarray,
     noise_stds: np.ndarray,
     n_rows: np.ndarray,
     sizes: np.ndarray,
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
-    """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
+    """Shrink the intervals of chosen columns to the visible bins that hold most of their rows.
 
     There are many bins, as noise does not depend on their number. Neighbors are merged, level by
     level, until visible bins hold most rows. Counts of `sizes`, which have less noise, must not
     show too many rows outside. Return also which columns to zoom into: those whose visible bins
     hold few rows, or are narrower than the interval; and which leave out visible bins.
     """
-    middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
-    first, last, is_majority = _most_of(counts, noise_stds, n_rows[is_narrow])
+    middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), chosen.copy()
+    first, last, is_majority = _most_of(counts, noise_stds, n_rows[chosen])
     # Rows outside the bins from `first` to `last`, by their counts of sizes.
-    narrow = intervals.of_columns(is_narrow)
+    narrow = intervals.of_columns(chosen)
     low, high = narrow.ends[0] + 2 * narrow.half * np.stack([first, last])
     is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
-    is_whole = (sizes[is_narrow] * is_out).sum(axis=1) > (1 - _MOST) * n_rows[is_narrow]
+    is_whole = (sizes[chosen] * is_out).sum(axis=1) > (1 - _MOST) * n_rows[chosen]
     first, last = np.where(is_whole, 0.0, first), np.where(is_whole, 1.0, last)
-    middle[is_narrow] += half[is_narrow] * (first + last - 1)
-    half[is_narrow] *= last - first
-    is_open[is_narrow] = (last - first < 1) | ~(is_majority | is_whole)
+    middle[chosen] += half[chosen] * (first + last - 1)
+    half[chosen] *= last - first
+    is_open[chosen] = (last - first < 1) | ~(is_majority | is_whole)
     places, ends = np.arange(counts.shape[1]), counts.shape[1] * np.stack([first, last])
     is_out = (places < ends[0][:, np.newaxis]) | (places >= ends[1][:, np.newaxis])
-    leaves_out = np.zeros_like(is_narrow)
-    leaves_out[is_narrow] = (is_visible(counts, noise_stds[:, np.newaxis]) & is_out).any(axis=1)
+    leaves_out = np.zeros_like(chosen)
+    leaves_out[chosen] = (is_visible(counts, noise_stds[:, np.newaxis]) & is_out).any(axis=1)
     return Intervals(middle, half), is_open, leaves_out
 
 

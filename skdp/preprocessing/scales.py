@@ -293,8 +293,9 @@ class Scales(NamedTuple):
     fractions of present entries, with their noise std. Of columns that are narrow relative to their
     distance from 0, one that `is_point` has the least visible width, and one that `is_unclear` is
     flat after zooms with much noise. Other flat columns that are mostly 0 are constant if little
-    noise remains, as are columns with counts of 0 alone. Centers have noise of `center_std`, and
-    variances of `variance_std`; both are infinite if a column may lie beyond its interval.
+    noise remains, as are columns with counts of 0 alone, unless rows are missing. Centers have
+    noise of `center_std`, and variances of `variance_std`; both are infinite if a column may lie
+    beyond its interval.
     """
 
     center: np.ndarray
@@ -540,8 +541,9 @@ def _release_within(
 class _Closer(NamedTuple):
     """Intervals for the moments, and what zooms have shown about narrow columns.
 
-    A column `is_point` if it is as narrow as the last zoom can show. It `is_blurred` if it is
-    narrow, and noise blurs the zooms or exceeds what any zoom could bear.
+    A column `is_point` if it is as narrow as the last zoom can show, and neither visible bins nor
+    rows are left out. It `is_blurred` if it is narrow, and noise blurs the zooms or exceeds what
+    any zoom could bear.
     """
 
     moments: Release
@@ -602,9 +604,8 @@ def _closer(
         total[is_seen] += counts
         variance[is_seen] += noise_std**2
         n_counted += is_seen
-        has_moved = intervals.half != before.half
         # Where a zoom shows too little, the mean of all zooms into its interval has less noise.
-        stays = is_open & ~has_moved & (n_counted > 1)
+        stays = is_open & (intervals.half == before.half) & (n_counted > 1)
         if stays.any():
             means = total[stays] / n_counted[stays, np.newaxis]
             stds = np.sqrt(variance[stays]) / n_counted[stays]

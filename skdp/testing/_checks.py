@@ -340,7 +340,7 @@ def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
-    """Fits in two threads, given the same released values, have the results of one fit alone."""
+    """Two fits in threads, from the same released values, have the results of one fit alone."""
     once, budget = _recorded(case)
     scripted = fits.scripted_budget(budget.released)
     models = [case.make(random_state=fits.current_seed()) for _ in range(4)]

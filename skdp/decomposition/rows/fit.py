@@ -110,8 +110,8 @@ _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 # The estimate counts only if it differs from 1 and from the quantile by this many standard
 # deviations of noise, and by this much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
-# There are far rows if their count exceeds so many standard deviations of noise, and if the rows
-# between them and the others are at most this part of them: a long tail has more.
+# Rows are far if their count exceeds so many standard deviations of noise. They are giants if the
+# rows between them and the others are at most this part of them: a long tail has more.
 _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
