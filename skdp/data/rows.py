@@ -531,8 +531,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Count the rows by the norm of their projection on `basis`; leave out null rows."""
 
-        def _kernel(rows: slice, block: Block) -> np.ndarray:
-            norms = _projection_norms(rows, block, basis)
+        def _kernel(_: slice, block: Block) -> np.ndarray:
+            norms = row_norms(products_of(block, basis))
+            norms[block.is_null] = np.nan
             return bin_counts(norms, edges, block.mass).astype(np.float64)
 
         return self.map_sum(_kernel, len(edges))
@@ -698,12 +699,12 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
     return np.asarray(block.times_mass(block.are_mostly_positive()).sum())
 
 
-def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
-    # More rows of a person may move this row in its block, which must not change its bin.
-    matmul = block.matmul if block.mass is None else block.matmul_anywhere
-    norms = row_norms(matmul(basis))
-    norms[block.is_null] = np.nan
-    return norms
+def products_of(block: Block, right: np.ndarray) -> np.ndarray:
+    """Multiply the rows of a block by `right`; if rows have masses, no product depends on others.
+
+    In another dataset a user's rows may stand elsewhere, and counts of products must not change.
+    """
+    return (block.matmul if block.mass is None else block.matmul_anywhere)(right)
 
 
 # ------------------------------

@@ -93,7 +93,7 @@ def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) ->
     return np.asarray(counted, dtype=np.float64)
 
 
-def release_vote(
+def release_fraction(
     release: Release, count: np.ndarray, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release a count as a fraction of the units; return it with its noise std."""
@@ -236,7 +236,7 @@ CALIBRATED = (1.0, 1.5)
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # To be cautious, this many noise standard deviations are subtracted from the calibration factor,
-# and from the explained variance; there the second number if squared predictions are mostly noise:
+# and from the explained variance, there the second if squared predictions are mostly noise:
 # benchmarks/least_squares/made_up.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
 # In a fit that is not weak, predictions are too long if their factor is the first number of

@@ -22,7 +22,7 @@ from skdp.linalg.matrices import (
     truncate,
 )
 from skdp.linalg.norms import GridCounts
-from skdp.linear_model._descent import release_vote
+from skdp.linear_model._descent import release_fraction
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._weighted_rows import plan_steps
@@ -165,7 +165,7 @@ def solve_trace_classes(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release norms, the mean, the difference of the classes, gradients, and what scores cost.
+    """Release norms, mean, class difference, gradients, and the sizes and losses of scores.
 
     Gradients are projected on the tangent space of matrices of that rank, so that the noise has
     only the dimensions of this space. Each gradient is clipped to about a third of its largest
@@ -242,7 +242,7 @@ def _scores_of(
     counts = GridCounts.of(edges[:-1], view.projection_counts(slopes, edges), spec.n_units)
     size *= float(_SPREADS[choose_quantile(plan.spread, counts, budget, 0.5)])
     within = view.projection_counts(slopes, np.array([_FARTHEST * size, np.inf]))[0]
-    fraction, _ = release_vote(plan.within, within, spec.n_units, budget)
+    fraction, _ = release_fraction(plan.within, within, spec.n_units, budget)
     # Half of the far scores are taken to be on the wrong side, and their losses to be clipped.
     clipped_to = loss_level(spec) / math.sqrt(len(FACTORS))
     hidden = max(0.0, _NORMAL_WITHIN - fraction) / 2 * max(0.0, _FARTHEST - clipped_to)
@@ -251,8 +251,7 @@ def _scores_of(
     farthest = _FARTHEST * size
     move = np.array([offset]) - odds
     move *= max(0.0, 1 - noise_std**2 / max(float(move @ move), _TINY))
-    lengths = size, noise, 0.0
-    return Scores(slopes, np.zeros(1), odds, move, *lengths, farthest=farthest, hidden=hidden)
+    return Scores(slopes, np.zeros(1), odds, move, size, noise, farthest=farthest, hidden=hidden)
 
 
 def _release_bound(

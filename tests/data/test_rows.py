@@ -13,8 +13,9 @@ from scipy import sparse
 from skdp import RowBlocks
 from skdp._validation import check_rows
 from skdp.data.reduce import on_block
-from skdp.data.rows import RowCache, Rows, _projection_norms
+from skdp.data.rows import RowCache, Rows, products_of
 from skdp.data.sources import as_source, block_starts
+from skdp.linalg.norms import row_norms
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 N, D = 8200, 5  # several blocks of dense rows and of sparse ones
@@ -79,7 +80,13 @@ def mostly_positive(rows):
 
 def projection_norms(rows, basis):
     """Compute the norms that a block counts."""
-    return rows.map_rows(partial(_projection_norms, basis=basis))
+
+    def _kernel(_, block):
+        norms = row_norms(products_of(block, basis))
+        norms[block.is_null] = np.nan
+        return norms
+
+    return rows.map_rows(_kernel)
 
 
 def basis_of(rows):

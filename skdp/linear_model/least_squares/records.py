@@ -13,7 +13,7 @@ from skdp.data import sources
 from skdp.data.containers import is_mapped
 from skdp.data.matrices import SHORT_ROW
 from skdp.data.parts import Targets
-from skdp.data.rows import Block, RowCache, Rows
+from skdp.data.rows import Block, RowCache, Rows, products_of
 from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import median_of_responses
 from skdp.linear_model._weighted_rows import standardization
@@ -240,8 +240,7 @@ def release_agreement(
     slopes, constant = slopes / unit, (constant - scale.center) / unit
 
     def _predicted(block: Block) -> np.ndarray:
-        product = block.matmul if block.mass is None else block.matmul_anywhere
-        predicted = product(slopes[:, np.newaxis])[:, 0] + constant
+        predicted = products_of(block, slopes[:, np.newaxis])[:, 0] + constant
         # Predictions for null or overflowing rows are not finite.
         predicted[~np.isfinite(predicted)] = 0.0
         return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from skdp.data.parts import Targets
 from skdp.data.reduce import Kernel, PerRow, rounding_of_depth
-from skdp.data.rows import Block, DenseBlock, Rows, SparseBlock
+from skdp.data.rows import Block, DenseBlock, Rows, SparseBlock, products_of
 from skdp.data.sources import Source
 from skdp.linalg.norms import with_data
 from skdp.linalg.spectrum import noise_edge
@@ -261,8 +261,7 @@ def _multiplied(rows: Any, weights: np.ndarray, *, in_place: bool = False) -> An
 
 
 def _predicted(block: Block, slopes: np.ndarray) -> np.ndarray:
-    product = block.matmul if block.mass is None else block.matmul_anywhere
-    return product(slopes[:, np.newaxis])[:, 0]
+    return products_of(block, slopes[:, np.newaxis])[:, 0]
 
 
 class Level(NamedTuple):

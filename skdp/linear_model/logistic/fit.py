@@ -274,8 +274,8 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
     A user with more rows moves those of others to other places, where BLAS may round products
     differently. The error of a whitened row z is then :math:`e = (d + 8) u \sqrt d` times the
     longest row. The error of a class's score is e times the norm of its weights W, and that of
-    probabilities is at most half of it. So :math:`(z, 1)` times a residual is off by :math:`\sqrt 2
-    e (1 + |W| |(z, 1)|)`.
+    probabilities is at most half of it. So :math:`(z, 1)` times a residual is off by
+    :math:`\sqrt 2 e (1 + |W| |(z, 1)|)`.
     """
     white, n_features = records.whitening, spec.n_features
     longest = white.largest * records.longest + 1

@@ -15,7 +15,7 @@ from scipy.special import entr, ndtri, softmax
 from scipy.stats.qmc import Sobol
 
 from skdp.data.parts import Targets
-from skdp.data.rows import Block
+from skdp.data.rows import Block, products_of
 from skdp.linalg.norms import row_squares
 from skdp.linear_model.logistic.plan import (
     FACTORS,
@@ -79,7 +79,7 @@ class Scores:
     move: np.ndarray
     size: float
     noise: float
-    penalty: float
+    penalty: float = 0.0
     base: np.ndarray | float = 0.0
     farthest: float = math.inf
     hidden: float = 0.0
@@ -206,7 +206,7 @@ def release_agreement(
         move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
     # At the mean row, a good prior gives about the released class fractions.
     move = np.clip(move, -1 - size, 1 + size)
-    scores = Scores(part * slopes, shift, fractions, move, size, 0.0, 0.0)
+    scores = Scores(part * slopes, shift, fractions, move, size, 0.0)
     factor, gain = length_of(spec, release, view, scores, 0.0, budget)
     weight = min(1.0, factor) if gain > 0 else 0.0
     none = np.zeros_like(fractions)
@@ -224,13 +224,11 @@ def release_agreement(
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
     """Sum the losses at each factor, minus those of class fractions, clipped by record."""
-    # In the next pass, a user's rows may stand at other places.
-    product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):
-        lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]
+        lengths, of_rows = products_of(block, scores.slopes) - scores.shift, codes[rows]
         lengths = np.clip(lengths, -scores.farthest, scores.farthest)
         base = scores.base
-        of_base = base if isinstance(base, float) else product(base[:-1]) + base[-1]
+        of_base = base if isinstance(base, float) else products_of(block, base[:-1]) + base[-1]
         plain = losses_at(np.broadcast_to(scores.fractions + of_base, lengths.shape), of_rows)
         values = [
             (losses_at(factor * lengths + scores.offsets(factor) + of_base, of_rows) - plain)

@@ -30,7 +30,7 @@ from skdp.linear_model._descent import (
     calibration_products,
     followed_level,
     n_within,
-    release_vote,
+    release_fraction,
 )
 from skdp.linear_model.low_rank.records import (
     Records,
@@ -436,7 +436,7 @@ def _release_gradient(
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
     # Released without clipping, too, as releases must not depend on parameters of clipping.
-    unclipped, vote_std = release_vote(plan.vote, n_unclipped, design.n_records, budget)
+    unclipped, vote_std = release_fraction(plan.vote, n_unclipped, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)

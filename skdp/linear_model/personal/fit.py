@@ -13,7 +13,7 @@ from scipy.special import chdtri
 from skdp.data.users import UserBatch, Users, map_batch
 from skdp.exceptions import counted
 from skdp.linalg.norms import bin_counts, row_norms, row_squares
-from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
+from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_fraction
 from skdp.linear_model.personal import start as starts
 from skdp.linear_model.personal.plan import (
     PRIORS,
@@ -68,7 +68,7 @@ def descend(
         total, n_unclipped = _clipped_gradient(users, start.prior, used)
         released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
         start = _moved(start, released / users.n_users)
-        unclipped, _ = release_vote(step.vote, n_unclipped, users.n_users, budget)
+        unclipped, _ = release_fraction(step.vote, n_unclipped, users.n_users, budget)
         level = followed_level(level, unclipped, _GRADIENT_QUANTILE, limits)
     if budget.is_private or not steps:
         return start

@@ -140,8 +140,7 @@ def loses_digits(sizes: np.ndarray) -> np.ndarray:
 def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
     """Shrink a noisy average by its noise (James-Stein); it becomes 0 if it may be noise alone.
 
-    `noise_std` is the standard deviation of the
-    noise along each of `size` dimensions.
+    `noise_std` is the standard deviation of the noise along each of `size` dimensions.
     """
     length = float(np.linalg.norm(average))
     # Noise is longer than this with a probability of at most exp(-certainty**2 / 2).
