@@ -43,6 +43,8 @@ from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
+# Least difference of log odds by which the predicted class is the most probable one.
+_LEAD = 1e-5  # not tuned
 
 
 class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
@@ -115,7 +117,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         ndarray, PartResults or dask array of shape (n_records, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        return self._results(X, lambda scores: softmax(of_classes(self._near(scores)), axis=1))
+        return self._results(X, lambda scores: softmax(self._clipped(scores), axis=1))
 
     @by_chunks
     def predict_log_proba(self, X: Any) -> Any:
@@ -133,7 +135,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         ndarray, PartResults or dask array of shape (n_records, n_classes)
             Logarithms, in the order of `classes_`.
         """
-        return self._results(X, lambda scores: log_softmax(of_classes(self._near(scores)), axis=1))
+        return self._results(X, lambda scores: log_softmax(self._clipped(scores), axis=1))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the fraction of correctly predicted labels.
@@ -170,10 +172,19 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         right, total = sum_of_results(found, _n_right, 2, self.n_jobs)
         return float(right / total)
 
-    def _near(self, scores: np.ndarray) -> np.ndarray:
-        """Clip scores to their bounds, if they have any."""
+    def _clipped(self, scores: np.ndarray) -> np.ndarray:
+        """Clip scores to `score_bounds_`, and return a score for each class.
+
+        The predicted class keeps the largest score, as scikit-learn expects of probabilities.
+        """
+        of_all = of_classes(scores)
         bounds: np.ndarray | None = getattr(self, "score_bounds_", None)
-        return scores if bounds is None else np.clip(scores, *bounds)
+        if bounds is None:
+            return of_all
+        clipped, best = of_classes(np.clip(scores, *bounds)), of_all.argmax(axis=1)
+        (rows,) = np.nonzero(clipped.argmax(axis=1) != best)
+        clipped[rows, best[rows]] = clipped[rows].max(axis=1) + _LEAD
+        return clipped
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
         """Apply a function to the scores of rows; blocks are mapped when read."""
@@ -343,7 +354,7 @@ class DPLogisticRegression(PrivateClassifier):
         Intercepts. Covered by the guarantee.
     score_bounds_ : ndarray of shape (2, 1) or (2, n_classes)
         Lower and upper bounds to which probabilities clip scores, some root mean squares from those
-        of the mean row. The largest floats with ``epsilon=inf``, and with a prior. Covered by the
+        of the mean row; the predicted class stays the most probable one. The largest floats with ``epsilon=inf``, and with a prior. Covered by the
         guarantee.
     prior_weight_ : float
         Share of the prior in the model, from 0 to 1; 0 without a prior. Covered by the guarantee.

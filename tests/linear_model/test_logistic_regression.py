@@ -366,3 +366,21 @@ def test_far_rows_have_probabilities_like_those_of_the_fit(n_classes):
     assert likely.min() > 1e-9
     np.testing.assert_allclose(model.predict_log_proba(X), np.log(likely))
     assert (np.abs(model.set_params(epsilon=np.inf).fit(X, y).score_bounds_) > 1e300).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_predicted_class_is_the_most_probable_one_beyond_the_bounds_of_scores(n_classes, dtype):
+    X, y = drawn(400, n_classes)
+    model = private(classes=range(n_classes)).fit(X.astype(dtype), y)
+    # Bounds that favor the first class: those of a weak fit to a rare class are like these.
+    favored = np.arange(model.score_bounds_.shape[1], 0, -1.0)
+    sign = -1 if n_classes == 2 else 1
+    model.score_bounds_ = np.stack([sign * favored - 0.1, sign * favored + 0.1]).astype(dtype)
+    predicted, likely = model.predict(X.astype(dtype)), model.predict_proba(X.astype(dtype))
+    assert len(np.unique(predicted)) == n_classes
+    np.testing.assert_array_equal(likely.argmax(axis=1), predicted)
+    np.testing.assert_allclose(likely.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_log_proba(X.astype(dtype)), np.log(likely), rtol=1e-4, atol=1e-5
+    )
