@@ -354,8 +354,8 @@ class DPLogisticRegression(PrivateClassifier):
         Intercepts. Covered by the guarantee.
     score_bounds_ : ndarray of shape (2, 1) or (2, n_classes)
         Lower and upper bounds to which probabilities clip scores, some root mean squares from those
-        of the mean row; the predicted class stays the most probable one. The largest floats with ``epsilon=inf``, and with a prior. Covered by the
-        guarantee.
+        of the mean row; the predicted class stays the most probable one. The largest floats with
+        ``epsilon=inf``, and with a prior. Covered by the guarantee.
     prior_weight_ : float
         Share of the prior in the model, from 0 to 1; 0 without a prior. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
