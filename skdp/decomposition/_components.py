@@ -213,7 +213,7 @@ class DPPCA(MatrixEstimator):
     # M. E. Tipping, C. M. Bishop (1999), Journal of the Royal Statistical Society B 61(3).
 
     def get_covariance(self) -> np.ndarray:
-        """Covariance of the probabilistic model: components and isotropic noise.
+        """Covariance of the probabilistic model: low rank plus a multiple of the identity.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class DPPCA(MatrixEstimator):
         return np.asarray(covariance)
 
     def get_precision(self) -> np.ndarray:
-        """Inverse of the model covariance; variances are at least the rounding of the largest.
+        """Inverse of the model covariance, whose variances are first raised above rounding errors.
 
         Returns
         -------
@@ -259,7 +259,7 @@ class DPPCA(MatrixEstimator):
         return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
 
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
-        """Compute log-likelihoods of rows under the model, with rows as the unit maps them."""
+        """Compute log-likelihoods of rows, after the scaling that some units need."""
         rows = self._unit.normalize(X)
         centered = rows - self.mean_.astype(np.float64)
         # The precision matrix is not used, as its entries cancel in degenerate models.
@@ -297,7 +297,8 @@ class DPPCA(MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # Components needed for a fraction of the variance are dropped if they may be noise.
+            # With a fraction of the variance as `n_components`, components that may be noise are
+            # dropped.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         leading = variances[:n_components]
         # With noise, the total may be less than the sum of the leading variances.
@@ -329,7 +330,7 @@ class DPPCA(MatrixEstimator):
     def _model_variances(self) -> tuple[np.ndarray, float]:
         """Return the variances along the components, and the variance outside them.
 
-        No variance is below the rounding error of the largest: a degenerate model has a likelihood.
+        Variances are raised to the rounding error of the largest, so that the likelihood is finite.
         """
         variances = self.explained_variance_.astype(np.float64)
         largest = max(float(variances.max()), self.noise_variance_) or 1.0
@@ -340,9 +341,9 @@ class DPPCA(MatrixEstimator):
         return along, float(along.min()) if is_whole else smallest
 
     def _whitening_stds(self) -> np.ndarray:
-        """Return standard deviations for whitening, at least that of the noise variance."""
+        """Return the divisors for whitening: standard deviations, kept away from 0."""
         smallest = max(self.noise_variance_, float(np.finfo(self.explained_variance_.dtype).eps))
-        # A variance may overflow a dtype that can hold the standard deviation.
+        # In float32 a variance may overflow whose root does not.
         stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))
         return stds.astype(self.explained_variance_.dtype)
 

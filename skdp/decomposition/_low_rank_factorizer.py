@@ -1,4 +1,4 @@
-"""Low-rank factorization of a private matrix, both sides published."""
+"""Low-rank factorization of a private matrix, which publishes left and right factors."""
 
 import math
 from dataclasses import replace
@@ -42,9 +42,9 @@ _SUPPORT = {  # not studied
         {"alternating": 6, "input": 0, "two_sketch": 0}, pure=("alternating",)
     ),
 }
-# Noise on every entry takes memory for so many copies of the matrix.
+# Memory of solver "input", in dense copies of the matrix.
 _N_DENSE_COPIES = 4  # not tuned
-# Extra columns of the sketch for a promised change; with two, components are hardly ever missed.
+# Extra columns of a basis for a promised change; with two, components are hardly ever missed.
 _OVERSAMPLES = 2  # not studied
 
 
@@ -267,8 +267,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        # A random sketch rarely lengthens a change much. That saves noise only if nobody can know
-        # the sketch before the fit, as somebody may who knows the seed.
+        # A random sketch rarely lengthens a change much, which saves noise. It is safe only if
+        # nobody can know the sketch before the fit, and whoever knows the seed can.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 

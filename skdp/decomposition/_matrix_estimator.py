@@ -42,7 +42,7 @@ from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 class Projection(NamedTuple):
     """The map from rows to coordinates along components and back, for arrays and CSR matrices.
 
-    The map holds nothing else of a fit.
+    No other result of a fit is stored in the map.
     """
 
     components: np.ndarray
@@ -52,7 +52,7 @@ class Projection(NamedTuple):
     middle: float = 0.0  # added to all entries by `undo`
 
     def apply(self, X: Any) -> np.ndarray:
-        """Project rows on the components; overflowing coordinates of finite rows become finite."""
+        """Project rows on the components; coordinates that overflow become large but finite."""
         with np.errstate(all="ignore"):
             rows = X if self.normalize is None else self.normalize(X)
             scores = np.asarray(rows @ self.components.T)
@@ -69,7 +69,7 @@ class Projection(NamedTuple):
 
 
 class ReconstructionMixin:
-    """Products of released factors: `left_components_`, `singular_values_`, `components_`."""
+    """`reconstruct`: products of `left_components_`, `singular_values_` and `components_`."""
 
     left_components_: np.ndarray
     singular_values_: np.ndarray
@@ -77,11 +77,11 @@ class ReconstructionMixin:
 
     @property
     def _middle(self) -> float:
-        """The constant that a fit to centered entries adds to the product of the factors."""
+        """Middle of the bounds of entries, which was subtracted from X before the fit; else 0."""
         return getattr(self, "middle_", 0.0)
 
     def _shifted(self, X: Any) -> Any:
-        """Return the rows of X minus `middle_`, as the score compares these to the factors."""
+        """Return X minus the constant that the fit had subtracted from entries."""
         return shift_entries(X, self._middle) if self._middle else X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
@@ -132,14 +132,14 @@ class ReconstructionMixin:
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
         sources = as_source(checked, self._shifted), as_source(scores)
         (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
-        # In rows read by blocks, those that are not finite have become NaN.
+        # Readers of blocks replace a row that is not finite by NaN.
         if np.isnan(inside):
             raise ValueError(NOT_FINITE)
         return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])
 
 
 def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
-    """Return rows of a factor; errors hide the index, which may come from private data."""
+    """Return rows of a factor; errors do not quote the index, which may come from private data."""
     if which is None:
         return factor
     which = checked_container(which)
@@ -230,8 +230,8 @@ _VISIBLE = 4.0  # not studied
 def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     """Warn if few columns have nearly all of the released variance, and recommend DPStandardScaler.
 
-    Called if noise hides wanted components. Columns of very different units may be the cause.
-    Variances that noise hides count as 0, as their components are left out.
+    The caller has found that noise hides components. Columns in very different units may be the
+    cause. Variances that noise hides count as 0, as their components are left out.
     """
     n_visible = factors.n_above_noise
     if not n_visible or len(factors.eigenvalues) < n_features:
@@ -252,7 +252,7 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     ]
 
 
-# Attributes that only some units or solvers set; a refit deletes those of the last fit.
+# Attributes that only some units or solvers set; a refit deletes what the last fit has set.
 _OF_SOME = (
     *("coherence_left_", "coherence_right_", "failed_", "left_components_", "row_norm_"),
     *("components_noise_angle_", "explained_variance_std_error_", "prior_weight_"),
@@ -286,7 +286,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     #: What the estimator supports for each unit.
     _support: ClassVar[dict[type[ResolvedUnit], _spec.Support]] = _spec.SUPPORT
     _is_pca: ClassVar[bool] = False
-    # Values for estimators that lack the parameter of the same name.
+    # Defaults for estimators without a constructor parameter of that name.
     center: Any = False
     mean_norm: float | None = None
     coherence_bound: float | None = None
@@ -387,7 +387,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     ) -> _spec.MatrixSpec:
         """Return the spec; refuse parameters that contradict each other or public facts.
 
-        `changes` replace fields of the spec, whatever the parameters say.
+        `changes` replace fields of the spec after parameters have set them.
         """
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):
@@ -427,7 +427,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _checked_prior(
         self, n_features: int, names: Any, given_unit: str, *, has_bases: bool
     ) -> np.ndarray | None:
-        """Return the covariances of the prior; refuse a prior of fits without a whole moment."""
+        """Return covariances of the prior; refuse it where no second moment is released."""
         if (prior := getattr(self, "prior", None)) is None:
             return None
         if has_bases or self.solver not in ("auto", "covariance"):
@@ -482,7 +482,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     @abstractmethod
     def _set_factors(self, factors: _spec.Factors, spec: _spec.MatrixSpec) -> int:
-        """Set attributes from the factors; return the number of components asked for."""
+        """Set attributes from the factors; return how many components the user asked for."""
 
     def _set_components(
         self, factors: _spec.Factors, variances: np.ndarray, total: float, dtype: np.dtype
@@ -499,7 +499,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _view(
         self, X: Any, spec: _spec.MatrixSpec, view_of: Callable[[Source, int | None], Rows] = Rows
     ) -> Data:
-        """Return a view of the rows, and their digest; read rows with bounded norms once."""
+        """Return a view of the rows, and their hash; if norms are bounded, read all rows once."""
         if spec.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         if not isinstance(spec, _spec.RowsSpec):
@@ -598,7 +598,7 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
 
 
 def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
-    """Estimate the part of the sum of squares that clipping removes and that components lack."""
+    """Estimate the part of the squares that clipping removes and no component explains."""
     # Long rows, which are clipped, may have components that short rows lack.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
     cut = (1 - result.unclipped) * (1 - explained)
@@ -607,8 +607,8 @@ def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
         # Clipping takes at least this from the mean squared norm, in squared bounds.
         missing = part * (multiple**2 - 1)
         clipped = result.total / n_rows / result.row_norm**2
-        # Clipped far rows may be all that the components do not explain; each has one squared
-        # bound.
+        # Far rows are clipped to the bound, so each has at most one squared bound. They may be all
+        # that the components do not explain.
         lost = min((1 - explained) * clipped / part, 1.0)
         cut = max(cut, lost * missing / (missing + clipped))
     return float(cut)
@@ -620,11 +620,11 @@ _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "co
 
 
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
-    """Bound the part of the trace that hidden components may have; return 0 if it is small.
+    """Bound the fraction of the trace that hidden components may have; return 0 if it is small.
 
-    The bound is the rest of the trace or, if less, the largest push times their number: noise hides
-    smaller eigenvalues (`eigenvalue_pushes`). If no component stands out, the push allows for the
-    error of the center, too.
+    The bound is the rest of the trace. If that is less, it is the number of hidden components times
+    the largest increase of an eigenvalue by noise (`eigenvalue_pushes`). If no component stands
+    out, the increase allows for the error of the center, too.
     """
     # Standard deviation of the noise in the trace.
     noise = result.eigenvalue_noise * math.sqrt(n_features)

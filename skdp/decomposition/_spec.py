@@ -1,4 +1,4 @@
-"""Parameters of a decomposition, the result of every solver, and the choice of a rank."""
+"""Parameters of a decomposition, factors as every solver returns them, and the choice of a rank."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
 
 
 def rank_or_none(n_components: int | float | str | None) -> int | None:
-    """Return the number of components, or None if the released spectrum decides."""
+    """Return `n_components` if it is an int, or None if the released spectrum decides."""
     return int(n_components) if isinstance(n_components, Integral) else None
 
 
@@ -62,13 +62,13 @@ class Factors:
     # Part of the rows that are far longer than all others, how many times, and a norm between them.
     giants: tuple[float, float, float] | None = None
     left_signal: float = 1.0  # largest signal in a left vector's squared length
-    # Decomposes the same released moment again, for another number of components or None.
+    # A function that decomposes the same released moment for another number of components.
     decompose: Callable[..., "Factors"] | None = None
     prior_weight: float = 0.0  # weight of the prior in the moment
     scales: np.ndarray | None = None  # divisors of columns, from their release
 
     def of_correlations(self, n_components: int | float | str | None) -> "Factors":
-        """Return the factors of the released moment with its columns scaled to variance 1."""
+        """Decompose the released moment anew, with its columns scaled to variance 1."""
         if self.decompose is None or self.eigenvalue_noise == 0:
             return self
         scaled = replace(self, decompose=partial(self.decompose, is_scaled=True))
@@ -79,7 +79,7 @@ class Factors:
         return replace(found, decompose=scaled.decompose, mean=mean, mean_noise_variance=noise)
 
     def for_rank(self, n_components: int | float | str | None) -> "Factors":
-        """Return the factors of the same releases, for another number of components."""
+        """Decompose the same releases anew, for another number of components."""
         if self.decompose is None:
             return self
         return replace(
@@ -93,7 +93,7 @@ class Factors:
         )
 
     def leading(self, n_components: int) -> "Factors":
-        """Return the first components, with deterministic signs."""
+        """Return the first `n_components`, with deterministic signs."""
         components = self.components[:n_components]
         signs = deterministic_signs(components)
         return replace(
@@ -137,7 +137,8 @@ class Support:
     steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    # Whether noise depends on released bases; if not, row norms are bounded.
+    # Whether the matrix is multiplied by released bases, on which noise depends; else row norms are
+    # bounded.
     has_bases: bool = True
     takes_coherence_bound: bool = False
     # Counts the units of a matrix from its shape.
@@ -167,7 +168,7 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
         centered=("alternating",),
         pure=("power", "alternating"),
         takes_coherence_bound=True,
-        # The unit is a pair of nodes, or a node with itself.
+        # A pair of nodes, or a node with itself, is a unit.
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
     units.ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
@@ -192,7 +193,7 @@ class MatrixSpec:
     rounding: float  # bound for a sum of rows, in units of the largest contribution
     center: np.ndarray | str | None  # "private", (n_features,) or None
     releases_mean: bool  # whether the column means are needed and not public
-    # "auto" and None are replaced when the spec is resolved.
+    # `resolve_rows` or `resolve_entries` replaces "auto" and None.
     n_components: int | float | str | None
     solver: str
     n_iter: int | str
@@ -231,7 +232,7 @@ def rank_of(spec: MatrixSpec) -> int:
 
 
 def check_solver(spec: MatrixSpec) -> None:
-    """Refuse a solver that cannot protect the unit, or has no noise for ``delta=0``."""
+    """Refuse a solver that cannot protect the unit, or cannot do so with ``delta=0``."""
     support, solver, given = spec.support, spec.solver, spec.given_unit
     if solver not in ("auto", *support.steps):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Public facts on which all parties of a federated fit agree, and the fit that each party runs."""
+"""The public agreement of all parties of a federated fit, and the fit that each party runs."""
 
 import math
 from collections.abc import Callable
@@ -34,12 +34,13 @@ from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
 from skdp.units import ResolvedRow
 
-# Most rows of an owner who is the unit: their number is private, and rounding depends on it.
+# Largest number of rows of an owner who is the unit: the number is private, and the bound on
+# rounding depends on it.
 MOST_ROWS = 1 << 24  # not tuned
-# Roundings in the longest chain beyond those within one part: 14 additions in the tree of up to
-# 2 ** 14 parts, and the division by the number of rows.
+# Roundings after those within one part: 14 additions in the tree of up to 2 ** 14 parts, and the
+# division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
-# Fields of a spec that follow from the kind of rows, and are equal for all owners.
+# Fields of a spec that the kind of rows determines, so that they are equal for all owners.
 _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
 
@@ -136,12 +137,13 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
 
 
 def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
-    """Bound the longest chain of additions in a sum over any owner's rows."""
+    """Bound the number of roundings in the longest chain of additions of an owner's sum."""
     size, is_sparse = math.prod(null.shape[1:]), holds_sparse(null)
     if isinstance(estimator, MatrixEstimator):
         is_sparse |= estimator._resolved_unit().is_sparse
         return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
-    # Kinds of blocks: whether rows are sparse, and the width on which their length depends.
+    # Kinds of blocks: whether rows are sparse, and the width, which decides on the length of
+    # blocks.
     kinds = [(is_sparse, size)]
     if isinstance(null, RankOneMatrices):
         kinds = [(null.dense_width == 0, null.dense_width)]
@@ -163,7 +165,7 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
     size = math.prod(null.shape[1:])
     if isinstance(estimator, MatrixEstimator):
         rounding = max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units)
-        # Facts of an array of that shape, whatever the container of an owner's rows.
+        # The spec is that of an array, whatever container holds an owner's rows.
         return estimator._spec_of((n_units, size), like=null, rounding=rounding)
     spec = estimator._spec_of_size(n_units, size, like)
     within = terms_within(spec.matrix_shape) if hasattr(spec, "matrix_shape") else 0
@@ -173,7 +175,7 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 
 
 # ------------------------------
-# The fit that every party runs, on its own rows, and with sums from all others.
+# The fit that every party runs: on its own rows, with the sums over all owners.
 
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
@@ -208,7 +210,8 @@ def _own_view(
         check_size(checked.shape, is_sparse=holds_sparse(checked))
 
         def _rows(source: Source, n_jobs: int | None) -> Rows:
-            # A fit may wait for days. If X changes meanwhile, old norms must not clip new rows.
+            # A fit may wait for days. If X changes meanwhile, norms of the old rows must not clip
+            # the new ones.
             source.is_repeatable = False
             return Rows(source, n_jobs, agreed=agreed)
 
@@ -252,7 +255,7 @@ def digest_of_view(view: Any) -> bytes:
 
 
 def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows: int) -> None:
-    """Refuse rows that contradict the agreement: in number, width or sparsity."""
+    """Refuse rows whose number, width or sparsity contradicts the agreement."""
     (n_rows, n_features), size = shape, math.prod(null.shape[1:])
     if n_features != size:
         raise ValueError(f"X has {n_features} features, but {size} are agreed on.")
@@ -279,7 +282,7 @@ def run_fit(
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own = n_rows if agreement.is_unit_owner else 1
-    # A value that all owners send is weighted by their numbers of rows, if sums are.
+    # If sums weight owners by their numbers of rows, so do means over owners.
     has_sizes = bool(shares.sizes) and not agreement.is_unit_owner
     weight = n_rows / shares.n_units if has_sizes else n_own / shares.n_owners
     opening = partial(
@@ -305,11 +308,11 @@ def run_fit(
 
 
 # ------------------------------
-# Pipelines: each step is a fit of all owners, to rows that the released steps have mapped.
+# Pipelines: all owners fit each step together, to rows transformed by the steps before it.
 
 
 class PipelineData(NamedTuple):
-    """Copies of an owner's rows and targets, for later passes."""
+    """Copies of an owner's rows and targets, which each step reads again."""
 
     source: Any
     y: Any
@@ -318,7 +321,7 @@ class PipelineData(NamedTuple):
 def party_of(
     terms: Terms, opening: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
 ) -> Party:
-    """Return the functions that the steps of a pipeline get from their party."""
+    """Return how the steps of a pipeline find their spec, read their rows and release sums."""
 
     def _spec_of_all(one: Any, like: Any) -> tuple[Any, Agreed, Any]:
         null, _ = null_record(None, sparse=False, like=like)

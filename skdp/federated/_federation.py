@@ -45,7 +45,7 @@ from skdp.privacy.precision import as_python
 from skdp.privacy.shares import ShareLayout, Shares
 from skdp.units import ONE_ROW_EACH, Interaction
 
-#: Sends a message to each owner, by its number, and returns their answers.
+#: A function that sends messages to owners, by their numbers, and returns the answers.
 Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
 
 
@@ -109,7 +109,7 @@ class Coordinator:
         """
         agreement = self._agreement
         asking = _Asking(agreement, send)
-        # The coordinator has no rows: it uses null ones.
+        # The coordinator has no rows, and runs the fit on null ones.
         null = view_of(agreement, agreement.like, agreement.null_target)
         model, warnings = run_fit(agreement, null, asking.exchange)
         asking.end()
@@ -144,7 +144,7 @@ class _Asking:
         return total, self._absent
 
     def end(self) -> None:
-        """Send the last sum to all owners; check that all have come to the same end."""
+        """Send the last sum to all owners; check that all have received the same sums."""
         self._send_last_sum("end", self._story.of(None))
 
     def _send_last_sum(self, expected: str, story: bytes) -> dict[int, Message]:
@@ -159,7 +159,8 @@ class _Asking:
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
         if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError("An owner has replied about another release: check send.")
-        # Digests are sent in the clear: if owners disagree, the fit ends here, not in noise.
+        # Owners with different histories would have masks that do not cancel: end the fit before
+        # that.
         if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
@@ -167,7 +168,7 @@ class _Asking:
             )
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
-        """Leave out owners who are not ready, or have missed an earlier call for this release."""
+        """Leave out owners who do not answer this roll call, or did not answer an earlier one."""
         before = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
         gone = {number for number in range(self._agreement.n_owners) if number not in ready}
         if len(before) > 1:
@@ -259,7 +260,7 @@ def _described(estimator: Any) -> tuple[Any, ...]:
 
 
 def _null_target(estimator: Any) -> Any:
-    """Return the target of a null record: the response 0, or a label."""
+    """Return the target of a record of zeros: the response 0, or the first label."""
     is_pipeline = isinstance(estimator, DPPipeline)
     models = [one.estimator for one in steps_of(estimator)] if is_pipeline else [estimator]
     classes = [one.classes for one in models if hasattr(one, "classes")]
@@ -268,7 +269,7 @@ def _null_target(estimator: Any) -> Any:
 
 def _check_estimator(estimator: Any, unit: str) -> None:
     """Refuse fits that need more than noisy sums, and units that owners cannot protect."""
-    # A subclass, of the estimator or of its unit, may release something else.
+    # Subclasses are refused, as they may release something else.
     if type(estimator) not in (*FITTED, DPPipeline):
         names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
@@ -312,7 +313,7 @@ def _check_estimator(estimator: Any, unit: str) -> None:
 def _shares_of(
     owners: int, n_rows: Any, unit: str, aggregator: str, colluding: int, dropouts: int
 ) -> Shares:
-    """Return which owners add noise, and whom they trust."""
+    """Return the shares of noise that owners add, and a text that says whom they trust."""
     n_honest = owners - colluding - dropouts
     if n_honest < 1:
         lost = f"colluding={colluding}" + f" and dropouts={dropouts}" * (dropouts > 0)
@@ -486,12 +487,13 @@ class Federation:
         null, names = null_record(n_features, sparse=sparse, like=like)
         is_unit_owner = unit == "owner"
         terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
-        # The clone is not fitted, and copies the parameters.
+        # A clone has copies of the parameters, and nothing of a fit.
         estimator, spec, depth = clone(estimator), None, 0
         model, target = _described(estimator), _null_target(estimator)
         if isinstance(estimator, DPPipeline):
             for _, one in estimator.steps:
-                # Rows of owners have no names: named bounds are put in the order of the columns.
+                # Owners' rows have no column names, so bounds by name are put in the order of the
+                # columns.
                 if names and isinstance(getattr(one, "bounds", None), Mapping):
                     one.set_params(bounds=in_order(one.bounds, names))
             plan, warnings = opened_pipeline(estimator, terms, null, target)
@@ -500,7 +502,8 @@ class Federation:
             plan = plan_of(spec, estimator._plan(spec))
             warnings = list(estimator._public_warnings(spec, plan))
         for release in {line for branch in plan.branches for line in branch}:
-            # This refuses releases that rounding or words cannot hold, before anybody reads data.
+            # Before anybody reads data, this refuses releases that are too large for the integers
+            # of a sum.
             shares.planned(plan.cost, release)
         versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
         of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
@@ -590,7 +593,7 @@ class Federation:
                 f"parts have {n_rows} rows together, but n_rows={agreement.shares.n_units} is "
                 "agreed on."
             )
-        # Sums go by position, so data frames with other columns are refused.
+        # Columns are added by position, so data frames with columns of other names are refused.
         named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
         found = [names for names in map(as_feature_names, named) if names]
         if any(names != found[0] for names in found):
@@ -610,8 +613,8 @@ class Federation:
         agreement = self._agreement
         shares = agreement.shares
         n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
-        # Two exchanges of keys, one for each release of the longest branch, or two with a roll
-        # call, and one for the end.
+        # Exchanges: two for keys, one for each release of the longest branch (two with a roll
+        # call), and one at the end.
         n_releases = agreement.plan.n_releases * (1 + agreement.has_roll_calls)
         n_exchanges = 2 * agreement.is_masked + n_releases + 1
         return (

@@ -1,4 +1,4 @@
-"""Masks that cancel in the sum of all owners, and the history from which their keys are derived."""
+"""Masks that cancel in the sum of all owners, and the history on which their keys depend."""
 
 import hashlib
 import struct
@@ -27,9 +27,9 @@ _RING = b"skdp federated ring 1"
 # An owner shares masks with at least this many others.
 _FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
-# Owners in one process check the same signatures: so many results are cached.
+# Number of cached results: owners in one process check the same signatures.
 _MOST_CHECKED = 1 << 14  # not tuned
-# Bytes of a block of AES; `update_into` needs 15 bytes more than the stream.
+# Bytes of a block of AES.
 _BLOCK = 16  # not tuned
 # The counter starts from 0, as each key is used once.
 _CTR = modes.CTR(bytes(_BLOCK))
@@ -140,7 +140,7 @@ def masked(
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     story_hash, length = _hashed(_MASK, story), _LENGTH.pack(_NUMBERS.size)
     for peer, secret in secrets.items():
-        # The numbers of both are in the key, so that masks of peers with one public key do not
+        # The key contains both numbers: otherwise masks of two peers with one public key would
         # cancel.
         info = story_hash.copy()
         info.update(length + _NUMBERS.pack(*sorted((number, peer))))
@@ -171,11 +171,12 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 # ------------------------------
 # The history of a fit: all that a party has received.
 
-# The history contains the noise std, 16 to 32 steps, rounded to this part of a step.
+# The noise std, 16 to 32 steps of the lattice, enters the history in units of a step over this
+# number.
 _PARTS_OF_STEP = 1024  # not tuned
 
 
-#: The sum of a release, and the owners who are not in it.
+#: The sum of a release, and the numbers of the owners that did not contribute.
 Summed = tuple[np.ndarray, tuple[int, ...]]
 
 
@@ -208,7 +209,8 @@ class Story:
             layout.name,
             layout.mechanism,
             str(list(layout.shape)),
-            # A std that depends on a basis rounds differently on other kernels of BLAS.
+            # Rounded, as a std that depends on a basis has other last digits on another kind of
+            # processor.
             str(round(layout.std / layout.step * _PARTS_OF_STEP)),
             layout.step.hex(),
             layout.words.str,

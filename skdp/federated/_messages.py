@@ -19,11 +19,11 @@ from skdp.exceptions import FederationError
 
 # The length of the head, and a CRC-32 of the rest, which finds accidents but no attacks.
 _START = struct.Struct("<II")
-# Heads are padded to multiples of this, to align the numbers behind them.
+# Heads are padded to multiples of this, to align the arrays that follow.
 _ALIGNMENT = 8  # not tuned
 # Most bytes of a head: a fixed number, and for each owner a key and a signature in hex.
 _HEAD, _HEAD_OF_OWNER = 1024, 256  # not tuned
-# An exchange has a number below this.
+# Limit of the number of an exchange.
 _MOST_RELEASES = 2**31  # not tuned
 
 _SUMS = {text: np.dtype(text) for text in ("<i4", "<i8")}
@@ -160,8 +160,8 @@ def _pair_per_owner(check: Check) -> Check:
     """Return the condition of a list with a pair [number, value] for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
-        # A number twice would remove a mask; a list without some owners would show the sum of the
-        # others.
+        # If an owner appeared twice, a mask would cancel; if some lacked, the sum of the others
+        # would show.
         are_pairs = isinstance(entries, list) and all(
             isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
         )
@@ -194,7 +194,7 @@ _OWNER = Check("the number of an owner", _is_below)
 _RELEASE = Check(
     f"an integer in [0, {_MOST_RELEASES})", lambda value, n_owners: _is_below(value, _MOST_RELEASES)
 )
-# Lengths are those of SHA-256, X25519 and Ed25519.
+# SHA-256, X25519 and Ed25519 determine these lengths.
 _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
 _SIGNATURES = _pair_per_owner(_SIGNATURE)
 _CONFIRMATIONS = Check(
@@ -215,7 +215,8 @@ _NEXT = MessageKind(
 _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 
 # The coordinator asks owners for an answer, and sends the last sum, if any. If owners may leave,
-# this is a roll call; then those who are present send their counts, knowing who is absent.
+# this question is a roll call, after which the present owners learn who is absent, and send their
+# counts.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(
@@ -228,7 +229,7 @@ TO_OWNER = {
 TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
-    # An owner who returns after sending its part says who was absent then.
+    # An owner who returns after it has sent its part says who was absent at that time.
     "ready": MessageKind(_ANSWERED | {"absent": _ABSENT_OR_NONE}),
     "answer": MessageKind(_ANSWERED, _WORDS, lambda fields: True),
     "end": MessageKind(_ANSWERED),

@@ -26,7 +26,8 @@ from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import Exchange, ShareLayout, counts_of
 
 # ------------------------------
-# Keys of one fit: every owner makes, signs and confirms them before the first answer.
+# Keys of one fit: every owner makes and signs its key, and confirms all keys, before its first
+# answer.
 
 _KEYS, _CONFIRM = b"keys of a fit", b"confirmation of all keys"
 
@@ -88,13 +89,13 @@ class Handshake:
             self._check(asked.fields["confirmations"][number], _CONFIRM, keys)
 
     def _neighbors(self, publics: Sequence[bytes], keys: bytes) -> dict[int, bytes]:
-        """Return the neighbors' keys; who is a neighbor follows from all keys."""
+        """Return the keys of the neighbors, whom all keys together decide on."""
         count = self._n_neighbors
         neighbors = masks.neighbors_of(keys, self._number, len(publics), count)
         return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
-        """Return the secret with each present neighbor; secrets are computed once."""
+        """Return the secrets shared with present neighbors, computed once."""
         if not self._secrets:
             neighbors = self._neighbors(*_read_keys(tuple(state.publics)))
             self._secrets = masks.shared_secrets(bytes.fromhex(state.pair), neighbors)
@@ -120,8 +121,8 @@ def keys_of(state: OwnerState) -> bytes:
     return _read_keys(tuple(state.publics))[1] if state.publics else b""
 
 
-# Owners in one process share what they have read of public messages; otherwise each of them would
-# read all keys and questions, whose size grows with the number of owners.
+# Owners in one process read public messages once for all: their size grows with the number of
+# owners, and each owner gets them.
 
 
 @lru_cache(maxsize=1)
@@ -171,14 +172,14 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
 
 
 class Waiting(NamedTuple):
-    """A release whose sum a fit waits for, and this party's part of it."""
+    """The release for which a fit waits, and what this party adds to its sum."""
 
     layout: ShareLayout
     part: np.ndarray
 
 
 class _Stopped(BaseException):
-    """Ends a fit for which nobody waits any more; solvers do not catch it."""
+    """Ends a fit that nobody needs any more; as a BaseException, no solver catches it."""
 
 
 class RunningFit:
@@ -208,14 +209,15 @@ class RunningFit:
         return self.next()
 
     def stop(self) -> None:
-        """End the fit, at whatever step it is."""
+        """End the fit, whatever step it has reached."""
         self._answers.put(None)
-        # The garbage collector may stop a fit from within its own thread.
+        # The garbage collector may call this within the thread of the fit, which cannot wait for
+        # itself.
         if self._thread is not current_thread():
             self._thread.join()
 
     def _run(self, fit: Callable[[Exchange], Any]) -> None:
-        """Run the fit in its thread, with known sums first; report the result or the error."""
+        """Run the fit in its thread, on stored sums first; pass on the result or the error."""
         known = iter(self._sums)
 
         def exchange(layout: ShareLayout, part: np.ndarray) -> masks.Summed:
@@ -342,7 +344,7 @@ class Owner:
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
         self._rows, self._ledger = view_of(agreement, X, y, number), ledger
-        # A link is resolved once, as it may point elsewhere later.
+        # A link is resolved only once, as its target may change.
         self._path = None if state is None else Path(os.path.realpath(state))
         # An owner who returns with other rows would mix two datasets in one fit.
         digest_of_own = b"" if state is None else digest_of_view(self._rows)
@@ -400,14 +402,14 @@ class Owner:
             )
         is_new = question not in self._state.answers
         if self._is_closed and (is_new or not self._is_saved):
-            # Not saved: the owner can continue from the file with its state.
+            # Nothing is saved, so that another owner can continue from the file.
             raise FederationError(
                 "The fit has ended for this owner, which was closed or interrupted: another one "
                 "that has its state goes on."
             )
         if is_new:
             reply = to_text(self._reply_or_close(asked))
-            # This comes first, so that after an interrupt no answer leaves that is not on disk.
+            # Set first, so that after an interruption no answer leaves that is not on disk.
             self._is_saved = False
             self._state.answers[question] = reply
         if not self._is_saved:
@@ -416,8 +418,8 @@ class Owner:
             self._state.save(self._path)
             self._is_saved = True
         if self._ledger is not None and self._state.is_charged and not self._is_marked:
-            # The ledger is told before the answer leaves: an older state would draw different noise
-            # for it.
+            # The ledger notes the answer before it leaves: an owner with an older state, which
+            # would draw other noise, is then refused.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = from_text(self._state.answers[question])
@@ -473,7 +475,7 @@ class Owner:
         return self._handshake.confirm(self._state, asked)
 
     def _advance_to(self, asked: Message) -> bytes:
-        """Go on to the next release, given the last sum; return this owner's part, or "ready"."""
+        """Continue with the last sum to the next release; return this owner's part, or "ready"."""
         number = asked.fields["release"]
         self._check_is_next(number)
         if number == 0:
@@ -506,7 +508,7 @@ class Owner:
         return self._counted(number, self._waiting, absent)
 
     def _with_absent(self, reply: bytes) -> bytes:
-        """Add to "ready" who was absent when this owner sent its part, which must not change."""
+        """Add to "ready" the absent owners of a part that was sent, which must not change."""
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
@@ -569,7 +571,7 @@ class Owner:
             self._handshake.forget(self._state)
 
     def _keep(self, found: Any) -> None:
-        """Store the release for which the fit waits, or its model."""
+        """Store the release for which the fit waits, or the fitted model."""
         if isinstance(found, Waiting):
             self._waiting = found
         else:
@@ -577,7 +579,7 @@ class Owner:
             self.estimator_, _ = found
 
     def _counted(self, number: int, waiting: Waiting, absent: list[int]) -> bytes:
-        """Add a share of noise, round, and mask the counts; never twice for a release."""
+        """Add a share of noise, round and mask; never twice for a release."""
         layout = waiting.layout
         counts = counts_of(waiting.part, layout, NoiseSource().key())
         story = self._story.of(layout, absent)

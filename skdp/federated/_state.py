@@ -17,10 +17,10 @@ from skdp.ledger._database import UnsafeFileError, connected, insert, rows_of
 if TYPE_CHECKING:
     import sqlite3
 
-# The table has one row; its name has the version of the contents.
+# The table, whose name contains the version of the format, has one row.
 _TABLE = "skdp_owner_1"
-# Two owners with one state would draw noise twice: the second one to save finds a state that is not
-# its own, and is refused. An interrupted save may have written the new state already.
+# Two owners with one state would draw noise twice. So whoever saves must find the state that it has
+# saved last, or the new one, which an interrupted save may have written.
 _SAVE = f"UPDATE {_TABLE} SET state = :new WHERE state IN (:old, :new)"
 
 
@@ -30,7 +30,7 @@ class OwnerState:
 
     agreement: str  # digest
     owner: int  # number
-    fit: str  # random id of the fit in a ledger
+    fit: str  # random id of the fit in the ledger
     rows: str  # digest of the rows of this owner, salted by the fit
     pair: str = ""  # secret key of the fit, until the fit ends
     publics: list[str] = field(default_factory=list)  # public keys of all owners
@@ -42,7 +42,7 @@ class OwnerState:
     has_ended: bool = False
 
     def __post_init__(self) -> None:
-        """Remember the contents of the file, to notice changes by others."""
+        """Store what the file contains, to notice changes by others."""
         self._saved = self._text()
 
     def save(self, path: Path | None) -> None:
@@ -71,7 +71,7 @@ class OwnerState:
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> OwnerState:
-    """Read the state of an owner who returns, or begin a new one; refuse a state of other fits."""
+    """Read the state of an owner who returns, or begin a new one; refuse states of other fits."""
     fit = token_hex()
     new = OwnerState(agreement, owner, fit, _salted(rows, fit))
     if path is None:
@@ -100,7 +100,7 @@ def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
     """Return the state in a file; write a new state to an empty file."""
     database.execute("BEGIN IMMEDIATE")
     if not rows_of(database, "SELECT name FROM sqlite_master"):
-        # Readable by its user only; journals get the same mode.
+        # Only the user may read the file; its journals get the same mode.
         path.chmod(0o600)
         database.execute(f"CREATE TABLE {_TABLE} (state TEXT NOT NULL)")
         insert(database, _TABLE, {"state": new})

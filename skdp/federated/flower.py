@@ -85,7 +85,7 @@ def client_app(
             with ExitStack() as stack:
                 owner = waiting.pop(place, None)
                 if owner is not None and not owner._state.is_in(owner._path):
-                    # Another process has continued with the owner's state.
+                    # Another process has changed the state since.
                     owner.close()
                     owner = None
                 owner = stack.enter_context(make_owner(context) if owner is None else owner)

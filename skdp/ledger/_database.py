@@ -1,4 +1,4 @@
-"""Files that change as a whole or not at all, and are then on disk: databases of SQLite."""
+"""SQLite files that change as a whole or not at all, and are on disk after each change."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
     )
-# With lower settings of the first two, a power cut could bring back the journal and undo the last
-# change. Deleted data are overwritten, as they may be a key.
+# With weaker settings of the first two, a power cut could restore the journal and undo the last
+# change. The third overwrites deleted data, such as a key.
 _SETTINGS = ("synchronous = EXTRA", "fullfsync = ON", "secure_delete = ON")
 
 
-# On Linux, flock and the locks of SQLite do not see each other, and both are taken. Elsewhere they
-# exclude each other: flock alone excludes other programs too, and SQLite must not wait for it.
+# On Linux, flock and the locks of SQLite are independent, and both are taken. Elsewhere SQLite
+# would wait for the flock, which excludes other programs, too: so SQLite takes none.
 _SYSTEM = "" if sys.platform in ("linux", "win32") else "&vfs=unix-none"
-# A file has a second name during a change: its own, with this ending.
+# Ending of the second name that a file has during a change.
 _WRITTEN = "-written"
 
 
@@ -70,8 +70,8 @@ def connected(
                     yield database
                     check_place(path, place_of(file))
                 finally:
-                    # Closing rolls back uncommitted changes. As a C call, it cannot be separated
-                    # by an interrupt from the end of the lock.
+                    # Closing rolls back uncommitted changes. No interrupt can come between this C
+                    # call and the end of the lock.
                     database.close()
         except (BudgetError, FederationError, LedgerError):
             raise
@@ -82,14 +82,14 @@ def connected(
 
 @contextmanager
 def _locked(path: str, until: float) -> Iterator[int]:
-    """Exclude all other users of the file at a path, by whatever name they have opened it.
+    """Lock the file at a path against everybody else, whatever name they have opened it by.
 
     The locks of SQLite do not suffice: they end when any thread of this process closes the file, as
     after a backup or a checksum. An flock ends with its own descriptor, which nobody else has, and
     belongs to the file rather than to its name. Windows locks descriptors anyway.
     """
     while True:
-        # Opened again, as another file may have taken its place.
+        # Open again after waiting, as another file may have replaced the first one.
         with open(path, "rb", buffering=0) as file:
             if _is_locked(file) and place_of(path) == place_of(file.fileno()):
                 yield file.fileno()
@@ -136,7 +136,7 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
             os.link(path, written)
         yield
     finally:
-        # SQLite has closed the file. If it could not undo a change, the journal is still needed.
+        # SQLite has closed the file. A journal that is left is needed to undo the change.
         if not os.path.exists(journal) and place_of(written) == place_of(file):
             with suppress(OSError):
                 os.unlink(written)
@@ -144,7 +144,7 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
 
 @contextmanager
 def new_file(path: str | Path, mode: int) -> Iterator[None]:
-    """Make an empty file, which must not exist; remove it if the body of `with` raises."""
+    """Make an empty file where none exists; remove it if the body of `with` raises."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
     try:
         yield
@@ -155,8 +155,8 @@ def new_file(path: str | Path, mode: int) -> Iterator[None]:
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Return all rows of a query as dicts by column names."""
-    # The traceback of an error refers to the cursor. If somebody keeps the error, an open cursor
-    # would keep its lock, so it is closed here.
+    # An error refers to the cursor by its traceback. An open cursor would keep its lock as long as
+    # somebody stores the error.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -178,22 +178,23 @@ def place_of(file: str | Path | int) -> tuple[int, int]:
 
 
 def check_place(path: str | Path, place: tuple[int, int]) -> None:
-    """Refuse a change of a file that has left its path."""
+    """Refuse to change a file if its path now leads to another file."""
     # While the file is open, no other file can have its inode.
     if place_of(path) != place:
         raise ValueError("the file was replaced while it was written")
 
 
 # ------------------------------
-# Secret data that one process writes and only one process reads.
+# Secret data that can be read only once, such as checkpoints.
 
-# Tables of one row, and of a row for each part; the names end with the version of the format.
+# The first table has one row, the second a row for each part; both names contain the version of the
+# format.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
     f"CREATE TABLE {_PARTS} (number INTEGER PRIMARY KEY, part BLOB NOT NULL)",
 )
-# Why nobody may read the data in the file; empty if a process may.
+# Values of `refused`: why nobody may read the data; empty if one process may.
 _UNFINISHED = "it was not written to its end"
 _TAKEN = "it was resumed before, which happens once"
 _MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"
@@ -207,7 +208,7 @@ _KEY_SIZE = 32  # not tuned
 
 
 def checked_key(key: Any) -> bytes:
-    """Return the key of a checkpoint; refuse other objects, without showing them."""
+    """Return the key of a checkpoint; errors do not show an object that is no key."""
     # isinstance would accept a subclass, whose `len` may differ from the number of bytes.
     if type(key) is not bytes or len(key) != _KEY_SIZE:
         size = f" of length {len(key)}" if isinstance(key, bytes) else ""
@@ -219,7 +220,7 @@ def checked_key(key: Any) -> bytes:
 
 
 def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[[], None]) -> None:
-    """Write encrypted data to a new file for `take_once`; call `let_go` before they are readable.
+    """Write encrypted data for `take_once` to a new file; call `let_go` before it is readable.
 
     The parts have their own key, encrypted by the caller's key and written last, in the space
     reserved for it. Without it nobody can read the parts: whatever interrupts this function, either
@@ -261,7 +262,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))
-        # If several processes have come so far, only one still finds the mark, even without locks.
+        # If several processes reach this point, only one finds the mark, even without locks.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):
             check_place(path, place)
@@ -305,5 +306,5 @@ def _nonce(number: int) -> bytes:
 
 
 def _bound(kind: str, n_parts: int) -> bytes:
-    """Return the bytes with which every part is authenticated."""
+    """Return the bytes that authenticate every part: the kind and the number of parts."""
     return f"{kind}, {n_parts} parts".encode()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # ------------------------------
 # Costs of fits as integers, whose sums are exact in any order.
 
-#: Number of units in the whole limit.
+#: The whole limit, in units.
 WHOLE = 2**62  # not tuned
 # Half of the relative margin by which mu is rounded down.
 _LESS_SAFETY = 5e-10  # not tuned
@@ -82,7 +82,8 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu was rounded down by twice as much; a fit with exactly this tail must remain possible.
+        # mu was rounded down by twice this margin, and a fit with exactly this tail must be
+        # possible.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
@@ -100,7 +101,8 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # Rounding may have made epsilon cost more than is left: lower it until it does not.
+        # Rounding may make this epsilon too expensive, so it is lowered until it costs at most
+        # `units`.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
@@ -143,7 +145,7 @@ _CHARGE: dict[str, type] = {
     **dict.fromkeys(("seeded", "enforced", "spent", "tails"), int),
 }
 _SQL = {str: "TEXT", float: "REAL", int: "INTEGER"}
-# Largest relative difference in mu between versions of the functions that compute it.
+# Largest relative difference between the mu of this version and that of earlier versions.
 _SAME = 1e-8  # not tuned
 
 
@@ -265,7 +267,7 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
     return charges
 
 
-# Texts are in separate tables. The first files lack these tables, and older versions ignore them.
+# Texts are in separate tables, which the first files lack and older versions of skdp ignore.
 _TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
 
 

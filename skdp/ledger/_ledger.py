@@ -1,4 +1,4 @@
-"""The ledger: total cost of all fits on one dataset, and the rest of its limit."""
+"""The ledger: the total cost of all fits on one dataset, and what is left of its limit."""
 
 import os
 import uuid
@@ -31,7 +31,7 @@ class LeftOutLedger:
     """
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
-        """Refuse to go on without the ledger."""
+        """Refuse a fit that would not be charged."""
         raise LedgerError(
             "The pickle of a fitted object leaves its ledger out, which holds a path: pass the "
             "ledger again, as in set_params(ledger=PrivacyLedger(path)), before another fit."
@@ -314,7 +314,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Mark that a fit has sent an answer: its next charge by the same id counts again."""
+        """Mark that a fit has sent an answer, so that the same id is charged again next time."""
         with self._opened(writes=True) as (database, _, _):
             file.mark_answered(database, fit)
             database.execute("COMMIT")
@@ -428,7 +428,7 @@ class PrivacyLedger:
             file.check_sums(database, head, self.path)
             for charge in file.read_charges(database, self.path):
                 units, tails = limit.cost_of(SimpleNamespace(**charge))
-                # Versions of the functions that compute a cost round differently.
+                # Other versions of skdp may have rounded a cost differently.
                 rounding = max(1, charge["spent"] >> 24)
                 is_alike = abs(units - charge["spent"]) <= rounding
                 if not is_alike or tails != charge["tails"]:
@@ -439,7 +439,7 @@ class PrivacyLedger:
         """Open the file, and check that it is the one for which this object was made."""
         with file.open_file(self.path, writes=writes) as database:
             if writes:
-                # From here on nobody else can write, so what is read stays valid.
+                # After this nobody else can write, so what is read stays valid.
                 database.execute("BEGIN IMMEDIATE")
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
@@ -466,5 +466,5 @@ class PrivacyLedger:
 
 
 def _now() -> str:
-    # For people only: numbers order the charges.
+    # Times are for people only; the order of charges is that of their numbers.
     return datetime.now(UTC).isoformat()

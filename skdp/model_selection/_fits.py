@@ -74,7 +74,7 @@ def candidates_of(
         for name in parameters:
             _check_searched(name)
         exchanged = _exchanged(parameters, estimator)
-        # Candidates hold these objects, so that no other object can get the same id.
+        # The candidates refer to these objects, so no other object can get the same id.
         key = tuple((name, id(value)) for name, value in exchanged.items())
         if key not in found:
             run = checked(clone(estimator).set_params(**clone(exchanged, safe=False)))
@@ -83,7 +83,7 @@ def candidates_of(
         run, kinds, shares = found[key]
         own = {name: value for name, value in parameters.items() if name not in exchanged}
         of_steps = _split(own, run.steps)
-        # Called to refuse unknown parameters.
+        # `set_params` refuses unknown parameters.
         clone(run.estimator).set_params(**own)
         run = replace(run, steps=_steps_for(of_steps, run))
         candidates.append(Candidate(parameters, run, kinds, of_steps, shares))
@@ -106,7 +106,7 @@ def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
 
 
 def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
-    """Return a key of a step before the candidate's parameters are set."""
+    """Return a key of a step without the candidate's parameters."""
     functions = step.target and (step.target.func, step.target.inverse_func)
     facts = step.columns, step.before, functions, None if step.is_private else step.estimator
     return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
@@ -159,7 +159,7 @@ def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
         if parameters:
             one.set_params(**parameters)
             if not step.is_private:
-                # The step was checked before, without these parameters.
+                # The step was accepted without these parameters, which may change that.
                 for refusal in not_private(step.name, one, is_behind=is_behind):
                     raise ValueError(refusal)
         is_behind = is_behind or (step.is_private and step.columns is None)
@@ -178,7 +178,7 @@ def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
             if place.spec is not None and not place.follows:
                 free = free_parameters(place.step, place.spec)
             own = place.step.get_params(deep=False)
-        # Which parameters are free may differ between candidates, so they are part of the key.
+        # Candidates may differ in which parameters are free, so the names are part of the key.
         fit = before, kind, tuple(sorted(free)), _key(own, without=free)
         before = before, kind, _key(own)
         keys.append(Keys(fit, before))
@@ -204,12 +204,13 @@ def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(as_python(value)))
     except Exception:
-        # An object that cannot be pickled is unlike all others: that may cost fits, but no privacy.
+        # An object that cannot be pickled gets a key of its own, which may cost fits, but no
+        # privacy.
         return object()
 
 
 # ------------------------------
-# How a search splits its budget between the fits of steps and the choice.
+# How a search splits its budget among the fits of steps and the choice.
 
 # Share of the choice: if one fit serves all candidates, and if there are several fits.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
@@ -339,7 +340,7 @@ def search_of(
     keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
-    # The record covers all candidates, so prefer one that takes its classes from labels.
+    # One run stands for all candidates: if possible, one that takes its classes from labels.
     runs = (one.run for one in candidates)
     run = min(runs, key=lambda run: (not run.lack_classes, run.enforced))
     return Search(run, candidates, places, keys, split)
@@ -369,7 +370,7 @@ def warnings_for_fits(search: Search) -> list[str]:
 def fit_candidates(
     search: Search, charge: Charge | None, records: dict[str, PrivacySpent]
 ) -> list[tuple[Any, ...]]:
-    """Return the fitted steps of all candidates; add the costs of the fits to `records`.
+    """Fit the steps of all candidates; add the costs of the fits to `records`.
 
     The first fit charges the whole cost.
     """
@@ -392,7 +393,7 @@ def refit(
 
 
 class _Fits(NamedTuple):
-    """Fits of candidates with these shares; the costs are added to the records."""
+    """Fits candidates with the given shares, and adds the costs to the records."""
 
     search: Search
     shares: Sequence[Shares]
@@ -402,10 +403,10 @@ class _Fits(NamedTuple):
     def behind(self, prefix: Prefix, members: Sequence[int]) -> dict[int, tuple[Any, ...]]:
         """Fit the steps behind a prefix, for all candidates that share it.
 
-        The order is depth first, so that memory holds rows along one path at a time.
+        Depth first, so that memory holds the rows of one sequence of steps at a time.
         """
         number, found, keys = len(prefix.fitted), dict[int, tuple[Any, ...]](), self.search.keys
-        # Candidates have equally many steps, whose names are parts of the keys.
+        # Candidates behind one prefix have equally many steps, as keys contain the names.
         if number == len(keys[members[0]]):
             return dict.fromkeys(members, prefix.fitted)
         for group in _grouped(members, lambda j: keys[j][number].fit):
@@ -422,7 +423,7 @@ class _Fits(NamedTuple):
     def _together(self, prefix: Prefix, runs: list[Run], own: Shares) -> list[tuple[Any, Any]]:
         """Fit a private step once, for candidates that differ only in free parameters of the step.
 
-        Return, for each candidate, its step, and the scales by which it corrects the scaler before.
+        Return the step of each candidate, with the scales by which it corrects an earlier scaler.
         """
         number, records, split = len(prefix.fitted), self.records, self.search.split
         step = runs[0].steps[number]
@@ -431,7 +432,7 @@ class _Fits(NamedTuple):
             label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
             label += step.label.removeprefix(step.name)
         first, *others = (handed(run, number, own, label) for run in runs)
-        # Candidates that would correct the scaler differently are compared without corrections.
+        # Candidates that would correct the scaler differently are compared without correcting it.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
         given = Place(first), label, None if records else self.charge
         released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
@@ -455,7 +456,7 @@ def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
     for other in others:
         for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
-        # The only free parameter that is in a spec.
+        # n_components is the only free parameter in a spec.
         spec = replace(released.spec, n_components=as_python(other.n_components))
         result = released.result.for_rank(spec.n_components)
         other._warnings_given = other._keep(spec, result, released.budget)
@@ -465,7 +466,8 @@ def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
 def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
     """Return the warnings of the chosen steps.
 
-    Warnings of a fit that candidates share and use differently depend on the choice: left out.
+    Left out are warnings of a fit that candidates share but use differently, as they may not
+    concern the chosen one.
     """
     private = search.candidates[chosen].shares
     for number in private:

@@ -1,4 +1,4 @@
-"""Planning a private fit: its error for a given spectrum, and public fits with its noise."""
+"""Predict a private fit: its error for a given spectrum, or its score on public rows."""
 
 import math
 from numbers import Integral, Real
@@ -30,10 +30,11 @@ from skdp.privacy.precision import as_python
 
 # Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned
-# This many directions beside the released ones are simulated exactly, as they may swap.
+# Number of further directions that are simulated exactly, as they may change places with
+# components.
 _N_NEIGHBORS = 5  # not studied
 _MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
-# Rough limit on the number of multiplications of all draws.
+# Rough limit on the multiplications of all draws together.
 _EFFORT = 5e8  # not studied
 _TINY = np.finfo(np.float64).tiny
 
@@ -143,7 +144,7 @@ def expected_subspace_error(
     norm_squared = spectrum.sum() + len(spectrum) * mean_std**2
     # Clipping shortens rows beyond the bound, and with them the noise that centering adds.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
-    # From here on, numbers are in units of the noise off the diagonal.
+    # All that follows is in units of the noise off the diagonal.
     n_in_units = n_samples * shrinkage / off_diagonal_std
     return _mean_sine(n_in_units * spectrum, n_components, n_in_units * mean_std**2)
 
@@ -185,16 +186,17 @@ def _noise_of(
     released = clone(estimator).set_params(solver="covariance")
     plan = released.plan(n_samples, n_features).parts
     branch = plan.branches.branches[0]
-    # The last mean centers the rows. Without centering, components do not depend on a mean.
+    # If two means are released, the last one centers the rows. Without centering, components depend
+    # on no mean.
     mean = None if plan.center is None else (plan.center, *branch.means)[-1]
-    # The plan has the std on the diagonal, larger by sqrt(2).
+    # The std of the plan is that on the diagonal, sqrt(2) times the one wanted.
     off_diagonal_std = _known_std(branch.solver) * math.sqrt(0.5)
     return off_diagonal_std, 0.0 if mean is None else _known_std(mean)
 
 
 def _known_std(release: Release) -> float:
     if release.noise_std is None:
-        # A bound that is released has the name of the parameter to pass instead.
+        # The release of a bound is named like the parameter that would replace it.
         parameter = release.follows.replace(" ", "_")
         raise ValueError(
             f"{parameter}=None leaves the bound to the fit, so that the noise is not known in "
@@ -227,7 +229,7 @@ def _draw_sine(
     leading, rest = spectrum[:n_leading], spectrum[n_leading:]
     mean_error = generator.normal(size=n_leading)
     if moment > 0 and len(rest):
-        # One more exact direction: that of the error of the mean, outside the leading ones.
+        # One more direction is simulated exactly: that of the error of the mean.
         leading = np.append(leading, rest.mean())
         mean_error = np.append(mean_error, math.sqrt(len(rest)))
         rest = rest[:-1]
@@ -238,7 +240,7 @@ def _draw_sine(
     eigenvalues, vectors = np.linalg.eigh(noisy)
     overlaps = vectors[:n_components, -n_components:]
     gaps = eigenvalues[-n_components:] - rest[:, None]
-    # A component within the spectrum of the rest is lost.
+    # A component whose eigenvalue lies within the spectrum of the rest is lost.
     if np.any(gaps <= 0):
         return 1.0
     # Angles between noisy vectors and the remaining directions, to first order.
@@ -469,7 +471,7 @@ def _with_epsilon(estimator: Any, epsilon: float) -> Any:
     squares = {prefix: step._cost().mu ** 2 for prefix, step in steps.items()}
     planned, total = clone(estimator), sum(squares.values())
     for prefix, step in steps.items():
-        # Mu of the whole epsilon, at the delta of this step.
+        # The mu of `epsilon` for all steps together, at the delta of this step.
         whole_mu = clone(step).set_params(epsilon=epsilon)._cost().mu
         mu = whole_mu * np.sqrt(squares[prefix] / total)
         planned.set_params(**{f"{prefix}epsilon": _epsilon_of_mu(step, mu)})

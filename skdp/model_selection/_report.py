@@ -40,7 +40,7 @@ from skdp.privacy.releases import as_html
 # ------------------------------
 # Estimators of scikit-learn that contain others, and may learn from data themselves.
 
-# What such an estimator itself learns or reveals, in the words of a report.
+# What such an estimator itself learns or reveals, in the report's words.
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
 _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
@@ -116,11 +116,11 @@ def _is_dense(part: Any) -> bool:
 
 
 # ------------------------------
-# A walk through the steps of a fitted estimator.
+# List the steps of a fitted estimator.
 
 PRIVATE, NOT_PRIVATE, UNKNOWN = "private", "not private", "unknown"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
-#: What a verdict of privacy is about.
+#: What the verdict "private" covers.
 COVERED = (
     "every step in it is private; what was done before is not checked; privacy_spent(search) "
     "counts all fits of a search"
@@ -128,7 +128,7 @@ COVERED = (
 #: The note of a verdict on rows and records together.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
-# Classes whose records list all that was learned; subclasses may store more.
+# Classes whose records are complete; a subclass may store more than its record says.
 _OURS = (
     covariance.DPCovariance,
     *(getattr(decomposition, name) for name in decomposition.__all__),
@@ -204,7 +204,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 
 
 class _Met(NamedTuple):
-    """What a walk through steps has met; `privacy_spent` raises the first error, or reports it."""
+    """What `fitted_steps` has visited; `privacy_spent` raises the first of the errors."""
 
     errors: list[ValueError]
     paths: dict[int, str]  # by the ``id`` of each private estimator
@@ -235,7 +235,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
             parts = vars(estimator)["pipeline_"].steps
         elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
             parts = [("estimator", vars(estimator)["best_estimator_"])]
-        # These fit public steps to public rows, and hide the warnings of such fits.
+        # Pipelines and searches of skdp fit public steps to public rows, and hide their warnings.
         yield from map(_unwarned, _inner_steps(parts or (), path, met))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
@@ -275,7 +275,7 @@ def _steps_of_carried(model: Any, path: str, met: _Met, held: Any) -> Iterator[P
     note = _note(_complaints_of(record))
     status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
     yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(warned), n_units)
-    # The first step of a model of DPCovariance clips, and belongs to the release.
+    # A model of DPCovariance begins with a step that clips, which belongs to the release.
     if maker != covariance.DPCovariance.__name__:
         parts = rules.parts_of(model, is_fitted=True) or ()
         inner = map(_unwarned, _inner_steps(parts, path, met))
@@ -287,7 +287,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
         complaint, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
-        # Classes can be called, too; a dtype does not count.
+        # Anything that can be called may learn or store rows; a dtype is a class, but harmless.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if complaint else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=complaint or (CALLS if calls else ""))
@@ -311,7 +311,7 @@ def _unwarned(step: PrivacyStep) -> PrivacyStep:
 
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
-    """Return a step with a record, which alone does not make it private."""
+    """Report a step that has a record, and whether it is private."""
     # A choice among candidates may depend on all that their private steps store.
     wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
     steps = rules.private_steps(wrapped)
@@ -339,13 +339,13 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
 
 
 class _FrozenPath(str):
-    """Path of a frozen estimator: it may appear in several places, as none of them fits it."""
+    """Path of a frozen estimator, which may occur several times, as nothing fits it again."""
 
     __slots__ = ()
 
 
 def _check_met_once(estimator: int, path: str, met: _Met) -> None:
-    """Refuse an estimator that was fitted in two places, as its record is that of one fit."""
+    """Refuse an estimator that occurs twice: its record is that of its last fit alone."""
     first = met.paths.get(estimator)
     if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
@@ -360,7 +360,7 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     """Return the search as a step: the cost of its fits on folds, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], True
     try:
-        # Estimators among the parameters are the user's, and are cloned as in the search.
+        # Estimators among the parameters are cloned, as the search does.
         models = [
             clone(search.estimator).set_params(**clone(one, safe=False)) for one in candidates
         ]
@@ -388,8 +388,8 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
 def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
     """Refuse folds in which one user's rows move other users to other folds.
 
-    Folds by places or numbers of rows, as of KFold and plain GroupKFold, do this: neighboring fits
-    would differ in many users.
+    KFold and plain GroupKFold make such folds, by positions or numbers of rows: fits to neighboring
+    datasets would differ in many users.
     """
     splitter = search.cv
     is_by_ids = isinstance(splitter, GroupShuffleSplit) or (
@@ -404,9 +404,9 @@ def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
 
 
 def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
-    """Count the fits of private steps by their records, if each step is fitted once.
+    """Return how many fits each record stands for, if each private step is fitted once.
 
-    In each record, a single release of sensitivity 1 spends the whole cost of a fit.
+    Each record is reduced to one release of sensitivity 1, which spends the whole cost of a fit.
     """
     cost = Counter[PrivacySpent]()
     for step in steps:
@@ -419,7 +419,7 @@ def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
 
 
 def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
-    """For each record, compose all of its fits, each made `times` times, to one release."""
+    """Compose the fits of each record, each made `times` times, to one release."""
     composed = []
     for record, n in cost.items():
         name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")
@@ -442,8 +442,8 @@ def _note(complaints: dict[str, bool]) -> str:
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
-    """Return the record that a class has set; others may show the record of an estimator inside."""
-    # isinstance is not used, as a proxy passes for the class of its object.
+    """Return the record that an estimator itself has set, and not that of an inner one."""
+    # Not isinstance, which takes a proxy for an instance of the class of its object.
     is_known = issubclass(type(estimator), (PrivateEstimator, *_OURS))
     record = vars(estimator).get("privacy_spent_") if is_known else None
     return record if isinstance(record, PrivacySpent) else None
@@ -505,7 +505,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         which = {
-            # The guarantee names a seed that may be guessed.
+            # The text of the guarantee names such a seed.
             "no guarantee against anyone who can guess random_state of ": lambda step: (
                 step.seeded and not any(record.guessable for record in step.records)
             ),
@@ -522,8 +522,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # If only the author of a step promises its privacy, this holds for all steps with the same
-        # record.
+        # A promise of an author covers all steps with the same record.
         words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
         records = (one for one in step.records if not any(one is word for word in words))
         return step.status != FROZEN and not all(record.enforced for record in records)
@@ -655,7 +654,8 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        # Private steps that were fitted before the model, which has fitted clones of them.
+        # Private steps that were fitted before and passed as parameters; the model has fitted
+        # clones.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():
@@ -664,16 +664,17 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         steps += beside
         for error in met.errors:
             raise error
-        # An estimator that shows another's record is fitted, without a record of its own.
+        # An estimator that only shows the record of another one has none of its own.
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         if records := _distinct(steps):
-            # A row of X is part of a record, so both are one unit; a single record is not composed.
+            # Rows and records are one unit, as a row of X is part of a record. A single record is
+            # not composed.
             first, *others = records
             spent = first.compose(*others, same_unit=True) if others else first
         else:
-            # What these steps have learned is unknown, unless private steps were fitted beside
-            # them.
+            # If no private step was fitted beside these, nothing is known of what they have
+            # learned.
             for number, step in enumerate(steps):
                 if step.note == _LEARNED:
                     steps[number] = step._replace(status=UNKNOWN, note=_UNTOLD)
@@ -710,6 +711,6 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Return the faults of the fitted estimator itself, apart from its fit and its cache."""
+    """Return how a fitted estimator itself has learned without privacy, apart from caches."""
     steps = fitted_steps(estimator, "", _Met([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

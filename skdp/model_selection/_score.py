@@ -41,8 +41,8 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # ------------------------------
 # Releases of a choice or a score.
 
-#: What to do if a level is at an end of the public grid. Nothing is wrong if all losses are alike,
-#: and the level is therefore small.
+#: What to do if a clip level is at an end of the public grid. A small level is right if all losses
+#: are alike.
 OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
 
 
@@ -63,12 +63,12 @@ def plan_level(
 
 
 # ------------------------------
-# Clip levels, and values that are clipped to them.
+# Private clip levels, and rounding of clipped values.
 
-# Values are rounded to this part of the clip level. Their sums are then exact: a row moves a sum by
-# its own value, not by the rounding of others.
+# Values are rounded to this part of the clip level, which makes sums exact: a row then moves a sum
+# by its own value, and does not change the rounding of others.
 _STEP = 2.0**-20  # not tuned
-# With few values, the clip level is a lower quantile, but at least this one.
+# With few values, the clip level is a lower quantile, down to this one.
 LEAST_QUANTILE = 0.5  # not studied
 
 
@@ -83,8 +83,7 @@ def release_level(
 def in_steps(values: np.ndarray) -> np.ndarray:
     """Round values in [-1, 1] to multiples of a power of two, which have exact sums.
 
-    Two values at such a distance, such as the clipping limits, are no farther apart after rounding:
-    the sensitivity stays.
+    Limits of clipping are such multiples, so that rounding does not increase the sensitivity.
     """
     return np.asarray(np.rint(values / _STEP) * _STEP)
 
@@ -92,12 +91,12 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Scores from counts, in tables with true classes in rows and predicted classes in columns.
 
-# Number of bins of scores. Half of the bins are within a distance of the median that the part
-# `_SPREAD` of the scores does not exceed. The others are wider by this factor, and lie within three
+# Number of bins of scores. Half of the bins lie within the distance from the median that a fraction
+# `_SPREAD` of scores does not exceed. The others are wider by this factor, and lie within three
 # times that distance.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
-# Share of the searches for the median of scores and for the quantile `_SPREAD`. Then the share of
-# the sum that corrects an area, alone or beside counts of outcomes.
+# Share of each search, for the median of scores and for the distance `_SPREAD`. Then shares of the
+# sum that corrects an area: alone, and beside counts of outcomes.
 _PLACE_SHARE = 0.05  # not studied
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
@@ -106,7 +105,7 @@ _REDRAWS = 200  # not studied
 
 
 def _share(part: Any, whole: Any) -> np.ndarray:
-    """Divide counts, which noise may have made negative; 0 without a total."""
+    """Divide noisy counts, which may be negative; return 0 if the total is not positive."""
     return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
 
 
@@ -128,7 +127,7 @@ def area(counts: np.ndarray) -> float:
 
 
 def _pairs(counts: np.ndarray) -> float:
-    """Count pairs in the right order; a pair in one bin counts half."""
+    """Count pairs of both classes in the right order; a pair in one bin counts half."""
     return float(counts[1] @ (np.cumsum(counts[0]) - counts[0] / 2))
 
 
@@ -144,7 +143,7 @@ class CountedReleases(NamedTuple):
 def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
-    """Plan one release of histograms with the given sizes; the last may be the one `of_scores`."""
+    """Plan one release of histograms of these sizes; with `of_scores` the last is of scores."""
     middle = spread = order = None
     share = 1.0
     if of_scores:
@@ -162,7 +161,7 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bin of each score, shifted for the second class, and the ends of the bins."""
+    """Return the bin of each score, with other numbers for the second class; and bin ends."""
     scores, is_second = judged.T
     alone = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, alone, q=0.5)
@@ -183,10 +182,10 @@ def release_area(
 ) -> tuple[float, float]:
     """Correct the area from noisy counts by a sum over rows; return it with its noise std.
 
-    An area is linear in the scores of either class. Each row adds the fraction of counted scores of
-    the other class in the right order with its own, minus the area from the counts. So errors of
-    the counts affect the sum only by their products. The term of a row is in an interval of length
-    1 that includes 0, in units of one over the size of the smaller class.
+    An area is linear in the distribution of either class. Each row adds the fraction of counted
+    scores of the other class in the right order with its own score, minus the area from the counts.
+    So only products of errors of the counts remain. In units of one over the size of the smaller
+    class, what a row adds is in an interval of length 1 that includes 0.
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
@@ -230,7 +229,7 @@ def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float)
     """Return the standard deviation of a score if its counts have noise of `std`."""
     generator = np.random.default_rng(0)
     noise = std * generator.standard_normal((_REDRAWS, *counts.shape))
-    noise -= noise.mean(axis=(1, 2), keepdims=True)  # as the sum is known
+    noise -= noise.mean(axis=(1, 2), keepdims=True)  # as their sum is known
     return float(np.std([score(counts + one) for one in noise])) if std else 0.0
 
 
@@ -241,7 +240,7 @@ def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float)
 _BATCH = 4096  # not studied
 # Losses of at most this size have differences that do not overflow.
 _LARGEST_LOSS = 1e100  # not tuned
-# Entries of at most this size are finite in float32, which forests use.
+# Entries of at most this size do not overflow in float32, which forests use.
 _LARGEST_ENTRY = 1e38  # not tuned
 # The smallest probability whose logarithm is computed, as in scikit-learn's log loss.
 _LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
@@ -290,12 +289,12 @@ def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Return a method's results of the last step, for rows mapped by the steps before."""
+    """Apply the steps to X; return the results of a method of the last step."""
     *before, (name, last) = steps
     check_inverse(name, getattr(last, "transformer_", None))
     results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
     if results.shape != (shape or results.shape[:1]):
-        # The shape of the results may depend on rows, and is not shown.
+        # The error does not show the shape of results, which may depend on rows.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
     return results
 
@@ -331,7 +330,7 @@ def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
 def _from_private(steps: Steps) -> tuple[Steps, Steps]:
     """Return the steps before the first private one, and the others; all if none is private.
 
-    Rows are compared in its units, as the inverse of an earlier step may refuse single rows.
+    Rows are compared before the first private step, as inverses of earlier steps may refuse rows.
     """
     private = (i for i, (_, step) in enumerate(steps) if isinstance(step, PrivateEstimator))
     first = next(private, 0)
@@ -339,7 +338,7 @@ def _from_private(steps: Steps) -> tuple[Steps, Steps]:
 
 
 def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
-    """Return the squared distances of rows from their inverse transform."""
+    """Return the squared distances of rows from their reconstructions."""
     made = transformed(steps, rows)
     back = np.asarray(transformed(steps[::-1], made, "inverse_transform"))
     given = hide_error_text(np.asarray, rows, np.float64)
@@ -391,8 +390,8 @@ COUNTED = {
     "f1": Score(_outcomes, of_classes=True, of_counts=_f1, of_two=True),
     "roc_auc": Score(_scores, **_OF_CLASSES, of_counts=area, of_two=True),
 }
-#: The scores, by their names. For "r2" squared errors suffice: all candidates have the same
-#: responses, so that both scores rank them alike.
+#: The scores, by their names. For "r2" squared errors suffice, as they rank candidates with the
+#: same responses alike.
 SCORES = {
     **COUNTED,
     "accuracy": Score(_mistakes, of_classes=True, is_bounded=True),
@@ -476,7 +475,7 @@ def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None)
 def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute the finite losses, or the outcomes to count, of all rows under a fitted model."""
     with np.errstate(all="ignore"):
-        # Smaller dtypes than float64 cannot represent the limits.
+        # float64, as smaller dtypes cannot represent the limits.
         losses = score.losses(_steps_of(model), X, y).astype(np.float64)
     least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
     losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
@@ -685,7 +684,7 @@ def _score_of_losses(
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
     n_units, level, facts = len(losses), 1.0, (cost, "level of losses", _LEVEL_SHARE)
     search, left = plan_level(*facts, is_bounded=score.is_bounded)
-    # In units of the level, a row adds a number in [0, 1] or, if signed, in [-1, 1].
+    # Divided by the level, a loss is in [0, 1] or, if it has a sign, in [-1, 1].
     change, least = sensitivity.count, 0.0
     if score.is_signed:
         of_signed = sensitivity.response_sum
@@ -750,7 +749,7 @@ def _scores_of_counts(
 def opened(
     name: str, plan: Plan, of_rows: np.ndarray, people: People | None, given: Mapping[str, Any]
 ) -> PrivacyBudget:
-    """Open the budget of a score or choice; the losses key its noise."""
+    """Open the budget of a score or choice; with a seed, noise depends on the losses."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
     warn_of_privacy(
         *checks.warnings_for_settings(plan.cost, counted, n_units, given["random_state"])
@@ -762,6 +761,6 @@ def opened(
 
 
 def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:
-    """Return a source of noise that is keyed by the losses and the owners of rows."""
+    """Return the source of noise; with a seed, noise depends on the losses and on the users."""
     keyed = (losses,) if people is None else (losses, people.codes)
     return NoiseSource(seed, () if seed is None else digests(*keyed))

@@ -36,11 +36,12 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
-# With more fits than this, neither the fits nor the choice are reliable.
+# With more fits than this, the search warns that its fits and its choice are not reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# Part of the choice's share for the search of the clip level C, as in `choose`.
+# Part of the choice's share that finds the clip level C of `choose`.
 _RANGE_SHARE = 0.1  # not studied
-# C is this quantile of the ranges of losses; with few rows a lower one, at least LEAST_QUANTILE.
+# C is this quantile of the ranges of rows' losses; with few rows a lower one, down to
+# LEAST_QUANTILE.
 _MOST = 0.75  # not studied
 
 
@@ -215,7 +216,7 @@ def plan_choice(
 ) -> Plan:
     """Plan the choice by mean losses; losses in [0, 1] (`is_bounded`) need no clip level."""
     level, left = score.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
-    # The sensitivity of losses in units of the clip level C, or of losses in [0, 1].
+    # Losses are divided by the clip level C, or in [0, 1] without one.
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
     return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
@@ -272,7 +273,7 @@ def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -
     below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
     first, own = scores[~is_second], weights[~is_second]
     sides = (below[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
-    # Multiples of 2 ** -24 have exact sums: only products, and the final sum, are rounded.
+    # Weights are multiples of 2 ** -24, whose sums are exact.
     return math.fsum((own * sum(sides) / 2).tolist())
 
 
@@ -572,7 +573,7 @@ class DPRandomizedSearch(BaseDPSearch):
         self.random_state = random_state
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
-        # Not numpy's global generator, which anybody in the process can reset.
+        # numpy's global generator is not used, as anybody in the process can reset it.
         candidate_seed = int.from_bytes(os.urandom(4), "little")
         if seed is not None:
             candidate_seed = derived_seed(seed, "search", "candidates") % 2**32

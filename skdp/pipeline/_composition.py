@@ -1,4 +1,4 @@
-"""Steps that share one budget: which are private, their columns, and their checks."""
+"""The steps that share one budget: their columns, their unit, and checks of steps and targets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ def steps_of(estimator: Any) -> list[Step]:
             f"{type(estimator).__name__} has no private step: pass one, such as DPStandardScaler, "
             "or use Pipeline and GridSearchCV of scikit-learn."
         )
-    # Called to refuse several adjacencies.
+    # The call refuses steps of several adjacencies.
     adjacency_of(steps)
     common_unit(steps)
     if not isinstance(estimator, rules.SharedBudget):
@@ -127,7 +127,7 @@ def _check_columns(name: str, step: Any) -> None:
 
 
 def _step_of_part(name: str, part: str, one: Any, columns: Any) -> Step:
-    """Return a private part of a ColumnTransformer as a step."""
+    """Make a step of a private part of a ColumnTransformer."""
     if one is rules.last_of(one):
         return Step(f"{name}__{part}", one, columns=columns)
     *before, (own, last) = one.steps
@@ -136,7 +136,7 @@ def _step_of_part(name: str, part: str, one: Any, columns: Any) -> Step:
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
-    """Return the rows of a private part: its columns, mapped by the public steps before it."""
+    """Return the columns of a private part, mapped by the public steps before it in the part."""
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
@@ -146,7 +146,7 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
 
 
 def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
-    """Put bounds by name in the order of columns, if earlier steps drop the names."""
+    """Order bounds by name like the columns, for steps behind one that drops the names."""
     named, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
         own = names
@@ -165,7 +165,7 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
 
 
 def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
-    """Return the private steps that share a budget, by name, with parts of a ColumnTransformer."""
+    """Return the private steps that share a budget by name, also parts of a ColumnTransformer."""
     return {step.name: step.estimator for step in _listed(estimator) if step.is_private}
 
 
@@ -194,7 +194,7 @@ def adjacency_of(steps: Sequence[Step]) -> str:
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
-    """Refuse responses that a private step would refuse; classifiers check labels themselves."""
+    """Refuse responses that a later step would refuse; classifiers check labels themselves."""
     supervised = _supervised(steps)
     takes_numbers = not all(map(is_classifier, supervised))
     if isinstance(X, RowParts):
@@ -282,7 +282,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
 def _refusals(
     whole: Any, step: Step, *, is_first: bool, is_behind: bool, is_last: bool
 ) -> Iterator[str]:
-    """Return why a step is refused at its place; `is_behind` means behind a private step."""
+    """Return why a step is refused at its position; `is_behind` means behind a private step."""
     if isinstance(step.estimator, str) and step.estimator == "drop":
         yield f"Step {step.name!r}: 'drop' would leave no columns."
     output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
@@ -309,7 +309,7 @@ def _refusals(
 
 
 def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
-    """Refuse a step with an epsilon or delta of its own, as the budget is that of the whole."""
+    """Refuse a step whose epsilon or delta was set, as only the budget of the whole counts."""
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default
@@ -338,9 +338,9 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     return clone(estimator).set_params(**given), lack_classes
 
 
-# A plan needs some shape; the unit, for which it is made, does not depend on the shape.
+# A plan that is only made to find the unit may have any shape.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
-# Units of estimators without a parameter for it, such as `DPPersonalizedRegressor`.
+# The unit of an estimator without the parameter `privacy_unit`, as errors describe it.
 _UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_column"
 
 

@@ -227,7 +227,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             spent = runs.record_of(whole, records)
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
-                # The first step may be public, and set no names.
+                # The first step may be public, and may set no feature names.
                 check_features(X, self, reset=True)
         return warnings
 
@@ -265,7 +265,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         shape = shape_of(rows)
         if shape[1:] and math.prod(shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit the shape {shape} of like=.")
-        # The layout of rows in parts is public, and is read without any value.
+        # Only the public layout of rows in parts is read, and no value.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))
         try:

@@ -17,14 +17,14 @@ from skdp.data.workers import without_warnings
 # Public rows come in pairs, as some functions treat a single row differently.
 TWICE = 2  # not tuned
 _NUMBERS = "biufc"
-# Values of two public rows, for entries that may be anything: numbers or texts. They differ, so
-# that functions that use both rows show it.
+# Values of two public rows: numbers, or texts of several kinds. They differ, so that the result
+# shows if a function uses both rows.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# Values for one row among equal ones: some functions use other rows if a value is 0, negative, an
-# outlier or missing. Among so many rows it is 6 standard deviations off.
+# Values for one row among equal ones: a function may use other rows only if a value is 0, negative,
+# an outlier or missing. Among 41 equal rows, a value is 6 standard deviations off.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
-# Texts of one letter fit into arrays of any width; the width of an array depends on all rows.
+# Texts of one letter fit into any array, as the width of an array of texts depends on all rows.
 _TEXTS = ("1", "2")
 
 
@@ -53,9 +53,9 @@ def shape_of(rows: Any) -> tuple[int, ...]:
 
 
 def are_single(rows: Any) -> bool:
-    """Return whether each row is one object, such as a text, and no vector.
+    """Return whether each row is a single object, such as a text, instead of a vector.
 
-    The objects may be anything: all texts may be missing.
+    Any object counts, as all texts may be missing.
     """
     dtype = getattr(rows, "dtype", None)
     is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS
@@ -107,7 +107,7 @@ def as_named(rows: Any) -> Any:
 
 
 def have_categories(rows: Any) -> bool:
-    """Return whether dtypes contain data values, which are categories or lengths of texts."""
+    """Return whether dtypes reveal values: categories, or lengths of texts."""
     types = getattr(rows, "dtypes", getattr(rows, "dtype", None))
     types = np.atleast_1d(np.asarray(types, dtype=object))
     return any(hasattr(one, "categories") or getattr(one, "kind", "O") in "SU" for one in types)
@@ -159,7 +159,7 @@ def _stand_in(rows: Any, anything: Any) -> Any:
     if hasattr(rows, "iloc") and rows.ndim == 1:
         return _public_column(rows, anything)
     if hasattr(rows, "iloc"):
-        # Rows for a plan may be an empty frame.
+        # In a plan the frame may be empty.
         two = rows.iloc[:0].reset_index(drop=True).reindex(range(TWICE))
         for number in range(two.shape[1]):
             two.isetitem(number, _public_column(rows.iloc[:, number], anything))

@@ -38,11 +38,11 @@ from skdp.pipeline._public_rows import TWICE, are_numbers, columns_of, plain_row
 from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
-# Mapping rows by a fitted step.
+# Apply a fitted step to rows.
 
 _REAL = "biuf"
 _MAY_MIX = (FrozenEstimator, FunctionTransformer)
-# Rows between steps key the noise, and must not depend on settings of scikit-learn.
+# With a seed, noise depends on the rows between steps, so global settings must not change these.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
     " FunctionTransformer(validate=True), .to_numpy(), set_output(transform='default') help."
@@ -57,14 +57,14 @@ _WANTED = "must return a 2-D array or a sparse matrix of real numbers, with a ro
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function without its warnings, which may reveal single rows.
 
-    It runs in this process, whatever its `n_jobs`: other processes would print the warnings.
+    The function runs in this process, whatever its `n_jobs`: other processes would print warnings.
     """
     with parallel_config("sequential"), without_warnings(), np.errstate(all="ignore"):
         return function(*arguments)
 
 
 def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
-    """Map rows by a fitted step to an array or CSR matrix of real numbers.
+    """Apply a fitted step to rows; return an array or CSR matrix of real numbers.
 
     A step before all private ones is refused if it refuses any row, or returns another form than
     for public rows. Private steps, and the steps that may follow them, do neither.
@@ -77,7 +77,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     if public.rows is None:
         if isinstance(result, Exception):
             raise ValueError(_refusal(what, result, rows, public.error))
-        # A step fitted to categories may refuse all public rows.
+        # A step fitted to categories may accept no public row.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public, function)
     for part, its in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
@@ -113,10 +113,10 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
         if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
             mend = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
         elif not mend and getattr(dtype, "kind", "") in "OU":
-            # Each part of a ColumnTransformer gets its own columns.
+            # Which columns have to be numbers differs among the parts of a ColumnTransformer.
             flaw = "" if rules.is_columns(step) else containers.flaw_of_columns(public.rows)
             mend = f"{_TEXTS} {flaw}".rstrip()
-        # Dtypes and shapes that depend on values, as of categories and texts, are not shown.
+        # Dtypes and shapes that depend on values, such as those of categories, are not shown.
         facts = "" if twos.have_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
@@ -136,7 +136,7 @@ def _real(what: str, result: Any, rows: Any) -> Any:
 
 
 def _finite_but_gaps(made: Any, rows: Any) -> Any:
-    """Make overflowing rows finite; rows that had gaps stay, for the next step to refuse."""
+    """Make overflowing rows finite; NaN in rows that had NaN stays, for the next step to refuse."""
     if made.dtype.kind != "f":
         return made
     has_gaps, all_finite = have_gaps(rows), containers.finite(made)
@@ -157,7 +157,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     """Refuse a step that maps several rows together, if public rows show it."""
     leaves = [*rules.leaves_of(step, is_fitted=True)]
     if not any(type(one) in _MAY_MIX for one in leaves):
-        # Steps of other classes are known to map each row by itself.
+        # All other steps that are accepted map each row by itself.
         return
 
     def function(two: Any) -> Any:
@@ -174,7 +174,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
             twice = (_safe_indexing(two, [row] * TWICE) for row in range(TWICE))
             several = twos.row_among(two), *twice
             among, *alone = made = [attempt(function, one) for one in several]
-            # Other forms of results are refused once a private row has one.
+            # A result of another form is refused only when private rows get one.
             if is_first or _form_of(among) == form:
                 break
         else:
@@ -198,7 +198,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
     """Map rows in blocks by a step, when blocks are read.
 
-    Only here public rows are mapped first: later readings raise no avoidable errors.
+    Before the first reading, public rows are mapped, so that no later reading need raise an error.
     """
     step = _by_places(step) if rules.is_columns(step) and rows.like is None else step
     # A step may accept some public texts and refuse others.
@@ -222,7 +222,7 @@ def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: n
     rows = rows if hasattr(rows, "iloc") else rows.astype(dtype, copy=False)
     result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
-        # A gap becomes NaN again, which the pass that checks these rows refuses.
+        # A missing value becomes NaN again, which the pass that checks these rows refuses.
         made = _map_block(name, step, _without_gaps(rows), form, dtype)
         return containers.with_nan(made, has_gaps)
     made = _real(f"Step {name!r}", result, rows)
@@ -232,7 +232,7 @@ def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: n
 
 
 def _without_gaps(rows: Any) -> Any:
-    """Make numbers of rows finite; texts of a data frame stay."""
+    """Make NaN and infinity of rows finite; texts of a data frame stay."""
     if not hasattr(rows, "iloc"):
         return containers.finite(rows)
     rows = rows.copy()
@@ -243,9 +243,9 @@ def _without_gaps(rows: Any) -> Any:
 
 @_in_arrays
 def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sparse: bool) -> Any:
-    """Return the output for the largest numbers of a step that learns nothing, before any release.
+    """Return what a step that learns nothing makes of the largest numbers, before any release.
 
-    Refuse unusable parameters, and those with which the step refuses single rows.
+    Refuse parameters that the step cannot use, or with which it refuses some rows.
     """
     most = np.finfo(dtype).max
     rows: Any = np.repeat(np.array([[0], [1], [most], [most], [-most], [-most]], dtype), width, 1)
@@ -260,7 +260,7 @@ def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sp
 def check_inverse(name: str, transformer: Any) -> None:
     """Refuse an inverse function of responses that mixes rows, or refuses single ones.
 
-    A score is a mean of losses of single rows, and nothing may raise after a fit.
+    A score is a mean of losses of single rows, and after a fit no error may follow from a row.
     """
     if (function := getattr(transformer, "inverse_func", None)) is not None:
         inverse, dtype = FunctionTransformer(function), np.dtype(np.float64)
@@ -268,7 +268,7 @@ def check_inverse(name: str, transformer: Any) -> None:
 
 
 class _Public(NamedTuple):
-    """Public rows that a function accepts, with the result; or the error that it raises."""
+    """Public rows that a function accepts, with its result; if it accepts none, its error."""
 
     rows: Any  # None if it accepts no public rows
     result: Any
@@ -276,20 +276,20 @@ class _Public(NamedTuple):
 
 
 def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) -> _Public:
-    """Try several public rows until a function accepts some."""
+    """Try pairs of public rows in turn, until a function accepts one."""
     error = ""
     for rows in branches:
         result = attempt(function, rows)
         if not isinstance(result, Exception):
             return _Public(rows, result, "")
-        # Categories come from private data, and the error may show them.
+        # Categories come from private data, and an error may quote them.
         error = error or _message(what, result, is_public=not twos.have_categories(rows))
     return _Public(None, None, error)
 
 
 def attempt(function: Callable[..., Any], rows: Any) -> Any:
     """Return the result of a function for rows, or its error."""
-    # A function may overwrite rows, which are needed again.
+    # Rows are copied, as a function may overwrite them.
     is_ours = isinstance(getattr(function, "__self__", None), PrivateEstimator)
     try:
         made = quietly(function, rows if is_ours else deepcopy(rows))
@@ -300,7 +300,7 @@ def attempt(function: Callable[..., Any], rows: Any) -> Any:
 
 
 def _as_numbers(made: Any) -> Any:
-    """Convert objects to numbers: a ColumnTransformer returns them for numbers beside booleans."""
+    """Convert objects to numbers: a ColumnTransformer makes objects of numbers and booleans."""
     are_objects = type(made) is np.ndarray and made.dtype == object and are_numbers(made)
     return made.astype(np.float64) if are_objects else made
 
@@ -314,7 +314,7 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     # NaN is not the reason if rows without NaN are refused, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
     text = _message(what, error) if of_public or not have_gaps(rows).any() else text
-    # Dtypes of columns are public, but not which columns have gaps.
+    # Which columns hold texts is public, but not which have missing values.
     texts = [one for one, kind in containers.types_of(rows) if kind]
     if texts and text.endswith("it refuses."):
         text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
@@ -355,12 +355,12 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows."""
     what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
     public = _public(what, step.fit, stand_ins(rows))
-    # A step that refuses all public rows may accept only the texts in its parameters.
+    # A step that accepts no public row may accept only the texts in its parameters.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):
         raise ValueError(_refusal(what, fitted, rows, public.error))
     if rules.is_columns(fitted):
-        # scikit-learn decides by the density of rows, which is private.
+        # scikit-learn makes the result sparse or dense by the density of rows, which is private.
 
         def _make_sparse(rows: Any) -> bool:
             made = (
@@ -376,7 +376,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 @_in_arrays
 def transformed(steps: Sequence[tuple[str, Any]], rows: Any, method: str = "transform") -> Any:
-    """Map rows by fitted steps, but for "passthrough" and None; finite rows stay finite."""
+    """Apply fitted steps to rows, except "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
         if isinstance(step, str | None):
             continue
@@ -411,7 +411,7 @@ def have_gaps(rows: Any) -> np.ndarray:
     """Return which rows have a number that is not finite; missing texts do not count."""
     if not twos.are_single(rows):
         if (types := containers.types_of(rows)) and not are_numbers(rows):
-            # Columns of objects may hold numbers, too.
+            # Only numbers can be NaN here, and columns of objects may hold numbers.
             rows = rows[[name for name, kind in types if not kind or are_numbers(rows[name])]]
         with suppress(Exception):
             values = plain_rows(rows) if issparse(rows) else quietly(_with_gaps, rows)
@@ -424,7 +424,7 @@ _with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ens
 
 
 # ------------------------------
-# A ColumnTransformer as the first step: its public parts, then its fitted private parts.
+# A ColumnTransformer as the first step: its public parts, and the fitted private parts.
 
 
 def in_public(step: Any) -> Any:
@@ -497,7 +497,7 @@ def check_rows_of_columns(
         listed = columns if type(columns) is list else [columns] * isinstance(columns, str)
         n, by_name = sum(twos.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
         texts = [one for one in containers.names_of(rows) or () if isinstance(one, str)]
-        # Duplicate column names have become numbers.
+        # Column names that occur twice have become numbers.
         known = {*range(-n, n), *texts} if texts or not by_name else listed
         lacking = [one for one in listed if one not in known]
         more = ", or is sparse and not in CSR, which X.tocsr() makes"
@@ -531,7 +531,7 @@ def _hint_of_objects(rows: Any) -> str:
 
 
 def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
-    """Return why a transformer does not make these rows finite; "" if it does."""
+    """Return why a transformer does not make these rows finite, or "" if they become finite."""
     try:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
@@ -551,7 +551,8 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, its = f"{name}__{part}", [str(names[place]) for place in places]
-        # Fit each part alone, to rows of its columns and then to all, so that public rows match.
+        # Fit each part alone: first to rows of its own columns, so that public rows match, then to
+        # all.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", one, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
@@ -586,7 +587,7 @@ def _with_columns(
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
-    """Fit a ColumnTransformer around its private parts, which have been fitted before."""
+    """Fit a ColumnTransformer whose private parts have been fitted before."""
     ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
     frozen = {
         part: rules.ending_with(one, FrozenEstimator(ends[part]))
@@ -614,7 +615,7 @@ def _as_wide(part: Any) -> Any:
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
     """Check rows like the private part, and convert nullable columns to numbers."""
     if any("texts" in kind for kind in containers.kinds_of(rows).values()):
-        # Unlike public texts, texts of numbers could be converted, which the private part refuses.
+        # The private part refuses texts, even of numbers, which could be converted.
         raise ValueError("could not convert string to float")
     wanted = "allow-nan" if takes_gaps else True
     checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)

@@ -46,7 +46,7 @@ from skdp.privacy import PrivacySpent
 def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     """Return the classes that learn nothing, some of them only with certain parameters.
 
-    Subclasses may learn. The tag requires_fit=False is no proof, as a Gaussian process has it, too.
+    A subclass may learn. The tag requires_fit=False proves nothing: even a Gaussian process has it.
     """
     # Imported here, as importing imputers takes long.
     from sklearn.feature_extraction import FeatureHasher
@@ -85,8 +85,8 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     }
 
 
-# Private replacements for classes that learn without privacy. Sparse and robust regressions have
-# none: ours is least squares.
+# Replacements for classes that learn without privacy. Sparse and robust regressions have none, as
+# skdp has only least squares.
 _TWINS = {
     name: twin
     for twin, names in {
@@ -146,7 +146,7 @@ def private_steps(estimator: Any) -> dict[str, Any]:
     if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
         return {}
     parameters = estimator.get_params(deep=True)
-    # Estimators inside these are not fitted, or have no budget of their own.
+    # Estimators inside these are not fitted, or are fitted with the budget of the whole.
     whole = tuple(
         f"{name}__"
         for name, value in parameters.items()
@@ -167,24 +167,23 @@ def is_stateless(step: Any) -> bool:
 
 
 def learning_parameters(step: Any) -> list[str]:
-    """Return the parameters with which a class that may learn nothing learns, or refuses rows."""
+    """Return the parameters with which a class that can be stateless learns, or refuses rows."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
     if refuses_rows(step):
         values = [value for column in given["categories"] for value in column]
         if not any(value is None or value != value for value in values):
-            # If no category stands for missing values, the encoder gives no number to unknown and
-            # missing values.
+            # Without a category for missing values, the encoder never uses these parameters.
             given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
 
 def calls_objects(step: Any) -> bool:
-    """Return whether a stateless class calls objects that may learn from rows, or store rows."""
+    """Return whether a stateless step calls objects that may learn from rows, or store them."""
     return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
 
 
-# Types of callables that learn nothing, beside functions.
+# Types of callables that, like functions, learn nothing.
 _PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
 
 
@@ -202,7 +201,7 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
         contents = given.func, given.args, given.keywords
     elif isinstance(given, FunctionType):
         used = getclosurevars(given)
-        # Functions of modules that a function calls are not inspected.
+        # What a function calls in modules is not inspected.
         named = [one for one in used.globals.values() if hasattr(one, "get_params")]
         contents = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
     elif callable(given):
@@ -232,7 +231,7 @@ def is_passed_through(step: Any) -> bool:
 
 
 # Behind a private step, errors and warnings would show single rows. So only these classes may stand
-# there, which map each row by itself and refuse no finite number. Subclasses are not known to.
+# there, which map each row by itself and refuse no finite number. Of subclasses this is not known.
 _OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
 OF_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
@@ -260,7 +259,7 @@ def keeps_columns(step: Any) -> bool:
     """Return whether a step returns the columns that it gets, in order, so that names stay."""
     if is_passed_through(step):
         return type(step) is not FrozenEstimator
-    # Only imputers that also return empty columns are accepted.
+    # A stateless imputer also returns columns without any value.
     is_imputer = type(step).__name__ == "SimpleImputer" and is_stateless(step)
     is_declared = getattr(step, "feature_names_out", None) == "one-to-one"
     return is_imputer or is_declared or isinstance(step, OneToOneFeatureMixin)
@@ -270,8 +269,7 @@ def keeps_columns(step: Any) -> bool:
 # Estimators that contain other estimators, and are known to fit each of them once.
 
 
-# Parameters that contain estimators, whose fitted versions have the same name with "_". The first
-# class takes its threshold as a parameter, or chooses it by the method that it calls.
+# Parameters that contain estimators, whose fitted versions are in the attribute with "_".
 _IN_ATTRIBUTES = {
     FixedThresholdClassifier: ("estimator",),
     TransformedTargetRegressor: ("transformer", "regressor"),
@@ -279,7 +277,7 @@ _IN_ATTRIBUTES = {
 
 
 def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any]] | None:
-    """Return the estimators inside an estimator, by name; None if it is not known to contain any.
+    """Return the estimators inside an estimator, by name; None for a class that has none.
 
     Only exact classes count: a subclass may fit its parts more often, and store more.
     """
@@ -307,7 +305,7 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
 
 
 def fitted_once(estimator: Any) -> list[Any]:
-    """Return the private estimators that a fit fits once; refuse any that it may fit again."""
+    """Return the private estimators that a fit fits once; refuse those it may fit again."""
     if has_budget(estimator):
         return [estimator]
     if (parts := parts_of(estimator)) is not None:
@@ -331,7 +329,7 @@ _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
 
 
 class _LenientError(str):
-    """Stands for "error" while a pipeline is fitted; scikit-learn sees another string."""
+    """Replaces "error" while a pipeline is fitted, so that scikit-learn does not raise."""
 
     __slots__ = ()
 
@@ -343,7 +341,7 @@ def refuses_rows(step: Any) -> bool:
 
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
-    """Yield the innermost estimators inside an estimator; itself if it contains none."""
+    """Yield the innermost estimators inside an estimator, or the estimator itself."""
     parts = parts_of(estimator, is_fitted=is_fitted)
     if parts is None:
         yield estimator
@@ -397,7 +395,7 @@ def is_columns(step: Any) -> bool:
 
 
 def last_of(part: Any) -> Any:
-    """Return the last step of a Pipeline; any other estimator as it is."""
+    """Return the last step of a Pipeline, or any other estimator itself."""
     return part.steps[-1][1] if type(part) is Pipeline and part.steps else part
 
 
@@ -407,7 +405,7 @@ def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
 
 
 def ending_with(part: Any, last: Any) -> Any:
-    """Return the part with another last step."""
+    """Return a part of a ColumnTransformer with another last step."""
     if type(part) is not Pipeline:
         return last
     return Pipeline([*part.steps[:-1], (part.steps[-1][0], last)])
@@ -453,7 +451,7 @@ class DelegatesMixin(SeededEstimator):
     """Methods of estimators that contain a fitted estimator: predict, transform, score."""
 
     privacy_spent_: PrivacySpent
-    # Some last steps take no users in `score`.
+    # Not every last step takes `users` in `score`.
     __metadata_request__score: ClassVar[dict[str, Any]] = {"users": False}
 
     @abstractmethod
@@ -607,7 +605,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
 
 
 def _no_step(estimator: Any) -> str:
-    """Return why an object is no step, or nothing."""
+    """Return why an object cannot be a step, or ""."""
     kind = type(estimator).__name__
     if isinstance(estimator, DelegatesMixin):
         return (

@@ -54,7 +54,7 @@ from skdp.privacy.shares import Party
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 # ------------------------------
-# What one fit needs, and what is refused before anything is read or spent.
+# The input of one fit, and its checks before anything is read or spent.
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Run:
     users: Mapping[str, Any]
     is_planned: bool  # whether X is public and stands for `n_units` rows
     party: Party | None  # one of several owners
-    # The unit that all private steps protect, and the number of units, if not that of rows.
+    # The unit that all private steps protect, and the number of units, if units are no rows.
     unit: str
     adjacency: str
     n_units: int | None
@@ -86,16 +86,16 @@ class Run:
         return not (self.lack_classes or any(planned))
 
     def planned(self, cost: PrivacyCost, parts: Any = ()) -> Plan:
-        """Make a plan of releases, with the unit of all private steps."""
+        """Make a plan of some steps' releases, with the unit of all private steps."""
         unit, adjacency = self.unit, self.adjacency
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=self.enforced)
 
     def seed_of(self, label: str) -> int | None:
-        """Derive the seed of a fit or of a choice, which has that label."""
+        """Derive the seed of the fit or of the choice that has this label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
 
     def validate(self, one: Any, X: Any) -> Any:
-        """Return spec and data of a step's fit; across owners, the spec is that of all rows."""
+        """Return spec and data of a step's fit; the spec counts the rows of all owners."""
         if self.party is not None:
             return self.party.validate(one, X, self.y)
         return one._validate(X, self.y, **self.users)
@@ -130,7 +130,7 @@ def prepare(
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
     people = None if is_planned else people_of(users, X, unit)
     if people is not None and isinstance(X, RowBlocks):
-        # Steps map parts block by block, where the place of a row among all rows is unknown.
+        # Steps map rows in parts block by block, and no block knows which rows of `users` it has.
         raise ValueError(
             "Steps that share a budget protect users with rows in memory only: pass X as an array "
             "or a sparse matrix, or fit one estimator to rows in parts."
@@ -147,7 +147,7 @@ def prepare(
         for i, step in enumerate(steps):
             if not any(rules.refuses_unknown(one.estimator) for one in steps[i:]):
                 break
-            # Private parts of a ColumnTransformer count as steps before it.
+            # Private parts of a ColumnTransformer are steps of their own, before it.
             if step.columns is None:
                 rows = refuse_unknown(step.name, step.estimator, rows)
         X, y = composition.with_target(steps[-1], X, y, people)
@@ -166,7 +166,7 @@ def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
 
 
 # ------------------------------
-# Public facts about each step before its fit: its plan, and rows like those that it will get.
+# Public facts about each step before its fit: its plan, and public rows like those it will get.
 
 
 @dataclass
@@ -201,7 +201,7 @@ def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     one, delta = clone(run.steps[number].estimator), shares.delta
     tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
     one._part = Part(shares.whole.share_of(shares.of[number], delta, tail), party=run.party)
-    # Set as an attribute, as not every step has the parameter random_state.
+    # An attribute, as not every step has a parameter random_state.
     one.random_state = run.seed_of(label) if label else None
     return one
 
@@ -232,7 +232,7 @@ def places_of(
 
     Steps of the prefix are fitted, and `opened` steps have checked their rows. Up to the first
     private step, `like` is the mapped X. After it (`is_behind`), `like` is public rows of the same
-    kind, whose width is an upper limit if a release decides it. Predicting steps give None.
+    kind, whose width is an upper limit if a release decides it; None after a step that predicts.
     """
     places, like, n_rows, is_behind, released = list[Place](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
@@ -249,7 +249,7 @@ def places_of(
                 )
             rows = place.rows if number in opened else rows_of_step(step, like)
             if not is_behind:
-                # If this step accepts its rows, later steps accept theirs, which are finite.
+                # Only this step may refuse rows: what later steps get is finite.
                 if not (run.is_planned or opened):
                     run.validate(one, rows)
                 n_rows = run.n_units or _shape_of(rows)[0]
@@ -277,7 +277,7 @@ def places_of(
 
 
 def _first_result(name: str, step: Any, like: Any) -> Any:
-    """Map public rows by a step; return the first result of rows that it accepts."""
+    """Apply a step to pairs of public rows; return the result of the first pair that it accepts."""
     branches = [*stand_ins(as_named(like))]
     for rows in branches:
         with suppress(ValueError):
@@ -286,7 +286,7 @@ def _first_result(name: str, step: Any, like: Any) -> Any:
 
 
 def _public_result(name: str, step: Any, rows: Any) -> Any:
-    """Map rows by a step that learns nothing, as its fit will."""
+    """Return what a step that learns nothing will make of rows."""
     if rules.is_stateless(step) or rules.is_columns(step):
         step = fitted_to_nothing(name, step, rows)
     return transformed([(name, step)], rows)
@@ -299,7 +299,7 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
-    """Return public rows like a step's result, with as many columns at least, or None."""
+    """Return public rows like a step's result, with no fewer columns; None if unknown."""
     if like is None or rules.is_passed_through(configured):
         return like
     width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
@@ -314,13 +314,13 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
         return np.ones((3, most), dtype)
     made_of = partial(made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like))
     if released:
-        # The step has to accept any smaller number of columns, too.
+        # A release may decide on fewer columns, which the step has to accept, too.
         made_of(1, dtype)
     return made_of(width, dtype)
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
-    """Give public rows the layout of rows in parts, on which rounding depends."""
+    """Give public rows the layout of the private ones in parts, on which rounding depends."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made
     is_sparse, n_columns, dtype = holds_sparse(made), made.shape[1], made.dtype
@@ -352,8 +352,8 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 # Fitting the next step.
 
 
-# If the model gains this part of the log loss of the class frequencies, it misses hardly any
-# signal.
+# If the model reduces the log loss of the class frequencies by this part, hardly any signal is
+# lost.
 _CLEAR_GAIN = 0.75  # benchmarks/sweep/sweep.md, job "classes"
 
 
@@ -395,7 +395,7 @@ def fit_private(
     *,
     corrects_scales: bool = True,
 ) -> Fitted:
-    """Fit the next step, which has its cost already; `charge` charges that of the whole.
+    """Fit the next step, which has got its cost; `charge` charges a ledger with that of the whole.
 
     A `DPPCA` or `DPTruncatedSVD` right after a `DPStandardScaler` may correct the scales of this
     scaler. Warnings from public facts are removed from those of the step: they were given before
@@ -425,7 +425,7 @@ def fit_private(
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
-    """Return whether a step finds components right behind a scaler, by a moment without means."""
+    """Return whether a step behind a scaler finds components by an uncentered moment."""
     scaler: Any = prefix.fitted[-1] if prefix.fitted else None
     is_whole = run.steps[len(prefix.fitted)].columns is None
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole
@@ -470,7 +470,7 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
 
 
 def assembled(run: Run, fitted: Sequence[Any]) -> Any:
-    """Put fitted steps together like the unfitted ones."""
+    """Put fitted steps together in the form of the unfitted estimator."""
     *before, last = fitted
     if (target := run.steps[-1].target) is not None:
         one, last = last, clone(target).set_params(regressor=clone(last))
@@ -485,7 +485,7 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     return clone(run.estimator).set_params(steps=steps)
 
 
-# Rounding may raise the sum of costs above the whole by half of this, relative to the whole.
+# Rounding may raise the sum of costs above the whole by half of this relative number.
 _ROUNDING = 2e-9  # not tuned
 
 
@@ -544,7 +544,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
     def _begin(
         self, run: Run, cost: PrivacyCost, warnings: Iterable[str]
     ) -> tuple[PrivacySpent, Charge | None]:
-        """Give the warnings that follow from public facts, and begin the record.
+        """Show the warnings that follow from public facts, and begin the record.
 
         Return the record of the whole, without releases, and the function that charges a ledger.
         """
@@ -565,7 +565,8 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         if self.ledger is None:
             return whole, None
         name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
-        # The first fit, which would charge its own part, charges the whole.
+        # The first fit calls this function, which charges the whole instead of the cost of that
+        # fit.
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:

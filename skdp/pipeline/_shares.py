@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name of the step in records, with the function of responses, if any."""
+        """Name of the step in records; it includes the function of responses, if there is one."""
         if self.target is None:
             return self.name
         function = getattr(self.target.func, "__name__", type(self.target.func).__name__)
@@ -53,7 +53,7 @@ class Shares(NamedTuple):
     name: str = "fit"  # name of such a fit in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Prefix warnings with the name of the step, whose epsilon is that of its share."""
+        """Prefix warnings with the step's name and share, whose epsilon they quote."""
         who, share = f"Step {name!r}" if name else "A fit", self.of[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
@@ -70,7 +70,7 @@ def shares_of(steps: Sequence[Step], cost: PrivacyCost) -> Shares:
 
 
 # ------------------------------
-# Shares that a caller gives, and those by default.
+# Shares that a caller gives, and default shares.
 
 # Default shares of steps before the last: a scaler with public bounds, one without, and components
 # or an estimator of another author.
@@ -122,7 +122,7 @@ def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[st
                 f"shares has {name!r}, which is no private step: these are {', '.join(names)}."
             )
         is_number = isinstance(share, Real) and not isinstance(share, bool)
-        # Compared before the conversion, as a huge int has no float, and after it.
+        # Compared before the conversion, as a huge int has no float, and again afterwards.
         shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
         if not shares[name]:
             raise ValueError(

@@ -40,7 +40,7 @@ __all__ = ["DPStandardScaler"]
 
 
 class Scaling(NamedTuple):
-    """Functions that scale columns of arrays and CSR matrices, and map them back."""
+    """The map of columns to released scales and back, for arrays and CSR matrices."""
 
     center: np.ndarray
     scale: np.ndarray
@@ -49,7 +49,7 @@ class Scaling(NamedTuple):
     fills: bool
 
     def apply(self, X: Any) -> Any:
-        """Scale and clip rows; gaps become the center. Without centering, 0 stays 0."""
+        """Scale and clip rows; NaN becomes the center. Without centering, 0 stays 0."""
         return _by_column(X, self._scaled)
 
     def undo(self, X: Any) -> Any:
@@ -57,7 +57,7 @@ class Scaling(NamedTuple):
         return _by_column(X, self._restored)
 
     def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Fill gaps, center, clip and scale entries of the given columns."""
+        """Replace NaN, then center, clip and scale entries of the given columns."""
         center, scale = self.center[columns], self.scale[columns]
         if self.fills:
             values = np.where(np.isnan(values), center, values)
@@ -74,7 +74,7 @@ class Scaling(NamedTuple):
 
 
 def _by_column(X: Any, change: Any) -> Any:
-    """Apply `change` to stored entries, given their columns, in double precision."""
+    """Apply `change` to stored entries and their column numbers, in double precision."""
     dtype = float_dtype(X)
     with np.errstate(all="ignore"):
         if issparse(X):
@@ -99,7 +99,7 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
     """Warn of columns whose scale noise hides, and of squares that overflow."""
     if spec.cost.is_private:
-        # The scales of other flat columns are precise enough.
+        # A flat column with a variance above its error has a precise scale.
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden = is_lost | scales.are_hidden()
         yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
@@ -141,7 +141,7 @@ class ColumnEstimator(PrivateEstimator):
         )
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        # The checked X has neither names nor types of columns.
+        # The checked X has lost the names and types of columns.
         spec = self._spec_of(
             n_units, checked.shape[1], like=checked, **_of_columns(X, checked.shape[1])
         )
@@ -208,8 +208,8 @@ class ColumnEstimator(PrivateEstimator):
             )
 
 
-# "auto" clips entries to the first number of standard deviations. Where rows times mu per column
-# exceed the second number, the clip level grows with the root of their ratio.
+# "auto" clips entries to the first number of standard deviations. If rows times mu, divided by the
+# number of columns, exceed the second number, the clip level grows with the root of the ratio.
 _CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
 
 

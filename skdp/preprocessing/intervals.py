@@ -22,7 +22,7 @@ from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 
 
 def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
-    """Return a pair of bounds for each column; None if `bounds` has another form."""
+    """Return a pair (low, high) for each column, or None if `bounds` has another form."""
     if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
         return bounds
     shape: tuple[int, ...] = ()
@@ -99,7 +99,7 @@ def checked_interval(
     place = int(np.argmin(fits))
     column = f"bounds of column {place if names is None else names[place]}"
     what = column if fits.any() else f"bounds={shown(bounds)}"
-    # Arrays and lists of lists may be data, and are not shown.
+    # Errors quote no arrays and lists of lists, as these may be data.
     if pairs and (isinstance(bounds, Mapping) or type(bounds[0]) is tuple):
         is_whole = len(pairs) == n_features
         what = f"{column}, {shown(pairs[place])}," if is_whole else f"{what} of {len(pairs)}"
@@ -111,7 +111,7 @@ def checked_interval(
     )
 
 
-# Replaces bounds that are no pair of numbers.
+# Stands for bounds that are no pair of numbers, and is then refused.
 _NO_PAIR = (np.nan, np.nan)
 
 
@@ -127,15 +127,15 @@ def _numbers(given: Any) -> np.ndarray:
 # ------------------------------
 # Functions that give the terms of a block of rows, dense or sparse, in sums by column.
 
-# So many numbers, 128 kB, should stay in cache during a step.
+# Number of values (128 kB) that should stay in cache during a step.
 _PART = 1 << 14  # not studied
 
-#: Maps numbers and their columns to bins, or to -1; NaN may go to any bin.
+#: A function of numbers and their columns that returns bins, or -1 for none; NaN may get any bin.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Intervals(NamedTuple):
-    """Intervals that map entries to ``t = (x - middle) / half``, clipped to `largest`."""
+    """Intervals of columns; they map entries to ``t = (x - middle) / half``, clipped."""
 
     middle: np.ndarray
     half: np.ndarray
@@ -143,9 +143,9 @@ class Intervals(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """Number subtracted from squares, to reduce their largest change: .5, or 0 for no noise.
+        """Number s subtracted from squares t^2: .5 reduces their largest change; 0 without noise.
 
-        It is 0 where entries are not clipped to 1, as those sums get no noise.
+        Entries that are not clipped to 1 are summed without noise.
         """
         return 0.5 if self.largest == 1 else 0.0
 
@@ -164,7 +164,7 @@ class Intervals(NamedTuple):
         return Intervals(self.middle[chosen], self.half[chosen], self.largest)
 
     def replaced(self, which: np.ndarray, others: "Intervals") -> "Intervals":
-        """Return intervals with those of some columns replaced, and all others exactly kept."""
+        """Replace the intervals of some columns; all others keep exactly their bits."""
         middle = np.where(which, others.middle, self.middle)
         return self._replace(middle=middle, half=np.where(which, others.half, self.half))
 
@@ -172,18 +172,18 @@ class Intervals(NamedTuple):
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Return a function that counts the entries of each column by bin.
 
-    With `chosen`, numbers of columns, only these are counted, and `place` knows no others.
+    With `chosen` only columns of these numbers are counted, and `place` knows no others.
 
     A null row has NaN in all entries, and NaN adds nothing. The zeros that a sparse block does not
     store count like any others. Both hold for `summing`, too.
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> Counts:
-        """Count the entries of a block by column and bin; null rows and NaN are left out."""
+        """Count the entries of a block by column and bin, without null rows and NaN."""
         values, columns, n_zeros, mass = _entries(block, chosen)
         places = place(values, columns)
         is_counted = None
-        # Two minima take less time than masks, where all values are inside.
+        # If all values are inside, two minima take less time than masks.
         if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (places >= 0) & ~np.isnan(values)
         places += n_bins * columns
@@ -201,9 +201,9 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
 
 
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
-    """Return a function that sums t and t^2 - s for each column; `presence` adds a third sum.
+    """Return a function that sums t and t^2 - s (`shift`) by column; `presence` adds a third sum.
 
-    With a `presence` there is a third row, the sum of it over entries that are not NaN.
+    The third sum adds `presence` for each entry that is not NaN.
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
@@ -214,8 +214,8 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
         if values.ndim == 1:  # stored entries of sparse rows
             terms = _terms(values, columns, intervals, presence, mass)
             return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
-        # Parts stay in cache: the system would have to clear memory for larger arrays. With few
-        # columns, parts are copied so that numpy loops along rows.
+        # Small parts stay in cache, and need no new memory from the system. With few columns, parts
+        # are copied so that numpy loops along rows.
         for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
             part = values[:, first : first + step]
             part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
@@ -234,7 +234,7 @@ def _terms(
     presence: float,
     mass: np.ndarray | None = None,
 ) -> list[np.ndarray]:
-    """Return the terms of each entry in the sums of its column; NaN gives none."""
+    """Return what each entry adds to the sums of its column; NaN adds 0."""
     units = values - intervals.middle[columns]
     units /= intervals.half[columns]
     np.clip(units, -intervals.largest, intervals.largest, out=units)
@@ -253,8 +253,8 @@ def _entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Return stored entries, their columns, and the number of other zeros by column.
 
-    Entries of dense rows have a line for each column, with one center and scale. Last is the weight
-    of each entry, if the rows of a user count once together.
+    Entries of dense rows have a line for each column, with one center and scale. The last result is
+    the weight of each entry, if all rows of a user together count as one.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     mass = block.mass
@@ -277,24 +277,25 @@ OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its si
 # Powers of two from 1e-12 to 1e18.
 _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
-#: What ends the first bin, and what begins after the last one.
+#: The end of the first bin of a sign, and that of the last one.
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# By noise alone a bin is visible in one of this many histograms: of sizes, where it would set the
-# unit; and of places, where it only lengthens an interval.
+# Noise alone makes a bin visible in one of this many histograms: the first number is for sizes,
+# where such a bin would set the unit, the second for places, where it only lengthens an interval.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# Sums of this many neighboring bins may be visible; and beside visible bins, as many as the larger
-# number, if each exceeds this many standard deviations of its noise.
+# Sums over 2 or 4 neighboring bins may be visible. On either side of a visible bin, up to 4 more
+# count as visible if each exceeds the last number of standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
-# Visible bins replace a column's bounds only if they hold this part of its rows; columns without
-# visible bins are pooled. Around 0, bins of one sign hold less.
+# Visible bins replace a column's bounds only if they hold this part of its rows. Around 0, bins of
+# one sign hold less. Columns without visible bins are pooled.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
-# A column may be 0 in all rows if its count of zeros lacks at most this many standard deviations of
-# its noise, and these are at most this part of the rows.
+# A column may be 0 in all rows if its count of zeros is at most so many standard deviations of its
+# noise below the number of rows, and if these are at most the second part of the rows.
 _HIDDEN, _FEW_HIDDEN = 2.0, 0.15  # not studied
-# Rows are missing if a count, or a sum over columns, lacks this many standard deviations of its
-# noise. benchmarks/scaling/columns.md, "Columns of which few rows differ"
+# Rows are missing if a count, or its sum over columns, is below the number of rows by this many
+# standard deviations of its noise. benchmarks/scaling/columns.md, "Columns of which few rows
+# differ"
 _MISSING = 4.0
 # A column is mostly 0 if zeros exceed this part of the rows.
 _MOSTLY = 0.5  # not tuned
@@ -395,13 +396,13 @@ def intervals_within(
     """
     least, most = outer.ends
     is_inside = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
-    # Counts beyond the bounds are noise.
+    # Entries are clipped to the bounds, so counts beyond them are noise.
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
     low[is_hidden], high[is_hidden] = hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = is_hidden & (low == 0) & (high == 0)
-    # The interval is on the side of 0 on which most of the bounds are.
+    # If most of the bounds are on one side of 0, the interval is on that side.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
@@ -409,7 +410,8 @@ def intervals_within(
     is_wide = high - low >= SMALLEST_BOUND
     is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
-    # Other columns keep exactly their interval, so that two releases in it can be averaged.
+    # Other columns keep exactly their interval, as releases are averaged only within equal
+    # intervals.
     return outer.replaced(is_found, Intervals.of(low, high)), is_void & is_found, is_at_end
 
 
@@ -422,11 +424,11 @@ def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 def hulls(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the hull of each column's visible bins.
+    """Return the ends of the shortest interval that holds all visible bins, for each column.
 
-    If a column shows only the bin of 0, or only few of its rows, its hull gets 0, and the bins
-    visible in the average of all such columns, which has less noise. Visible bins are left out of
-    this average: else large counts of few columns would be bins of all. The hull may be 0 alone.
+    If a column shows only the bin of 0, or few of its rows, its interval gets 0, and the bins
+    visible in the average of all such columns, which has less noise. The average leaves out bins
+    that are visible in a column: else large counts of few columns would be bins of all.
     """
     shown = _are_shown(counts / noise_std)
     is_hidden = ~shown[:, 1:].any(axis=1) | ((counts * shown).sum(axis=1) < _LEAST_INSIDE * n_rows)
@@ -441,10 +443,10 @@ def hulls(
 
 
 def _are_shown(scores: np.ndarray) -> np.ndarray:
-    """Return which bins of sizes are visible, from counts in units of their noise.
+    """Return which bins of the histograms by size are visible, from counts in units of their noise.
 
-    A bin is visible if its count exceeds the noise, or if the sum over neighbors of one sign does
-    and its own count is large enough. A lone bin of noise would give its column any unit.
+    A bin is visible if its count exceeds the noise, or if its count is large enough and the sum
+    over neighbors of one sign exceeds noise. A lone bin of noise would give its column any unit.
     """
     least, stands_out = _least_visible(scores.size), scores > _IN_TAIL
     shown = scores > least
@@ -455,7 +457,7 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
         in_any = sliding_window_view(starts, size, axis=2).any(axis=-1)
         shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
-        # Bins of one sign are in order of size. Bins of tiny numbers are no neighbors of that of 0.
+        # Bins of one sign are in order of size. The bin of 0, which comes first, is no neighbor.
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
     return shown
@@ -464,18 +466,18 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Narrow columns far from 0, such as years, whose intervals shrink to most of their entries.
 
-# Columns with a larger ratio of ends are not narrow, relative to their distance from 0.
+# An interval whose ends have a larger ratio is not narrow, relative to its distance from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Least part of the rows in the visible bins, by their counts, and by these minus a standard
-# deviation of noise. Otherwise the interval could miss a cluster with a fifth of the rows, or the
-# few rows that differ.
+# Least part of the rows in the visible bins: by their counts, and by counts minus a standard
+# deviation of noise. With smaller parts the interval could miss a cluster with a fifth of the rows,
+# or the few rows that differ.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# A zoom into fewer bins than this gains less than it risks.
+# A zoom into a histogram of fewer bins gains less than it risks.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
-# A single number is in a bin or on the edge of two, with one more bin on each side.
+# A constant lies in one bin or on the edge of two; one more bin is added on each side.
 _POINT_BINS = 4.5  # not tuned
-# One bin has all rows if its count lacks at most this many standard deviations of its noise, and
-# these are at most this part of the rows.
+# A bin may have all rows if its count is at most so many standard deviations of its noise below the
+# number of rows, and if these are at most the second part of the rows.
 _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 
 
@@ -491,9 +493,9 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
 
 
 def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Return which intervals are shorter than 4.5 of the `n_bins` bins of the interval before.
+    """Return which intervals are shorter than 4.5 bins of the histogram they were found in.
 
-    The interval of a single number is.
+    So short is the interval of a column with a single value.
     """
     return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
@@ -501,7 +503,7 @@ def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarr
 def place_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, wide: Intervals, n_bins: int
 ) -> np.ndarray:
-    """Return the bin of each value in a wide interval; -1 for outside."""
+    """Return the bin of each value among equal bins of a wide interval; -1 for values outside."""
     low, high = (end[columns] for end in wide.ends)
     units = np.clip(values, low, high)
     units -= intervals.ends[0][columns]
@@ -522,14 +524,15 @@ def zoomed_intervals(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of chosen columns to the visible bins that hold most of their rows.
 
-    There are many bins, as noise does not depend on their number. Neighbors are merged, level by
-    level, until visible bins hold most rows. Counts of `sizes`, which have less noise, must not
-    show too many rows outside. Return also which columns to zoom into: those whose visible bins
-    hold few rows, or are narrower than the interval; and which leave out visible bins.
+    There are many bins, as the noise of a count does not depend on their number. Neighbors are
+    merged, level by level, until visible bins hold most rows. Counts of `sizes`, which have less
+    noise, must not show too many rows outside. Return also which columns to zoom into, as their
+    visible bins hold few rows, or are narrower than the interval; and which columns leave out
+    visible bins.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), chosen.copy()
     first, last, is_majority = _most_of(counts, noise_stds, n_rows[chosen])
-    # Rows outside the bins from `first` to `last`, by their counts of sizes.
+    # Count the rows outside the bins from `first` to `last`, by the histogram of sizes.
     narrow = intervals.of_columns(chosen)
     low, high = narrow.ends[0] + 2 * narrow.half * np.stack([first, last])
     is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
@@ -548,7 +551,7 @@ def zoomed_intervals(
 def _most_of(
     counts: np.ndarray, noise_stds: np.ndarray, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends, from 0 to 1, of the shortest part of each column that holds most rows.
+    """Return the ends, from 0 to 1, of the shortest part of each interval that holds most rows.
 
     The last value says whether the visible bins of some level hold most rows.
     """
@@ -558,11 +561,11 @@ def _most_of(
         seen = is_visible(counts, noise_stds[:, np.newaxis], _CAUTION_WITHIN)
         largest = counts.argmax(axis=1)
         missing = n_rows - counts[np.arange(len(counts)), largest]
-        # All rows are in one bin, and the others show noise.
+        # If all rows may be in one bin, counts of the other bins are noise.
         is_all = (missing < _UP_TO_NOISE * noise_stds) & (_UP_TO_NOISE * noise_stds < _FEW * n_rows)
         first = np.where(is_all, largest, seen.argmax(axis=1))
         last = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
-        # A column without visible bins has all bins, whose ends are as good as any.
+        # A column without visible bins keeps all bins.
         ends = zip(counts, first, last, strict=True)
         counted = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
         certain = counted - np.sqrt(last - first) * noise_stds

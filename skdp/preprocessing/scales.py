@@ -39,27 +39,28 @@ from skdp.units import ResolvedUnit
 # ------------------------------
 # The planned releases and their shares, from public facts.
 
-# Most bins of all columns together, because of memory; and limits on the number of bins of one
-# column, as powers of two.
+# Largest number of bins of all columns together, because of memory; and for one column the smallest
+# and the largest power of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # With too many bins, noise hides most rows. The number of bins is at most this many times the
 # squared ratio of the rows to the noise of a bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# With more noise in a bin, relative to the entries of a narrow column, a zoom shows too little.
+# If the noise of a bin exceeds this part of the entries of a narrow column, a zoom shows too
+# little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Zooms into narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
-# A present entry adds this number to a count that is released with the moments of its column: a
-# larger number makes the count more precise, and the sensitivity for zero_out larger.
+# A present entry adds this number to a count that is released with the moments of its column. A
+# larger number makes the count more precise, but for zero_out the sensitivity larger.
 _PRESENCE = 0.5  # not studied
-#: Larger noise of a mean, in units of half an interval, hides most centers and scales.
+#: If the noise of a mean exceeds this part of half an interval, it hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
 _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS))  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
 # Parts of the total share: for counts of signed sizes, and for places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# Part of the share, with bounds, that finds columns which noise hides.
+# With bounds, part of the share for rough moments, which show the columns that noise hides.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
@@ -77,7 +78,7 @@ class ScaleSpec:
 
 
 class CenteredReleases(NamedTuple):
-    """Without noise or bounds: moments around 0, then around the means that follow."""
+    """Releases without noise and bounds: moments around 0, then around the resulting means."""
 
     rough: Release
     moments: Release
@@ -112,7 +113,7 @@ def plan_scales_by_share(
 
 
 def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
-    """Plan all releases in order; places take their share from the moments."""
+    """Plan all releases in order; the counts of places take their share from the moments."""
     if not spec.cost.is_private:
         return _plan_exact(spec, sizes + moments)
     if spec.interval is None:
@@ -178,12 +179,12 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 
 # A variance below this many standard deviations of its noise is doubtful.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
-# A search is worth its budget if moments within bounds leave more of the variance unknown than this
+# A search pays if the part of the variance that moments within bounds leave unknown exceeds this
 # many times the part of the rows that a search may miss.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
 # Slightly above 1, to allow for the rounding of weights.
 _ABOVE = 1 + 1e-12  # not tuned
-# Usual variance of a column in the interval that a search finds.
+# Assumed variance of a column, in squared halves of the interval that a search finds.
 _USUAL = 0.1  # not studied
 
 
@@ -197,14 +198,14 @@ class Moments(NamedTuple):
     noise_std: np.ndarray
 
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
-        """Average with later moments, by their noise, for columns that have kept their interval."""
+        """Average with later moments, weighted by noise, for columns of the same interval."""
         own = np.where(is_same, self.noise_std**-2.0, 0.0)
         precision = own + other.noise_std**-2.0
         means = other.means + own / precision * (self.means - other.means)
         return Moments(means, precision**-0.5)
 
     def of_present(self, n_rows: int) -> "Moments":
-        """Divide by the part of present entries, which is at least one entry, if it was counted."""
+        """Divide by the part of present entries, if counted; the part is at least one entry."""
         present = self.present(n_rows)
         return Moments(self.means[:2] / present, self.noise_std / present)
 
@@ -217,9 +218,9 @@ class Moments(NamedTuple):
     def variances(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the variances of t, with the noise of each."""
         squares = np.minimum(self.means[0] ** 2, 1.0)
-        # Noise with the error e adds its variance to the square of a mean m, and 2 m e.
+        # An error e of a mean m adds 2 m e to m^2, and its variance on average.
         variances = self.means[1] + 0.5 - self.means[0] ** 2 + self.noise_std**2
-        # For a given mean, no column has more variance than one with all entries at the ends.
+        # Given the mean, the variance is largest if all entries are at the ends of the interval.
         variances = np.minimum(variances, 1 - squares + self.noise_std)
         return variances, self.noise_std * np.sqrt(1 + 4 * squares)
 
@@ -229,8 +230,8 @@ def hidden_columns(
 ) -> np.ndarray:
     """Return the columns to search for within their bounds; none if a search would not pay.
 
-    A column is hidden if noise may be much of its variance. A search pays if bounds alone leave
-    more unknown of the variance of a usual hidden column than the part of the rows that it misses.
+    A column is hidden if noise may be much of its variance. A search pays if moments within bounds
+    leave more of the usual hidden variance unknown than a search misses of the rows.
     """
     variances, noise_std = rough.variances()
     is_hidden = variances < _UNCLEAR * noise_std
@@ -238,7 +239,8 @@ def hidden_columns(
     if not n_hidden:
         return is_hidden
     again, search = plan.branches.branches
-    # Squares of noisy means are skewed: much noise raises the median but not the mean.
+    # Squares of noisy means are skewed: much noise raises the median of variances but not their
+    # mean.
     usual = min(float(np.median(variances[is_hidden])), float(np.mean(variances[is_hidden])))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
     unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
@@ -267,13 +269,14 @@ def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance below this many standard deviations of its noise may be 0.
 _HIDDEN = 2.0  # not studied
-# A flat column is constant if its noise is below this, in squared half widths: on one-hot tables
-# with few rows, .05 loses up to .4 of R2. Not studied beyond.
+# A flat column is constant if the noise of its variance is below this, in squared half widths. On
+# one-hot tables with few rows, .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
 # If more than this part of the columns seems constant, noise hides them: together they may predict.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
-# A column that has only the two ends of its interval has variance 1 - m^2 for the mean m, and other
-# columns have less; above this part, it counts as such. Not studied.
+# A column with values only at the two ends of its interval has variance 1 - m^2 for the mean m, and
+# other columns have less. Above this part of 1 - m^2, a column is taken to have such values. Not
+# studied.
 _AT_ENDS = 0.5
 # A mean this far from the middle, in half widths, may come from entries beyond the interval.
 _AT_END = 0.6  # not studied
@@ -289,13 +292,13 @@ class Scales(NamedTuple):
     """Centers and variances of columns, as far as noise shows them.
 
     A column that `is_flat` hardly varies; one that `is_void` shows only 0. `off_usual` are the
-    fractions of entries that differ from the usual one, 1 where unknown. `presence` are the
-    fractions of present entries, with their noise std. Of columns that are narrow relative to their
-    distance from 0, one that `is_point` has the least visible width, and one that `is_unclear` is
-    flat after zooms with much noise. Other flat columns that are mostly 0 are constant if little
-    noise remains, as are columns with counts of 0 alone, unless rows are missing. Centers have
-    noise of `center_std`, and variances of `variance_std`; both are infinite if a column may lie
-    beyond its interval.
+    fractions of entries that differ from the most frequent value, 1 where unknown. `presence` are
+    the fractions of present entries, with their noise std. Of columns that are narrow relative to
+    their distance from 0, one that `is_point` has the least visible width, and one that
+    `is_unclear` is flat after zooms with much noise. Other flat columns that are mostly 0 are
+    constant if little noise remains, as are columns with counts of 0 alone, unless rows are
+    missing. Centers have noise of `center_std`, and variances of `variance_std`; both are infinite
+    if a column may lie beyond its interval.
     """
 
     center: np.ndarray
@@ -312,9 +315,9 @@ class Scales(NamedTuple):
     variance_std: Any = 0.0
 
     def show_nothing(self) -> np.ndarray:
-        """Return which columns may be constant, which predict nothing beside an intercept.
+        """Return which columns may be constant: beside an intercept, these predict nothing.
 
-        If many columns seem constant, noise hides them, and they may predict much together.
+        If many columns seem constant, noise hides them, and together they may predict much.
         """
         return np.asarray(self.is_point | (self.is_constant & (self.is_constant.mean() < _MANY)))
 
@@ -331,7 +334,7 @@ class Scales(NamedTuple):
         return np.sqrt(self.center_std**2 + self.variance / n_there), of_stds
 
     def are_hidden(self) -> np.ndarray:
-        """Return which columns noise hides, so that their predictions are lost unless constant."""
+        """Return the columns that noise hides: what they predict is lost, except constants."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
     def have_invalid_squares(self) -> np.ndarray:
@@ -346,7 +349,7 @@ HIDDEN_COLUMNS = "Predictions may miss a third of the columns or more"
 
 
 def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
-    """Warn of columns that noise hides, if these are a large part of all columns."""
+    """Warn if noise hides a large part of all columns."""
     if np.mean(which) >= _MANY:
         yield (
             f"{HIDDEN_COLUMNS}: noise hides how they vary, and large values in them are clipped. "
@@ -377,7 +380,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     if not is_noisy:
         is_flat = variances <= ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
-    # If most entries are at the ends, the rarer end is not the usual value.
+    # If most entries are at the two ends, the fraction at the rarer end is `off_usual`.
     means = np.clip(means, -1.0, 1.0)
     is_at_ends = variances > _AT_ENDS * (1 - means**2)
     return Scales(
@@ -395,7 +398,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
-    """Shrink values toward their mean; return also the part of the differences that is left."""
+    """Shrink values toward their mean; return also the factor of the remaining differences."""
     if not np.any(noise_std):
         return values, 1.0
     mean, spread = float(np.mean(values)), float(np.var(values))
@@ -404,12 +407,13 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
 
 
 # ------------------------------
-# Centers and scales of rows: intervals, unless they are public, and moments in these.
+# Centers and scales of columns: find intervals, unless they are public, and moments in these.
 
-# Without noise or bounds, entries farther from the mean are clipped, as their squares would
-# overflow; the unit is that of the first search for a mean.
+# Without noise and bounds, entries farther from the mean than the first number are clipped, as
+# their squares would overflow. The second is the unit in which a mean is sought first.
 _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
-# A larger deviation shows that entries were clipped; the square of a smaller one loses digits.
+# Standard deviations outside these limits are not precise: squares of smaller ones lose digits, and
+# larger ones show that entries were clipped.
 _DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
 
 
@@ -484,7 +488,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     closer = closer.reopened(counts, noise_std, n_present)
     moments = _release_moments(closer.moments, closer.intervals, columns)
     found = closer.marked(scales_of(closer.intervals, moments, n_rows))
-    # A column with few visible rows has the interval of others, and may lie beyond it.
+    # A column with few visible rows has got the interval of others, and may lie beyond that.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
     return found._replace(
@@ -553,12 +557,12 @@ class _Closer(NamedTuple):
     is_point: np.ndarray
 
     def reopened(self, counts: np.ndarray, *facts: Any) -> "_Closer":
-        """Lengthen the intervals of points that miss rows, by counts of sizes."""
+        """Lengthen the interval of a point if, by counts of sizes, the interval misses rows."""
         intervals, is_point = reopened(self.intervals, self.is_point, counts, *facts)
         return self._replace(intervals=intervals, is_point=is_point)
 
     def marked(self, found: Scales) -> Scales:
-        """Mark columns as points or as doubtful; no narrow column counts as constant."""
+        """Mark columns as points or as doubtful; narrow columns are not taken for constant."""
         return found._replace(
             is_point=self.is_point,
             is_unclear=found.is_flat & self.is_blurred,
@@ -577,8 +581,8 @@ def _closer(
     """Release where the entries of narrow columns are in their intervals, and shrink the intervals.
 
     Counts of `sizes` inside the intervals bound the loss of a zoom. A zoom shows only columns whose
-    intervals may still shrink, and is skipped if there are none. If bins would show little but
-    noise, no zoom is made, and moments get its share.
+    intervals may still shrink, and is skipped if there are none. If bins would show hardly more
+    than noise, no zoom is made, and moments get its share.
     """
     alone, (zooms, moments) = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
@@ -587,7 +591,7 @@ def _closer(
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     n_bins, n_counted = zooms[0].shape[1], np.zeros(columns.n_columns)
     total, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
-    # Where visible bins are left out, the interval before that, for columns that become points.
+    # Intervals before a zoom has left out visible bins; columns that become points return to them.
     with_all, leaves_out = intervals, np.zeros_like(is_narrow)
     for n_zooms, places in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open
@@ -604,7 +608,8 @@ def _closer(
         total[is_seen] += counts
         variance[is_seen] += noise_std**2
         n_counted += is_seen
-        # Where a zoom shows too little, the mean of all zooms into its interval has less noise.
+        # If a zoom shows too little, the next one repeats its bins, and the mean of both has less
+        # noise.
         stays = is_open & (intervals.half == before.half) & (n_counted > 1)
         if stays.any():
             means = total[stays] / n_counted[stays, np.newaxis]

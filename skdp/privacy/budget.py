@@ -31,7 +31,8 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 # The unit is 2 ** -40 of the noise std, which leaves 22 bits of a word for sums beyond the noise.
 _BITS_BELOW_NOISE = 40  # not tuned
-# If noise is tiny, the range of integers still has to hold the data.
+# Least noise for the choice of the unit, in sensitivities: with less, integers could not hold the
+# data.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # not tuned
 
@@ -63,7 +64,7 @@ class InitialNoiseSums:
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # Covariance of the current sums and their buffers, in variances of fresh noise.
+        # Covariance of the noise in the sums and in their buffers, relative to that of fresh noise.
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()
@@ -96,8 +97,8 @@ class InitialNoiseSums:
         return self._fresh_std * math.sqrt(self._covariance[-1, -1])
 
     def _draw(self) -> np.ndarray:
-        # Always a fresh key: the data come later, so that a seeded key could not depend on them,
-        # and neighboring streams would share their noise.
+        # Always a fresh key: a key from a seed could not depend on data that come later, so that
+        # neighboring streams would share their noise.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 
@@ -120,7 +121,7 @@ def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
             return np.rint(values / unit).astype(np.int64)
         counts = np.rint(np.fmod(values, unit * _WORD) / unit)
         counts -= _WORD * np.rint(counts / _WORD)
-    # int64 cannot hold 2 ** 63, so -2 ** 63 takes its place: both are equal modulo 2 ** 64.
+    # int64 lacks 2 ** 63, which equals -2 ** 63 modulo 2 ** 64.
     counts[counts == _WORD / 2] = -_WORD / 2
     return counts.astype(np.int64)
 
@@ -263,7 +264,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         seed = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
-        # The record if all planned releases are made, with which the ledger is charged.
+        # The record of all planned releases, which charges the ledger.
         self._whole = PrivacySpent(
             epsilon=self.cost.epsilon,
             delta=self.cost.delta,
@@ -278,7 +279,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         )
         self._nodes = nodes_of(plan.parts)
         self._releases: list[Release] = []
-        #: Warnings that follow from searches.
+        #: Warnings about the results of searches.
         self.warnings: list[str] = []
         #: Counts of each search by point, fitted to all that it has released.
         self.search_counts: dict[str, dict[float, float]] = {}
@@ -332,7 +333,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """
         _check_release(release)
         value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
-        # Released values may leave out some numbers of the planned shape, but add none.
+        # A released value may have fewer numbers than planned, but not more.
         if release.shape and value.size > math.prod(release.shape):
             raise BudgetError(
                 f"Release {release.name!r} has the planned shape {release.shape}, and the value "
@@ -734,7 +735,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
         entries = joint_entries(taken.mechanism, shape)
         noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
-        # Subnormal numbers have lost digits, and noise of such a std might not suffice.
+        # Noise with a subnormal std, which has lost digits, might not suffice.
         smallest = sys.float_info.min if self.cost.is_private else 0.0
         if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
@@ -745,7 +746,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not self._releases and self._charge is not None:
             # Before the first number leaves, charge the whole plan, however little is used later.
             self._charge(self._whole)
-        # Nodes change last: if a release is refused, the budget stays as it was.
+        # Nodes change last, so that a refused release leaves the budget as it was.
         self._nodes = nodes
         booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
         self._releases.append(booked)
@@ -764,8 +765,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not self.cost.is_private:
             return np.array(np.argmin(value)) if release.mechanism == CHOICE else value
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # Two values must never share noise, or the difference of their releases has none. So the
-        # key hashes the exact value, which may round differently in another container.
+        # Two values that shared noise would have a difference without noise. So the key depends on
+        # the exact value, which may round differently in another container.
         number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)

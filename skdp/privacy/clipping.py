@@ -39,7 +39,7 @@ def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) 
 
 
 def weighting_to(bound: float, n_features: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function that weights rows of `n_features` features to clip them to a norm."""
+    """Return the function that computes, from norms, the weights that clip rows to a bound."""
     # With an infinite bound nothing is clipped, but products of huge rows must not overflow.
     return partial(clip_weights, bound=min(bound, NO_CLIPPING), n_features=n_features)
 
@@ -116,7 +116,7 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
-    # The copy has indices of its own: removing zeros would overwrite the indices of `rows`.
+    # A copy, as removing zeros would overwrite the indices of `rows`.
     largest = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
     largest.eliminate_zeros()
     return largest
@@ -126,7 +126,7 @@ def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, An
     """Round bounds inwards to numbers of a dtype."""
     with np.errstate(over="ignore"):
         low, high = dtype.type(lower), dtype.type(upper)
-    # Compared as floats, as numpy would first round bounds to the dtype.
+    # float() makes the comparison exact: numpy would first round the bound to the dtype.
     if float(low) < lower:
         low = np.nextafter(low, dtype.type(np.inf))
     if float(high) > upper:

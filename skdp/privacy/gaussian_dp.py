@@ -99,7 +99,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     if delta == 0:
         return 0.0
     epsilon = min(epsilon, _LARGEST_EPSILON)
-    # At the upper end, `near` in `_log_delta` is below -50: delta is 1 in double precision.
+    # At the upper end delta is 1 in double precision, as `near` in `_log_delta` is below -50.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
     lower = math.log(_SMALLEST_MU)
     if _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
@@ -142,8 +142,8 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
         return delta_tail
     if math.isinf(mu):
         return 1.0
-    # The margin covers the error of `near` where its terms cancel. For the smallest floats a
-    # relative margin is too little, hence the ulp.
+    # The margin covers the error of `near`, whose terms may cancel. The ulp is for the smallest
+    # floats, for which a relative margin is too little.
     near = abs(epsilon / mu - mu / 2)
     cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
     delta = math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation)
@@ -310,7 +310,7 @@ def _log_excess(mu: float, epsilon: float, delta: float) -> float:
     """Return a number that is positive if delta(epsilon) of the curve exceeds delta."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
-    # Both are compared as differences to 1: for delta that is exact, and the curve keeps digits.
+    # Compare 1 - delta, which is exact, with 1 minus the curve, which keeps digits.
     return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
 
 

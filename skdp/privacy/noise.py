@@ -20,7 +20,8 @@ from scipy.special import ndtri
 #: allows.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# Entries of a row share a radius, whose rounding errors add up; independent errors add in squares.
+# Up to this length, rounding errors of a row's shared radius are no larger than those of
+# independent entries.
 _LONGEST_ROW = 150  # not tuned
 
 
@@ -61,14 +62,14 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
     and spherical noise, and a mu for other noise. `joint_entries` is how many entries share one
     draw of Laplace noise.
     """
-    # Constants slightly below those of the proof.
+    # The constants are slightly below those of the proof.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
         root = 5e5 * mu_or_epsilon
     else:
         return 2e7 * mu_or_epsilon
-    # A product may become infinite, where a power would raise an error.
+    # A power would raise an error where the product becomes infinite.
     return root * root
 
 
@@ -80,15 +81,15 @@ CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Random words below this have too few bits for a fraction.
+# Words below the first number have too few bits for a fraction.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
-# A fraction uses at most this many words: with one more, half of its last bit could become 0.
+# Largest number of words of a fraction: with one more, half of its last bit could underflow to 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # not tuned
 
 
 class GuessableSeed(int):
-    """A large seed, derived from something that may be guessed."""
+    """A seed that is large, but derived from one that may be guessed."""
 
 
 class NoiseSource:
@@ -115,7 +116,7 @@ class NoiseSource:
 
 
 def may_be_guessed(random_state: Any) -> bool:
-    """Whether a seed may be guessed; a generator counts, as nobody can see how it was seeded."""
+    """Return whether a seed may be guessed, as that of a generator, which nobody can see."""
     if isinstance(random_state, Integral) and not isinstance(random_state, GuessableSeed):
         return int(random_state) < _SMALLEST_SECRET
     return random_state is not None
@@ -166,16 +167,16 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
         return value
     if value.ndim != 2 or value.shape[0] != value.shape[1]:
         raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
-    # Exactly symmetric, as a difference between the halves would get too little noise.
+    # Made exactly symmetric, as a difference between the two halves would get too little noise.
     return np.asarray((value + value.T) / 2)
 
 
 def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:
-    """Return the value with noise of that standard deviation; for losses, the chosen option."""
+    """Add noise of the given standard deviation; for losses, return the chosen option."""
     noise = draw(mechanism, value.shape, key)
     noise *= noise_std
     if mechanism == CHOICE:
-        # Without the subtraction, rounding of large losses would lose the noise.
+        # Large losses would lose the noise by rounding, so the smallest one is subtracted.
         return np.array(np.argmin(noise + (value - value.min())))
     noise += value
     return round_to_lattice(noise, noise_std)
@@ -317,9 +318,9 @@ def _to_fractions(
     """Write words of 64 random bits to `out`, as binary fractions of 53 bits or more, in (0, 1].
 
     A single word has steps of 2 ** -64, too coarse for the small probabilities far out in a tail.
-    So a word below 2 ** 53 is extended by a word from a stream of its own, which `key` and `place`
-    name, and that one by another, up to sixteen words. The relative error is 2 ** -52 for fractions
-    down to 2 ** -972, which is beyond 36.5 standard deviations. The smallest is 2 ** -1025.
+    So a word below 2 ** 53 is extended by a second word, from a stream that `key` and `place`
+    determine, and so on, up to sixteen words. The relative error is 2 ** -52 for fractions down to
+    2 ** -972, which is beyond 36.5 standard deviations. The smallest is 2 ** -1025.
     """
     np.add(words, 0.5, out=out)
     is_short = words < _SHORT
@@ -370,11 +371,12 @@ def _encode(value: Any) -> bytes:
     if isinstance(value, Mapping):
         return b"mapping " + _hash(b"", value.items())
     if isinstance(value, list) and any(isinstance(one, tuple) for one in value):
-        # Pairs for columns are no two ends, though both make the same array.
+        # Pairs (low, high) by column differ from arrays of all low and all high ends, which may
+        # make the same array.
         return b"pairs " + _hash(b"", value)
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        # A list that makes no array, such as one of a matrix and None.
+        # No array, but a list, such as one of a matrix and None.
         return _encode(tuple(value))
     return f"array {array.shape} ".encode() + array.tobytes()

@@ -18,9 +18,9 @@ from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_ent
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, printed, summaries
 
-# Relative step by which an epsilon is raised that rounding has lowered.
+# Relative step by which an epsilon is raised, if rounding has made it too small.
 _EPSILON_STEP = 1e-9  # not tuned
-# Relative size of the first step by which an epsilon is lowered that rounding has raised.
+# Relative size of the first step by which an epsilon is lowered, if rounding has made it too large.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
@@ -78,7 +78,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             if type(value) not in (float, int):
                 raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
             object.__setattr__(self, name, float(value))
-        # mu is solved for even if privacy is pure, as that checks all three numbers.
+        # Computing mu checks all three numbers, so it is done even if privacy is pure.
         most = _solved_mu(self.epsilon, self.delta, self.delta_tail)
         most = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else most
         mu = most if self.mu is None else self.mu
@@ -270,7 +270,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
             )
-        # A choice releases only the index of an option, which has no low bits.
+        # A choice releases only an index, whose low bits reveal nothing.
         if not self.is_private or mechanism == CHOICE:
             return
         size = distinct_entries(mechanism, shape)
@@ -321,7 +321,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             return sensitivity / bought * math.pi / math.sqrt(6)
         if mechanism not in _PURE:
             return sensitivity / bought
-        # A gamma radius of shape k and scale 1 has mean square k (k + 1).
+        # A radius of the gamma law of shape k and scale 1 has mean square k (k + 1), for k entries.
         return sensitivity / bought * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:
@@ -346,8 +346,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         self.check(mechanism)
         if mechanism == CHOICE:
-            # The exponential mechanism may have twice the epsilon of other pure mechanisms at the
-            # same mu.
+            # At the same mu, the exponential mechanism may have twice the epsilon of other pure
+            # mechanisms.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)
@@ -399,7 +399,7 @@ SHARE_TOLERANCE = 1e-12  # not tuned
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Alternative parts of a plan: released values choose one of them; all spend the same."""
+    """Alternative parts of a plan, which spend the same; released values choose one of them."""
 
     branches: tuple[Any, ...]
 
@@ -543,7 +543,7 @@ class Plan:  # numpydoc ignore=PR02
 
 
 class Node(NamedTuple):
-    """A release of a plan, and the nodes of which one comes next; none at the end."""
+    """A release of a plan, with the nodes that may come next; none at the end."""
 
     release: Release
     following: "tuple[Node, ...]"
@@ -568,10 +568,10 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
 def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
     """Return the nodes that may follow a release; refuse a release that is not next."""
-    # By identity, as alternatives share the nodes that follow them.
+    # Nodes are compared by identity, as alternatives share the nodes that follow them.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
-        # A copy of the release with another function would have an unplanned sensitivity.
+        # The functions are compared, too: another one could compute an unplanned sensitivity.
         if planned == release and planned.sensitivity_of is release.sensitivity_of:
             found[id(following)] = following
     if found:
@@ -588,7 +588,7 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
 
 
 def _lines(release: Release) -> tuple[Release, ...]:
-    """Return the counts of a search as releases, and any other release as it is."""
+    """Return the releases of a search, one for each step, or any other release alone."""
     return release.lines() if isinstance(release, Search) else (release,)
 
 
@@ -656,11 +656,11 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
-    """Return the share that these parts of a plan leave."""
+    """Return 1 minus the shares of these parts of a plan."""
     return total - math.fsum(map(attrgetter("share"), branches_of(parts)[0]))
 
 
 def _same_prefix(branch: Sequence[object], default: Sequence[object]) -> int:
-    """Return the number of releases with which both branches begin."""
+    """Return how many releases both branches have in common at the beginning."""
     pairs = zip(branch, default, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

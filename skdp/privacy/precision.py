@@ -1,4 +1,4 @@
-"""Numbers of any type as Python numbers in double precision, and checks of their range."""
+"""Convert numbers of any type to Python numbers in double precision, and check their range."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -19,7 +19,7 @@ def as_python(value: Any) -> Any:
     In a small float type, products of a bound lose bits, and the noise would pay for another bound.
     Small integer types overflow.
     """
-    # A shortcut for most values, as isinstance is slow with the abstract classes below.
+    # Most values end here, as isinstance is slow with the abstract classes below.
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.bool_):

@@ -24,7 +24,8 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
     """Warn if a search has ended at an end of its grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search that finds nothing ends at the last point, the smallest with `GridCounts.zeros_last`.
+    # A search that finds nothing ends at the last point, which is the smallest one after
+    # `zeros_last`.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
@@ -42,7 +43,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 # ------------------------------
 # Releases: noisy statistics, declared in a plan, made by a solver and listed in a record.
 
-# A quantile stays this many standard deviations of a count below 1.
+# A quantile is at most 1 minus this many standard deviations of a count.
 _COUNT_MARGIN = 4.0  # not studied
 
 
@@ -226,7 +227,7 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 
 def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
-    """Return name, share and first release of each search, or of each run of like releases."""
+    """Return name, share and first release of each search, or of each group of like releases."""
     runs = []
     for (group, *_), like in groupby(releases, _group_key):
         first, *others = like
@@ -240,14 +241,14 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
-    """Return a key that counts of a search share, as do releases that differ in a number."""
+    """Return a key that the counts of a search have in common, as have numbered releases."""
     name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
-    """Return the name of each run of like releases, and its known numbers."""
+    """Return the name of each group of like releases in a row, and its known numbers."""
     return [
         (name, f"{share:>8.4f}  follows {first.follows}")
         if first.sensitivity is None
@@ -259,9 +260,9 @@ def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
 # ------------------------------
 # The record of what a fit has spent.
 
-# Most printed releases, and least width of a printed name.
+# Largest number of printed releases, and least width of a printed name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
-# An epsilon of this or more is called weak.
+# A larger epsilon is called weak.
 _WEAK = 10.0  # not studied
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Fields of a release in a record; the others belong to plans.
@@ -497,7 +498,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
-    """Return the unit that a composition of records with the given units protects."""
+    """Return the unit of a composition of records with these units; refuse units that differ."""
     if len(units) == 1:
         return units.pop()
     if units != {"row", "record"}:
@@ -511,7 +512,7 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
-    """Return a delta above the sum of all tails, for a composition, and that sum."""
+    """Return the delta of a composition, above the sum of all tails, and that sum."""
     tails = [record.delta_tail for record in records]
     first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
     delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
@@ -534,7 +535,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
 
 
 def as_html(text: str) -> str:
-    """Return a text in columns as HTML, for notebooks."""
+    """Convert a text in columns to HTML, for notebooks."""
     return f"<pre>{escape(text)}</pre>"
 
 

@@ -86,7 +86,7 @@ def clipped_projection(
     :math:`D = \sin^2(s + t)`, and :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so D rises in s and
     in t. Hence :math:`A = B = b^2`, where :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
     """
-    # inf / inf would be NaN.
+    # Not for an infinite norm: inf / inf is NaN.
     clipped = min(level / row_norm, 1.0) if math.isfinite(row_norm) else 1.0
     if 3 * clipped**2 <= 1:
         replace = 2 * clipped * math.sqrt(1 - clipped**2)
@@ -207,7 +207,7 @@ def column_moments(
 # ------------------------------
 # Records with a class: the second moment of a row, a constant and the class together.
 
-# Bounds the rounding error of the few operations below.
+# Bound of the relative rounding error of the few operations below.
 _MARGIN = 16 * UNIT_ROUNDOFF  # not tuned
 
 
@@ -352,7 +352,7 @@ def edge_product(step: float, norms: np.ndarray) -> float:
 
 @in_double_precision
 def edge_product_l1(step: float, norms: np.ndarray) -> float:
-    """Sum of the row norms of the change that `edge_product` bounds."""
+    """Sensitivity of A Z to an edge, as the sum of the row norms of the change."""
     return step * math.fsum(_two_largest(norms))
 
 
@@ -364,7 +364,7 @@ def edge_mean(step: float, n_rows: int) -> float:
 
 @in_double_precision
 def edge_mean_l1(step: float, n_rows: int) -> float:
-    """Sum of the changes of the means that `edge_mean` bounds."""
+    """Sensitivity of the means of the columns to an edge, as the sum of their changes."""
     return 2 * entry_mean(step, n_rows)
 
 
@@ -550,7 +550,7 @@ def response_sum(
       Attained by a residual beyond b.
     """
     moved = choose(adjacency, zero_out=level, replace=min(2 * level, response_range))
-    # 0 times an infinite level would be NaN.
+    # Not without rounding: 0 times an infinite level is NaN.
     charged = 2 * rounding * level if rounding else 0.0
     return largest_norm * (moved + charged)
 

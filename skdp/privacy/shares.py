@@ -26,13 +26,14 @@ from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, Release, Released
 
-# The budget pays for the rounding of at most (root m) ** 2 counts of all owners, for a release with
-# this mu, m. Slightly below the constant of the proof.
+# For a release of mu m, the budget pays for the rounding of at most (root m) ** 2 counts of all
+# owners. The root is slightly below that of the proof.
 _ROOT = 6e6  # not tuned
-# Largest share of the noise, in steps of the lattice: no draw exceeds 37.6 standard deviations,
-# each of at most 32 steps, and two roundings add 1.
+# Largest share of the noise, in steps of the lattice: no draw exceeds 37.6 standard deviations of
+# at most 32 steps each, and two roundings add 1.
 _FARTHEST = 1205  # not tuned
-# So many limbs of 32 bits hold any float as a multiple of the least positive one, with carries.
+# Number of limbs of 32 bits that hold any float, as a multiple of the least positive one, with
+# carries.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
@@ -50,7 +51,7 @@ class Shares:
 
     @property
     def n_lost(self) -> int:
-        """Number of owners whose share of noise may be known to others, or missing."""
+        """Number of owners whose share of noise others may know, or who may leave."""
         return self.n_owners - self.n_honest
 
     @property
@@ -59,7 +60,7 @@ class Shares:
         return math.sqrt(self.n_owners / self.n_honest)
 
     def scale(self, absent: Sequence[int]) -> float:
-        """Return the factor that scales a sum without absent owners up to all units."""
+        """Return the factor that extrapolates a sum without the absent owners to all units."""
         n_left = self.n_units - sum(self.sizes[number] for number in absent)
         return self.n_units / n_left
 
@@ -72,7 +73,7 @@ class Shares:
         """Choose step and size of the counts of a release; refuse sums that overflow a word."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         std = noise_std / math.sqrt(self.n_honest)
-        # The sum of null units is 0, and n changes of a unit lead from it to any sum.
+        # The sum of n null units is 0, so any sum is at most n sensitivities away from 0.
         step = lattice_step(std) if std > 0 else 1.0
         limit = self.n_units * sensitivity / step + 1 if std > 0 else 0.0
         if not limit + _FARTHEST * self.n_owners < 2.0**62:
@@ -94,7 +95,7 @@ class Shares:
         return self.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
     def check_size(self, cost: PrivacyCost, release: Release, shape: tuple[int, ...]) -> None:
-        """Refuse mechanisms without shares, and more counts than have their rounding paid for."""
+        """Refuse other mechanisms, and more counts than the share can protect against rounding."""
         if release.mechanism not in _MECHANISMS:
             raise BudgetError(
                 f"Release {release.name!r}: noise is shared for the mechanisms {_MECHANISMS}, got "
@@ -161,7 +162,8 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
         whole = np.rint(steps)
         rest = steps - whole
         noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-        # The quotient is exact, between 16 and 32; noise times std could leave the range of floats.
+        # The quotient, between 16 and 32, is exact, while noise times std might leave the range of
+        # floats.
         rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 
@@ -182,7 +184,7 @@ def _limbs_of(values: np.ndarray) -> np.ndarray:
     mantissas, exponents = np.frexp(np.nan_to_num(values))
     whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
     shift = exponents.astype(np.int64) + (1074 - 53)
-    # Only bits that are 0 are lost here, for subnormal numbers.
+    # The shift removes only zero bits, those of subnormal numbers.
     whole >>= np.maximum(-shift, 0)
     place, left = np.divmod(np.maximum(shift, 0), 32)
     low, high = (whole & _LIMB) << left, (whole >> 32) << left
@@ -201,7 +203,7 @@ def _floats_of(counts: np.ndarray) -> np.ndarray:
     lines = limbs.astype("<i4", casting="unsafe")
     most = int(sys.float_info.max) << 1074
     whole = (int.from_bytes(line.tobytes(), "little", signed=True) for line in lines)
-    # Dividing integers rounds only once.
+    # Python rounds the quotient of integers only once.
     return np.array([min(max(one, -most), most) / (1 << 1074) for one in whole])
 
 
@@ -213,8 +215,8 @@ def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
     return values[np.triu_indices(len(values))] if is_symmetric else values.ravel()
 
 
-#: Takes the layout of a release and the part of one owner; returns the sum of all counts, and the
-#: numbers of the owners who are not in it.
+#: A function of the layout of a release and of the part of one owner, which returns the sum of all
+#: counts and the numbers of the absent owners.
 Exchange = Callable[[ShareLayout, np.ndarray], tuple[np.ndarray, tuple[int, ...]]]
 
 
@@ -257,7 +259,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return budget
 
     def spent(self) -> PrivacySpent:
-        """Return the record of all releases so far, whom owners trust, and who has left."""
+        """Return the record of all releases so far, with those whom owners trust or who left."""
         trust, absent = self._shares.trust, ", ".join(map(str, self._absent))
         left = f"; these have left before the end, by their numbers: {absent}" * bool(absent)
         return replace(super().spent(), trust=trust + left)
@@ -297,7 +299,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         if value.size == 0:
-            # A skipped release has no number.
+            # A skipped release has no value.
             return value
         layout = self._shares.layout(release, value.shape)
         counts, self._absent = self._exchange(layout, value / self._n_own)
@@ -306,7 +308,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
 
 class Party(NamedTuple):
-    """An owner in the fit of a pipeline; its fields replace functions of a step's fit."""
+    """An owner in the fit of a pipeline: functions that replace those of a step's fit."""
 
     n_units: int  # of all owners
     unit: str | None  # protected instead of the unit of the steps

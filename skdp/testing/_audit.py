@@ -25,11 +25,11 @@ from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import check_scalar
 
 # ------------------------------
-# All that fits reveal.
+# List all that an object reveals.
 
 Fit = Callable[[Any, int | None], Any]
 
-# Types whose pickles leave out members, and the names of the members.
+# Types whose pickles lack members, and the names of these members.
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 def _digest(data: Any) -> np.ndarray:
-    """Hash bytes to a value that can be compared, but is no number."""
+    """Hash bytes to a string, which can be compared but is no number."""
     return np.array(np.void(sha256(data).digest()[:8]))
 
 
@@ -88,7 +88,7 @@ def _reduced(value: Any) -> Any:
     named |= {n: getattr(value, n, None) for n in ("__traceback__", "__context__", "__cause__")}
     named["array"] = np.asarray(value) if hasattr(value, "__array__") else None
     named = {name: one for name, one in named.items() if one is not None}
-    # Attributes that data frames do not pickle are caches.
+    # What data frames do not pickle is a cache, and is left out.
     is_frame = "array" in named and not isinstance(value, np.ndarray)
     for one in (state, None if is_frame else object.__getstate__(value)):
         for place, part in enumerate(one if isinstance(one, tuple) else (one,)):
@@ -109,7 +109,7 @@ def attributes_of_class(kind: type) -> dict[str, Any]:
 
 
 def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
-    """Yield all that is reachable from a value, with names, but not through classes and modules."""
+    """Yield all that a value refers to, at any depth, with names; ends at classes and modules."""
     todo, seen = [(name, value)], dict[int, Any]()
     while todo:
         name, value = todo.pop()
@@ -119,7 +119,7 @@ def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
         except Exception:
             inside = None
         if isinstance(inside, dict):
-            # A stored reference, so that no other object gets this id.
+            # The value is stored, too: as long as it exists, no other object gets its id.
             seen[id(value)] = name, value
             named = [(f"{name}.{key}".removeprefix("."), one) for key, one in inside.items()]
             todo += named[::-1]
@@ -137,9 +137,9 @@ def all_of(value: Any, name: str = "") -> tuple[tuple[str, Any], ...]:
 
 
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the numbers that a fit has released, as flat arrays, with integers for texts.
+    """Yield the numbers that a fit has released, as flat arrays; texts become integers.
 
-    If the fit returns an estimator, its public attributes are released.
+    Of an estimator, all public attributes count as released.
     """
     if hasattr(result, "fit"):
         names = [name for name in dir(result) if name[-1] == "_" != name[0]]
@@ -169,7 +169,7 @@ def global_seed(seed: int | None) -> ExitStack:
 
 
 def outputs_of(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
-    """Fit once, without warnings; the first output is the number of outputs.
+    """Fit once, and ignore warnings; the first output is the number of outputs.
 
     numpy's global generator gets the same seed.
     """
@@ -196,7 +196,7 @@ def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
 
 
 def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
-    """Fit to both datasets with the same seeds; return the values of each output in all fits."""
+    """Fit both datasets with the same seeds; yield each output's values in all fits."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
     tasks = product((data, other), seeds_of(n_fits, seed))
     return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
@@ -207,7 +207,7 @@ def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | No
 
 
 def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
-    """Return the pair of error rates that proves the least, among pairs that are not refuted.
+    """Return the pair of error rates that proves least, of those that the errors allow.
 
     Each rate has a bound by Clopper and Pearson, with a quarter of the risk, and so has their mean,
     with half of the risk. Few errors in total are never likelier than if both rates were the mean
@@ -222,7 +222,7 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
 
 
 def _upper_bound(wrong: np.ndarray, n_tested: int, miss: float) -> np.ndarray:
-    # If all guesses are wrong, no bound is below 1.
+    # If all guesses are wrong, the bound is 1.
     return np.nan_to_num(beta.isf(miss, wrong + 1, n_tested - wrong), nan=1.0)
 
 
@@ -292,11 +292,11 @@ def lower_bound_of_epsilon(
 # two datasets.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
-# Thresholds are few quantiles of scores, so that none is best by chance; far tails may show
-# epsilon.
+# Few quantiles of scores serve as thresholds, so that none is best by chance. Far tails may prove
+# an epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
-# Confidence at which statistic and threshold are chosen; if it is low, few errors may win by
-# chance.
+# Confidence at which statistic and threshold are chosen. If it is low, a choice that errs seldom by
+# chance may win.
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 
@@ -324,13 +324,13 @@ def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]
 
 
 def _thresholds(scores: np.ndarray) -> np.ndarray:
-    """Return thresholds at quantiles of scores, and just below them, as scores may repeat."""
+    """Return quantiles of scores as thresholds, and numbers just below, as scores may repeat."""
     places = np.quantile(scores, _QUANTILES, method="lower")
     return np.concatenate([places, np.nextafter(places, -np.inf)])
 
 
 def _errors(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Count both errors of guessing the second dataset above each threshold."""
+    """Count both kinds of errors, if scores above a threshold mean the second dataset."""
     is_above = scores.reshape(-1, 2, 1) > thresholds
     return np.array([is_above[:, 0].sum(axis=0), (~is_above[:, 1]).sum(axis=0)])
 
@@ -342,8 +342,7 @@ def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -
     for unseen, seen, tested in candidates:
         errors = np.sum([_errors(one, _thresholds(one)) for one in unseen], axis=0)
         found = lower_bound(errors, len(seen) // 2, confidence=_CONFIDENCE)
-        # Among equal bounds, the outermost quantile wins, for rare scores; without bounds, the
-        # middle.
+        # Among equal bounds the outermost quantile wins; if nothing is proved, the middle one.
         found += np.where(found > 0, outwards, -outwards)
         if found.max() > best:
             best = found.max()

@@ -1,4 +1,4 @@
-"""Cases, which tell a privacy check what it needs of an estimator, and neighbors of their data."""
+"""Cases: an estimator with data for privacy checks, and neighboring datasets."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _has_labels(values: np.ndarray) -> bool:
-    """Return whether the set of values is public, as that of labels or ids."""
+    """Return whether values are labels or ids, whose set is public."""
     is_whole = values.ndim == 1 and bool(np.all(values == np.round(values)))
     return values.dtype.kind != "f" or is_whole
 
@@ -52,7 +52,7 @@ def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
 
 
 def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int) -> Arguments:
-    """Replace the rows of a unit by `count` copies of another unit's row."""
+    """Replace all rows of a unit by `count` copies of another row."""
     start = [int(np.argmax(is_own))] * count
     pairs = zip(arrays, unit, strict=True)
     return tuple(np.insert(one[~is_own], start, row, axis=0) for one, row in pairs)
@@ -197,7 +197,7 @@ class Subject:
         self.places = list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def make(self, **more: Any) -> Any:
-        """Return an unfitted estimator with other parameters, as far as it has them."""
+        """Return an unfitted estimator, with those of the given parameters that it has."""
         known = {name: value for name, value in more.items() if name in self.parameters}
         return type(self.case.estimator)(**{**self.parameters, **known})
 
@@ -211,7 +211,7 @@ class Subject:
         return groups
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:
-        """Return a group of datasets that differ in a row; only in the first can it be null."""
+        """Return a group of datasets that differ in a row, which can be null at place 0 only."""
         if self.case.null is None or place:
             return Group(datasets, distance=1.0 if self.case.null is None else 2.0)
         return Group(datasets, origin=self.data, make_null=self.case.null)
@@ -223,11 +223,11 @@ class Subject:
         return tuple(change(one) if changes else one for one, changes in pairs)
 
     def strangers(self) -> list[Arguments]:
-        """Return data that share only public facts with those of the case."""
+        """Return other data with the same public facts."""
         return [self.changed(lambda a: 0 * a), self.changed(lambda a: 1e4 - 3 * a[::-1])]
 
     def unseen(self) -> Arguments:
-        """Return changed data of the case, to which no other object refers yet."""
+        """Return a changed copy of the data, to which no other object refers yet."""
         return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:
@@ -244,7 +244,7 @@ class Subject:
         return list(arguments)
 
     def spoiled(self, place: int, bad: float) -> Arguments | None:
-        """Put NaN or infinity into an argument; return None where it is allowed."""
+        """Put NaN or infinity into the data; return None if `fit` accepts them there."""
         values = np.array(self.data[place])
         if values.dtype.kind != "f":
             return None
@@ -260,9 +260,9 @@ class Subject:
         return self.make(**more).plan(*np.shape(self.data[0]))
 
     def is_reached(self, worst: dict[str, float]) -> bool:
-        """Return whether an attack came close, by the largest movement of each release."""
+        """Return whether attacks moved every release by enough of its sensitivity."""
         return min(worst.values()) >= self.case.tightness
 
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Return whether fits to two datasets are allowed to have these noises."""
+        """Return whether fits to two datasets may have the noise that was drawn."""
         return not np.isin(one, other).any()

@@ -32,12 +32,13 @@ from skdp.testing import _recording as fits
 from skdp.testing._audit import all_of, global_seed
 from skdp.testing._case import PrivacyCase, Subject, climb
 
-#: By how much a movement may exceed its sensitivity, through rounding.
+#: Factor by which rounding may make a movement exceed its sensitivity.
 ROUNDING = 1 + 1e-12  # not tuned
-# Our weakest attack notices its mistake two times in five: all of these fail once in 100,000 times.
+# Number of attacks. The weakest one finds a mistake two times in five, so all of them miss it once
+# in 100,000 times.
 _N_ATTACKS = 24  # not tuned
 _N_STEPS = 30  # not studied
-#: A seed that is found in a pickle.
+#: A seed that is easy to find in a pickle.
 SECRET = 0xD1CE << 100  # not tuned
 
 
@@ -50,7 +51,7 @@ def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
 
 
 def attacks(case: Subject) -> Iterator[dict[str, float]]:
-    """Yield the distances that releases have moved so far, by name; each attack draws new noise.
+    """Attack repeatedly, with new noise; yield the largest movement of each release so far.
 
     The success of an attack depends on the bases that the noise leads to, and thereby on the
     rounding of this processor.
@@ -60,7 +61,7 @@ def attacks(case: Subject) -> Iterator[dict[str, float]]:
         # Fits in this context get other noise; number 0 gets the usual noise.
         with patch.object(fits, "_attempt", attempt):
             for name, ratio in fits.farthest_of(case.make, case.groups()).items():
-                # A skipped release cannot move.
+                # Skipped releases do not move.
                 if ratio or not is_skipped(name):
                     worst[name] = max(worst.get(name, 0.0), ratio)
         yield worst
@@ -72,7 +73,7 @@ def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
         _assert_bounded(worst)
         if case.is_reached(worst):
             return
-    # An attack that moves nothing would prove nothing.
+    # If attacks move nothing, their failure proves nothing.
     least = min(worst, key=worst.__getitem__)
     raise AssertionError(
         f"no attack gets far: {least} moved only {worst[least]:.3g} times its declared sensitivity"
@@ -137,7 +138,7 @@ def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
             warnings.simplefilter("ignore", PrivacyWarning)
             estimator = case.make(epsilon=1.0).fit(*data)
         for name, value in case.released(estimator).items():
-            # Attributes that were not asked for are None.
+            # Optional attributes may be None.
             assert value is None or np.isfinite(value).all(), f"{name} is not finite"
 
 
@@ -171,9 +172,9 @@ def check_plan(planned: Any, spent: Any) -> None:
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         pair = getattr(planned, name), getattr(spent, name)
         assert pair[0] == pair[1], f"{name} is {pair[0]} in the plan, and {pair[1]} in the record"
-    # Of pure privacy, a share that is not used costs less than one that is used.
+    # In pure privacy an unused share costs less than a used one.
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
-        # Branches of a plan spend the same, but for the rounding of their sums.
+        # All branches of a plan spend the same, up to rounding.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
     # The nodes that may come next, for each branch that begins with these releases.
     begun = [nodes_of(planned.parts)]
@@ -185,7 +186,7 @@ def check_plan(planned: Any, spent: Any) -> None:
 
 
 def is_as_planned(line: Any, release: Any) -> bool:
-    """Return whether a release is as planned, with the facts that were known before."""
+    """Return whether a release is as planned, in all facts that the plan states."""
     is_left_out = is_skipped(release.name) and line.may_be_skipped
     names = (line.name, line.mechanism), (release.name, release.mechanism)
     is_same = line.share == release.share and (is_left_out or names[0] == names[1])
@@ -200,7 +201,7 @@ def is_as_planned(line: Any, release: Any) -> bool:
 
 
 def noise_is_fresh_without_a_seed(case: Subject) -> None:
-    """Nothing repeats the noise, not even numpy's generator, which `None` means elsewhere."""
+    """Nothing repeats the noise, not even numpy's global generator."""
     noises: list[np.ndarray] = []
     for _ in range(2):
         estimator = case.make(random_state=None)
@@ -234,7 +235,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
     datasets += itertools.chain.from_iterable(group.datasets[:4] for group in groups)
-    # 0 and -0 are equal.
+    # -0 becomes 0: equal numbers need equal bytes here.
     arrays = [[x.toarray() if issparse(x) else x for x in case.arrays(one)] for one in datasets]
     contents = [all_of([np.where(x == 0, 0, x) for x in one]) for one in arrays]
     distinct = dict(zip(contents, datasets, strict=True))
@@ -244,7 +245,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 
 # ------------------------------
-# What fits store outside the estimator, and in it.
+# What fits store outside and inside the estimator.
 
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
@@ -272,7 +273,7 @@ def beside(estimator: Any) -> dict[str, Any]:
         f"{owner}.{name}": _referents_of(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
-        # Python's own: shown warnings, builtins, and the loader of the module.
+        # Python itself changes these three: shown warnings, builtins, and the loader of the module.
         if name not in ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
         # Imported classes have caches and registries for other users.
         and not (isinstance(value, type | FunctionType) and value.__module__ not in owners)
@@ -310,7 +311,7 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     for restored in (pickle.loads(pickled), copy.deepcopy(estimator)):
         assert getattr(restored, "random_state", None) is None, "a copy has random_state"
         fits.assert_same_fit(restored, estimator)
-    # Zeros below the seed occur in integers and words, too, and three bytes may agree by chance.
+    # Zero bytes at the end of the seed occur elsewhere, too, and three bytes may agree by chance.
     assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
     # Two adjacent numbers of the data occur in no release by chance.
     traces = []
@@ -359,7 +360,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """Refused data leave the estimator as it was, and the error shows no value."""
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
-    # An error is unlikely to contain these digits by chance.
+    # Digits of the data, which an error is unlikely to contain by chance.
     digits = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)

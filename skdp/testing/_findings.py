@@ -111,7 +111,7 @@ def find_repeated_noise(
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
-    """Name the attributes with these numbers, or else the output; texts have no noise."""
+    """Name the attributes with these numbers, or else "output"; texts have no noise."""
     named = fits.outputs_of(fit, data, 0)
     names = np.repeat([*named], [len(one) for one in named.values()])
     found = dict.fromkeys(map(str, names[numbers]))
@@ -145,9 +145,9 @@ def _fit_in_fork() -> list[np.ndarray]:
 # ------------------------------
 # Low bits.
 
-# Outputs are equal if they agree to this many units in the last place of the largest.
+# Outputs count as equal if they differ by at most this many units in the last place of the largest.
 _ROUNDING = 16  # not tuned
-# Sums below this many noise standard deviations have lost digits, which reveals the value.
+# Of sums smaller than this many noise standard deviations, lost digits reveal the value.
 _SMALL = 0.25  # not studied
 
 
@@ -244,7 +244,7 @@ def _bits_differ(pair: np.ndarray) -> bool:
 # Exact functions of the data.
 
 _N_SEEDS = 4  # not studied
-# Statistics of columns, and of all numbers, that estimators without privacy store.
+# Statistics that estimators without privacy often store, of columns or of all numbers.
 _STATISTICS = np.sum, np.mean, np.std, np.var, np.min, np.max, np.median
 
 

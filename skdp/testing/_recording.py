@@ -1,4 +1,4 @@
-"""Records of releases, their replay on neighbors, and how far values move between neighbors."""
+"""Record the releases of a fit, replay them on neighbors, and measure how far values move."""
 
 import contextlib
 import io
@@ -34,11 +34,11 @@ class RecordingBudget(PrivacyBudget):
         super()._begin(*plan)
         self.values: list[np.ndarray] = []
         self.released: list[np.ndarray] = []
-        # By the number of the release, for sums that are released in each epoch.
+        # Values of sums that are released in each epoch, by the number of the release.
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
-        """Return the values that a sensitivity bounds; for sums of epochs, values before noise.
+        """Return the values whose movement the sensitivity bounds.
 
         For epochs, these values are the epochs times a square root of the prefix sums.
         """
@@ -73,7 +73,7 @@ class RecordingBudget(PrivacyBudget):
 
 
 class WatchedSums(InitialNoiseSums):
-    """Sums that start from 0, get noise only when they are read, and are recorded before.
+    """Sums that start from 0, are recorded when they are read, and get noise only then.
 
     The sums of all epochs are one release.
     """
@@ -134,7 +134,7 @@ def current_seed() -> int:
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
-    """In this context, make the i-th budget a `kind_of(i)`; yield the list of budgets."""
+    """Within a context, make the i-th budget a `kind_of(i)`; yield the list of budgets."""
     begin = PrivacyBudget._begin
     made: list[Any] = []
 
@@ -212,7 +212,7 @@ _listeners: list[Callable[[str, tuple[Any, ...]], None]] = []
 
 @contextlib.contextmanager
 def leaving(ledger: Any = None) -> Iterator[list[str]]:
-    """Yield a list that collects what leaves the process, except for a ledger, in any thread."""
+    """Yield a list that collects what any thread writes to files or sends, except to a ledger."""
     found: list[str] = []
     own = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
 
@@ -265,7 +265,7 @@ def noise_of(estimator: Any, *data: Any) -> np.ndarray:
 
 #: Attributes of a stream that identify it, or its threads and processes.
 OF_ONE_OBJECT = {"_id", "_lock", "_process"}
-#: Where the order of attributes stands among contents.
+#: Key of the order of attributes among the contents.
 ORDER = "the order of attributes"
 
 
@@ -348,8 +348,8 @@ def farthest(
 ) -> dict[str, float]:
     """Return the largest movement of each release, in units of its declared sensitivity.
 
-    It is taken between any two fits, or from one to all others. All get the same releases, and may
-    differ in noiseless values only.
+    The movement is that between any two fits or, with an `origin`, from one to all others. All fits
+    get the same releases, and may differ in noiseless values only.
     """
     ratios: dict[str, float] = {}
     releases = replays[0].spent().releases

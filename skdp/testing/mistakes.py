@@ -88,14 +88,14 @@ class TooLittleNoise(NoisyMean):
 
 
 class NoClipping(NoisyMean):
-    """Assumes that no row is long."""
+    """Does not clip rows, as if none were long."""
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
         return X
 
 
 class FixedNoise(NoisyMean):
-    """Uses a seed of its own if none is given."""
+    """Uses a fixed seed if none is given."""
 
     def _source(self, X: np.ndarray) -> NoiseSource:
         return NoiseSource(self.random_state or 0, (X.tobytes(),))
@@ -153,7 +153,7 @@ class WarnsOfData(NoisyMean):
 
 
 class PrintsData(NoisyMean):
-    """Prints a number of the data."""
+    """Prints a number that occurs in the data."""
 
     def _before_release(self, X: np.ndarray) -> None:
         print(f"Largest number: {X.max():.3f}")

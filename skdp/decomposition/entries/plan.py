@@ -14,24 +14,24 @@ from skdp.privacy import Release
 from skdp.units import MatrixUnit, ResolvedEntry
 
 # Shares of the means and of the sum of squares; the solver gets the rest. With delta=0 they are
-# shares of epsilon instead of squared mu, and buy less.
+# shares of epsilon instead of squared mu, and reduce noise less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of the solver's share for the core, its last release: the larger one for shares of
-# epsilon, or if the core has as much noise as a whole product.
+# Fraction of the solver's share for its last release, the core. The larger one holds with delta=0,
+# and if the core has as much noise as a whole product.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # Ratio of the share of a step to the share of the next step.
 _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of a component's share for its singular value.
 _VALUE_SHARE = 0.05  # not studied
-# Clipping turns components toward other directions, which extra columns catch. Laplace noise grows
-# with the number of columns, so it gets no extra column.
+# Cutting rows of a basis rotates components, which stay in the span of a wider basis. Laplace noise
+# grows with the number of columns, so ``delta=0`` gets no extra column.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
 # A larger budget pays for extra columns and, for second moments, for extra steps. Their number is
-# the public strength over the first number, at most the second. The strength of second moments is
-# first multiplied by the third. benchmarks/papers/decentralized_power_method.md
+# `_strength` over the first number, at most the second. For second moments `_strength` is first
+# multiplied by the third. benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
-# With a shorter side of at least this length, an iteration beats noise on every entry:
+# An iteration beats noise on every entry if the shorter side is at least this long:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 # The second moment of interactions is released as a whole if there are at most this many items, and
@@ -52,8 +52,8 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     if spec.n_oversamples == "auto":
         extra = max(extra, strong)
     # Second moments have many directions of similar strength, which more steps have to separate.
-    # Averages with earlier products would slow that down; with little noise, the last product is
-    # best.
+    # Averages with earlier products would slow the separation; with little noise, the last product
+    # is best.
     is_moment = spec.unit.is_second_moment
     n_iter = spec.support.steps[solver] + strong * is_moment
     if spec.coherence_bound is not None:
@@ -73,7 +73,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Return the largest possible singular value, in units of the noise of a product."""
+    """Return the largest possible singular value, divided by the noise of a product."""
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
     if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
         return 0.0
@@ -229,7 +229,7 @@ def _mechanism(spec: EntriesSpec, *, pure: str) -> str:
 
 
 def _plan_total(spec: EntriesSpec, share: float) -> Release:
-    """Plan the sum of squares around the center, which may be a released one."""
+    """Plan the sum of squares around the center, public or released."""
     known: dict[str, Any] | None = None
     if not isinstance(spec.center, str):
         point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
@@ -246,7 +246,7 @@ def _mean_change(
 ) -> float:
     """Return the sensitivity of the column means, with the rounding of their sums."""
     n_rows, n_features = shape
-    # An entry may change the order of additions in all columns, and so their rounding.
+    # One entry may change the order of additions, and so the rounding, in all columns.
     n_sums = n_features if by_rows else math.sqrt(n_features)
     slack = 2 * rounding * unit.largest * n_sums / n_rows
     return unit.mean(n_rows, by_rows=by_rows) + slack
@@ -276,7 +276,7 @@ def _with_rounding(change: float, rounding: float) -> float:
 
 
 def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
-    """Plan the products of an iteration, which ends early if a basis breaks the coherence bound."""
+    """Plan the products of an iteration; a basis beyond the coherence bound ends it early."""
     unit, (n_rows, n_columns) = spec.unit, spec.shape
     mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
 
@@ -296,9 +296,9 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
     if spec.solver == "power" or (spec.solver == "deflation" and unit.is_symmetric):
         shares = enumerate((share * weights).tolist(), start=1)
         return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
-    # The noise of a product grows with its number of rows, so this split is best for sides of equal
-    # coherence. If noise does not fall with the length of the other side, roots of the lengths are
-    # best.
+    # The noise of a product grows with its number of rows, so shares in proportion to the lengths
+    # are best for sides of equal coherence. If noise does not fall with the length of the other
+    # side, roots of the lengths are best.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
     pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)

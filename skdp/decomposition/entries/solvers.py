@@ -31,8 +31,8 @@ from skdp.privacy.clipping import clip_rows
 # Tests of components against noise, by released values and public scales.
 
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# This quantile of the Tracy-Widom law is 3.27; small matrices exceed that twice as often as the law
-# says. In simulations from order 2 up, this value is exceeded no more often than `_RISK`.
+# The Tracy-Widom law exceeds 3.27 with probability `_RISK`, small matrices twice as often. In
+# simulations from order 2 up, they exceed the value below no more often than `_RISK`.
 _TRACY_WIDOM = 3.84  # not studied
 # In the second test, a singular value must exceed this many standard deviations of its own noise.
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
@@ -62,14 +62,15 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
-# Row norms to which a basis may be cut grow by the first factor. Averaging divides the noise
-# variance by the second. The third is the weight of what is cut off, relative to noise. Not
+# From one tried row norm of a basis to the next, the norm grows by the first factor. Averaging
+# divides the noise variance by the second. The third weighs the loss by cutting against noise. Not
 # studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
 # Largest squared row norm of a basis, relative to the mean. The second number is for ``delta=0``,
 # where products are not shrunk and bases have no extra columns: benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
-# Noise is scaled to at least this norm, relative to the root mean square of all rows of a basis.
+# Noise is scaled to at least this row norm, relative to the root mean square of the rows of a
+# basis.
 _LEAST_NORM = 1e-6  # not tuned
 
 
@@ -137,7 +138,7 @@ class NoisyMatrix:
         n_above_noise: int,
         failed: bool = False,
     ) -> Factors:
-        """Express the second moment of the rows by released singular vectors and values."""
+        """Convert released singular vectors and values to factors of the rows' second moment."""
         eigenvalues = singular_values**self._power
         return Factors(
             components=right.T,
@@ -162,12 +163,12 @@ class NoisyMatrix:
         """Whether the basis exceeds the coherence bound."""
         if self._coherence_bound is None:
             return False
-        # The noise allows for rows of an orthonormal basis that rounding makes longer than 1.
+        # Rounding may make a row of an orthonormal basis longer than 1, which the noise covers.
         largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
     def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
-        """Estimate the largest squared singular values from products, the last with `basis`."""
+        """Estimate the largest squared singular values from products; `basis` is of the last."""
         if self._cut is None or self.is_pure:
             return None
         estimate, covariance = products.estimate(basis)
@@ -193,8 +194,8 @@ class NoisyMatrix:
         # Cut first: cutting a centered basis would move its column means away from 0.
         basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
         norms = self._noise_norms(basis)
-        # One unit may change the rounding of all rows of the product: in sparse matrices, places of
-        # zeros may decide on the order of additions.
+        # One unit may change the rounding of all rows of the product, as the places of zeros in a
+        # sparse matrix may decide on the order of additions.
         n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
         change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
@@ -214,7 +215,7 @@ class NoisyMatrix:
         noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
         public_left, public_right = self._public
         core = noisy - (left.T @ public_left) @ (public_right.T @ right)
-        # The average with the transpose has no more noise.
+        # The average with the transpose is symmetric, and has no more noise.
         return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
 
     def with_noise(self, release: Release) -> Released:
@@ -273,7 +274,7 @@ class NoisyMatrix:
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return row norms, all positive: even a basis of zeros needs noise."""
+        """Return row norms, at least a small positive one: even a basis of zeros needs noise."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
@@ -313,12 +314,12 @@ class NoisyMoment(NoisyMatrix):
 
 
 def _is_by_rows(product: Release) -> bool:
-    """Whether the product has independent noise in each row."""
+    """Return whether each row of the product has noise of its own."""
     return product.mechanism == "laplace"
 
 
 # ------------------------------
-# Bases, and the next basis from noisy products.
+# Released bases, and how the next one follows from noisy products.
 
 # Number of products that are averaged; more of them take memory and add little.
 N_AVERAGED = 6  # benchmarks/entries/choices.md, "last product alone"
@@ -342,7 +343,7 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
     `shrink` also shrinks the rows of their average toward their likely signal.
     """
     estimate, covariance = products.estimate(basis)
-    # Shrinkage would take large values of Laplace and spherical noise for signal.
+    # Laplace and spherical noise have large values, which shrinkage would take for signal.
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)
@@ -387,7 +388,7 @@ def rotated(
             eigenvalues = np.maximum(eigenvalues, 0.0)
         order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
         eigenvalues, right_turn = eigenvalues[order], turn[:, order]
-        # Singular values are positive: a negative sign goes to the left vector.
+        # Singular values are positive, so the left vector takes a negative sign of an eigenvalue.
         left_turn = right_turn * np.where(eigenvalues < 0, -1.0, 1.0)
         singular_values = np.abs(eigenvalues)
     else:
@@ -476,7 +477,7 @@ def find_bases(
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
     left = random_basis(n_rows, size, generator)
     right = random_basis(n_columns, size, generator)
-    # The averages are of A times right bases, and of A' times left bases.
+    # Products of A with right bases are averaged, and products of A' with left bases.
     n_averaged, is_gaussian = min(matrix.n_averaged, len(steps)), not matrix.is_pure
     right_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     left_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
@@ -543,7 +544,7 @@ def solve_deflation(
         orthonormal_basis(np.hstack([pair.right for pair in pairs])),
         n_above_noise=sum(pair.n_above_noise for pair in pairs),
         failed=any(pair.failed for pair in pairs),
-        # Noise of different pairs is independent; orthogonalization hardly changes that.
+        # Different pairs have independent noise, and orthogonalization hardly changes that.
         noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
     )
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
@@ -555,7 +556,7 @@ def solve_deflation(
 
 
 def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
-    """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), even for sparse rows.
+    """Decompose the whole matrix with noise: time O(m n min(m, n)), memory O(m n), even if sparse.
 
     All entries get noise (A. Blum, C. Dwork, F. McSherry, K. Nissim, 2005,
     :doi:`10.1145/1065167.1065184`); decomposing the noisy matrix costs no more privacy.
@@ -580,7 +581,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
     factors = decompose(*matrix.with_noise(moment), n_components=n_components)
     assert factors.noisy is not None
     n, noise_std = matrix.shape[1], factors.off_diagonal_std
-    # The largest eigenvalue of symmetric noise varies more than the norm of other noise.
+    # The largest eigenvalue of symmetric noise varies more than the norm of noise without symmetry.
     floor = noise_edge(noise_std, n) + _TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
     stands_out &= are_mostly_signal(factors.eigenvalues[:n_components], noise_std, matrix.shape)

@@ -24,11 +24,11 @@ from skdp.privacy.releases import SCALE_GRID, Search
 
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once for the first releases; return them with their sums, and their digest."""
+    """Read all rows once; return a view with sums for the first releases, and their hash."""
     rows, bound = raw, rows_plan.bound_of_mean(spec)
     if isinstance(spec.center, np.ndarray):
         rows = raw.centered(spec.center)
-    # With a public bound of the mean, this pass also sums the clipped rows.
+    # If the bound for the mean is public, this pass also sums the clipped rows.
     first = None
     if spec.releases_mean and not isinstance(bound, str):
         first = bound, weighting_to(bound, raw.n_features)
@@ -97,18 +97,18 @@ def clip_to_norm(
     if search is not None:
         rows = rows.measured()
         norms, q = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
-        # Rows of zeros need no clipping; at low quantiles, they must not hide the other rows.
+        # Rows of zeros need no clipping. If they counted, many of them would make a low quantile 0.
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
     assert bound is not None
     return clipped(rows, bound)
 
 
-# The part of the sum of squares that clipping leaves is estimated from counts between the bound and
-# this multiple of it; counts beyond it are of rows of another size.
+# Counts of rows between the bound and this multiple of it estimate the part of the sum of squares
+# that clipping leaves. Longer rows are taken for another kind.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
-# The estimate counts only if it differs from 1 and from the quantile by this many standard
-# deviations of noise, and by this much.
+# The estimate counts only if it differs from 1 and from the quantile by so many standard deviations
+# of its noise, and by the second number.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 # Rows are far if their count exceeds so many standard deviations of noise. They are giants if the
 # rows between them and the others are at most this part of them: a long tail has more.
@@ -118,7 +118,7 @@ _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A 
 def what_is_clipped(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> dict[str, Any]:
-    """Estimate from counts which part of squares clipping leaves, and which rows are far longer.
+    """Estimate from counts the part of squares that clipping leaves, and how many rows are far.
 
     At quantiles up to the median, rows are clipped on purpose: noise loses more than clipping.
     """
@@ -129,7 +129,7 @@ def what_is_clipped(
     points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
     noise, q = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
     is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise)
-    # Of all counts, the one that shows most of the sum of squares.
+    # The far rows are those beyond the point where count times squared norm is largest.
     parts, multiples = (1 - fractions) * is_far, points / bound
     most = int(np.argmax(parts * multiples**2))
     if is_far[most]:
@@ -148,11 +148,12 @@ def _giants(
 ) -> tuple[float, float, float] | None:
     """Return the part of the rows that are far longer than all others, within the bound, or None.
 
-    Return also the ratio of both lengths, and a norm that the others do not exceed. The others are
-    more than half of the rows. They are not all 0: half of the rows exceed the least point.
+    Return also how many times as long they are, and a norm that the others do not exceed. The
+    others are more than half of the rows, and not all of them are 0: half of the rows exceed the
+    least point.
     """
     longer = 1 - fractions
-    # Between two counted points lie hardly any rows.
+    # A gap is an interval between two points in which hardly any row lies.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
     is_gap &= (longer > margin) & (points <= bound)

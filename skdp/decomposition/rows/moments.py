@@ -13,9 +13,9 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # ------------------------------
 # Components of a noisy second moment.
 
-# Strength of the penalty, relative to the edge of the noise; least signal of a feature, relative to
-# noise; strength of an average component, in pushes of noise, at which the penalty fades.
-# benchmarks/diagonal_prior/components.md, "Given bounds"
+# Factor of the penalty, relative to the edge of the noise (its largest eigenvalue); least signal of
+# a feature, relative to noise; average signal of a component, in edges, from which the penalty
+# fades. benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
 
@@ -43,7 +43,7 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     signals = np.maximum(positive_means(diagonal, noise_std), least)
     average = max(float(np.sum(diagonal / n_components)), push)
     weight = _STRENGTH * min(_FADE * (push / average), 1.0) ** 2
-    # Computed in this order, nothing overflows: no feature has less than a part of the push.
+    # In this order nothing overflows, as `signals` are at least a part of `push`.
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
@@ -57,9 +57,9 @@ def decompose_scaled(
     """Decompose a released second moment whose columns are divided by their released scales.
 
     The diagonal of the moment has these scales, unless noise hides it, as it does in wide tables.
-    So hidden eigenvalues are first raised to a part of the edge of the noise. Then a visible
-    direction adds to the scales of its columns, and columns of noise keep lower scales than others.
-    Errors are those of noise with the same mean square.
+    So hidden eigenvalues are first raised to a part of the largest eigenvalue of noise. Then a
+    visible direction increases the scales of its columns, and columns of noise have lower ones.
+    Errors are computed as for equal noise in all columns, of the same mean square.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)
@@ -102,7 +102,7 @@ def decompose(
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)
     error = center_error / squared_bound
-    # Off the diagonal, symmetric noise has half of the variance, which moves eigenvalues.
+    # Off the diagonal, symmetric noise has half of the variance; that part moves eigenvalues.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     matrix = noisy - np.diag(penalty) if smoothed is None else smoothed
@@ -112,14 +112,14 @@ def decompose(
     if smoothed is not None:
         second_moments = np.einsum("ij,ij->j", vectors, noisy @ vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
-    # Only the second moments of the components asked for are in descending order.
+    # Only the second moments of the first `n_components` are in descending order.
     in_order = np.sort(second_moments)[::-1]
     cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
     edge = noise_edge(off_diagonal_std, len(noisy))
     # A noisy center adds a direction: its second moment is a multiple of a chi-squared number,
     # which noise increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
     added = error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
-    # Computed in this order, nothing overflows.
+    # Any other order might overflow.
     edge = added + edge / (4 * added) * edge if 2 * added > edge else edge
     errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
@@ -165,7 +165,7 @@ def _turned(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rotate the first columns to the eigenvectors of `matrix` within their span.
 
-    The penalty affects the span alone. Within it, second moments are in descending order.
+    So the penalty affects only the span; second moments within the span are in descending order.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -176,7 +176,8 @@ def _turned(
 # ------------------------------
 # Components of a noisy second moment, guided by the direction of a released mean.
 
-# The mean guides if the moment along it is this many times the noise and the average eigenvalue.
+# The mean guides if the moment along the mean exceeds both the noise and the average eigenvalue
+# this many times.
 _LEAST_VALUE = 3.0  # not studied
 # The axis is shifted by this many norms of the matrix, and so gets the least eigenvalue.
 _FAR = 10.0  # not tuned
@@ -204,12 +205,12 @@ def decompose_with_axis(
 ) -> Factors:
     """Decompose a moment whose leading eigenvector is nearly the axis, the direction of the mean.
 
-    The noise along the axis is that of a single number. The deviation of the eigenvector from the
-    axis is read from the noisy matrix, and shrunk to the part that exceeds noise. This vector is
-    deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to the axis. Noisy
-    vectors get the variance that they capture instead of their eigenvalues.
+    Along the known axis, noise adds a single number and no bias. The deviation of the eigenvector
+    from the axis is read from the noisy matrix, and shrunk to the part that exceeds noise. This
+    vector is deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to the
+    axis. Noise raises eigenvalues, so variances that the vectors capture replace them.
     """
-    # Divided by this, squares of entries cannot overflow.
+    # Squares of entries divided by this cannot overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
     noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
@@ -226,8 +227,8 @@ def decompose_with_axis(
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
-    # Noise raises an eigenvalue, by its push, and rotates its eigenvector. The true moment along
-    # the noisy eigenvector is two pushes below the noisy eigenvalue.
+    # Noise raises an eigenvalue, by its push, and rotates its eigenvector. So the true moment along
+    # the noisy eigenvector is lower than the noisy eigenvalue by twice the push.
     pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
     captured = second_moments - 2 * pushes
     values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
@@ -274,7 +275,7 @@ def _joined(
     diagonal[1 : n_signals + 1] = captured[:n_signals]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
-    # A direction added beyond the signal has eigenvalue 0, and goes last.
+    # If a direction was added that is no signal, its eigenvalue is 0, and it goes last.
     *leading, least = (basis @ turn[:, ::-1]).T
     components = np.vstack([*leading, rest[:, 1:].T, least])
     eigenvalues = np.zeros(len(axis))

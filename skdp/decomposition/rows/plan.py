@@ -22,22 +22,23 @@ _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 # ------------------------------
 # Checks of parameters, and what "auto" stands for.
 
-# Between these numbers of features, "auto" refines: rows may spread over far more dimensions than
-# matter, and eigenvectors are still cheap.
+# Between these numbers of features, "auto" takes "adaptive": rows may spread over many more
+# dimensions than the components, and eigenvectors are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
 # With more features, clipped projections have less noise than the d x d matrix; with "replace",
 # whose steps have twice the noise, only from the second number on.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Without noise only memory counts: most entries of the matrix, or of a basis of all rows.
+# Without noise only memory counts: the largest number of entries of the matrix of moments, or of a
+# basis of all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# ARPACK finds at most this many components, as a part of the shorter side of sparse rows.
+# ARPACK is used for at most this many components, relative to the shorter side of sparse rows.
 _LARGEST_RANK = 0.125  # not tuned
 # A guided "auto" iterates from this many features d on, if n mu / d is below the second number
 # (benchmarks/diagonal_prior/solvers.md) or, for one component, below the third
 # (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
-# Largest norm of the center, relative to sparse rows; beyond it, rounding of squares would lose the
-# rows.
+# Largest norm of the center, relative to sparse rows: with a longer one, rounding of squares would
+# leave nothing of the rows.
 _LARGEST_RATIO = 1e8  # not tuned
 # A guided fit needs at least this many features.
 _FEWEST_GUIDED_FEATURES = 3  # not studied
@@ -109,14 +110,15 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
     if solver == "power":
         return ("power",) * has_default_steps
     may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    # A released moment has d^2 noisy numbers; power iteration releases a small multiple of d.
+    # With d features, a released moment has d^2 noisy numbers; power iteration releases a small
+    # multiple of d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
     return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
 
 
 def _check_bounds(spec: RowsSpec) -> None:
-    """Refuse bounds without effect, infinite ones under noise, and too short ones."""
+    """Refuse bounds that have no effect, are infinite although there is noise, or are too small."""
     check_finite_bound("row_norm", spec.row_norm, spec.cost)
     check_finite_bound("mean_norm", spec.mean_norm, spec.cost)
     if spec.mean_norm is not None and not spec.releases_mean:
@@ -126,8 +128,8 @@ def _check_bounds(spec: RowsSpec) -> None:
         )
     if not spec.is_sparse or spec.center is None:
         return
-    # Products of sparse rows are centered afterwards. If the center is much longer than the rows,
-    # rounding may leave nothing of the rows.
+    # Sparse rows are multiplied first and centered afterwards. If the center is much longer than
+    # the rows, rounding may leave nothing of the rows.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
@@ -170,22 +172,23 @@ def _check_components(spec: RowsSpec) -> None:
 
 # Share of the count of positive rows, which decides whether the mean guides the fit.
 _POSITIVITY_SHARE = 0.005  # not studied
-# Share of the guiding mean: a factor over the root of the signal, within limits. The two means of
-# an iteration share a part by the same rule with other numbers.
+# Share of the guiding mean: the factor over the root of `_signal_to_noise`, within limits. The
+# second pair is for both means of an iteration together.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # Guided power method: number of steps, extra columns, and growth of the shares from step to step.
-# From the signal in the last number on, the second setting holds.
+# The second setting holds from the signal in the last number on.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
 # Share of the search for a norm.
 _NORM_SHARE = 0.03  # not studied
-# Share of the centering mean: a factor over the signal, within limits. Its noise adds a direction
-# to all rows, which matters more for weak signals.
+# Share of the centering mean: the factor over `_signal_to_noise`, within limits. Noise of the mean
+# adds a direction to all rows, which matters more if the signal is weak.
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
-# A second mean is released if the first one's error, as a second moment, probably exceeds the edge
-# of the noise this many times; then the share of the second mean.
+# A second mean is released if the error of the first adds a second moment that probably exceeds the
+# largest eigenvalue of noise this many times. The second number is the share of that mean.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
-#: For this mean rows are clipped to this multiple of their norm: they lie to one side of the first.
+#: For the second mean, rows are clipped to this multiple of `row_norm`, as they all lie to one side
+#: of the first mean.
 WIDER = 2.0  # not studied
 # Share of the mean that variances need.
 _MEAN_SHARE = 0.02  # not studied
@@ -196,14 +199,15 @@ _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: Number of clip levels that the power method chooses from.
 N_LEVELS = 24  # not studied
 #: Fractions of the share of the adaptive solver: for the first matrix, the probe, two steps, and
-#: the spectrum. The second step has the better basis, and so gets four times as much as the first.
+#: the spectrum. The second step, which starts from a better basis, gets four times as much as the
+#: first.
 ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
-#: Clip levels of the adaptive solver, in units of the bound of the rows. Lower levels would count
-#: rows, not variance; the last level clips nothing.
+#: Clip levels of the adaptive solver, in units of the bound of the rows. Lower levels would weight
+#: all rows alike, instead of by their variance; the last level clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals, norms are clipped at the median for this signal, and at a quantile that is
-# larger by the second number for each factor e of the signal.
+# For strong signals, norms are clipped at a quantile: the median if `_signal_to_noise` is the first
+# number, and higher by the second number whenever the signal is e times as strong.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
 # From the signal at which this quantile reaches .95, its distance from 1 falls with this power of
 # the signal.
@@ -239,7 +243,7 @@ SolverReleases = Release | AdaptiveReleases | PowerReleases
 
 
 class Branch(NamedTuple):
-    """Releases that follow those of the bounds."""
+    """Releases of one branch of the plan, after the releases of bounds."""
 
     # One at most, except in a guided power method, which releases the mean twice.
     means: tuple[Release, ...]
@@ -254,7 +258,7 @@ class RowReleases(NamedTuple):
     center: Release | None  # the mean that centers rows
     row_norm: Search | None
     positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    branches: AnyOf  # of `Branch`: usual; guided, by each solver; or centered again
+    branches: AnyOf  # of `Branch`: usual; guided, one for each solver; or with a second mean
 
 
 def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
@@ -271,10 +275,10 @@ def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
 def norm_quantile(search: Search, spec: RowsSpec) -> float:
     """Choose the quantile of the norms to which rows are clipped.
 
-    Before centering it is .95. For the decomposed rows it rises with the logarithm of the
-    signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep their directions, to
-    .95, where there is hardly any noise, and then to 1. With few rows it is nearer to the median:
-    the noise of the counts would blur other quantiles.
+    Before centering the quantile is .95. For the decomposed rows it rises with the logarithm of the
+    signal-to-noise ratio: from .2, where noise dominates (clipped rows keep their directions), to
+    .95, where there is hardly any noise, and then to 1. With few rows it is nearer to the median,
+    as noise of the counts blurs other quantiles.
     """
     wanted = _NORM_QUANTILE if search.name == _MEAN_NORM else _quantile_of_strength(spec)
     highest = search.highest_quantile(spec.shape[0], most=wanted)
@@ -299,7 +303,7 @@ def _quantile_of_strength(spec: RowsSpec) -> float:
 
 
 def _signal_to_noise(spec: RowsSpec) -> float:
-    """Divide the longest possible sum of rows by its noise if it got the whole budget."""
+    """Divide the longest possible sum of rows by the noise of such a sum with the whole budget."""
     n_rows, n_features = spec.shape
     change = sensitivity.row_sum(1.0, spec.unit.adjacency)
     return n_rows * spec.cost.mu / (change * math.sqrt(n_features))
@@ -333,7 +337,7 @@ def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tupl
     mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
     search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
     again = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
-    # Released values choose the branch, unless public bounds decide.
+    # If a bound or the center is private, released values choose the branch.
     if row_norm is None or center.noise_std is None:
         return usual, again
     return (again if is_far(spec, usual, center.noise_std, row_norm) else usual,)
@@ -343,7 +347,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
     """Plan a mean, and the solvers with and without its guidance."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
-    # The weaker the signal, the larger the share of the mean, which noise hides last.
+    # A weaker signal gives the mean a larger share, as noise hides all else before the mean.
     signal = _signal_to_noise(spec)
     first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
     more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first
@@ -392,8 +396,8 @@ def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool
     r"""Return whether rows of this norm need a second mean, from public facts and the bound.
 
     An error :math:`\delta` of the center adds :math:`\delta \delta'` to the second moment of a row,
-    on average :math:`d \tau^2` in one direction. The mean may be far noisier than rows vary, since
-    its bound includes their distance from 0.
+    on average :math:`d \tau^2` in one direction. Noise of the mean may exceed the variation of
+    rows, since the bound of the mean includes their distance from 0.
     """
     n_rows, n_features = spec.shape
     change = sensitivity.second_moment(bound, spec.unit.adjacency) / n_rows
@@ -435,7 +439,7 @@ def _plan_moment(
 def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
     """Plan a second moment, a probe, and the two branches between which the probe decides."""
     first, probe, *steps, spectrum = (share * fraction for fraction in ADAPTIVE_SHARES)
-    # Each release of the refinement stands beside one more matrix, so both branches spend the same.
+    # Both branches have the same shares: one releases a matrix wherever the other releases a step.
     numbered = enumerate((first, *steps, spectrum), start=1)
     moment, *more = (_plan_moment(spec, part, f"{MOMENT} {n}") for n, part in numbered)
     n_levels, size = len(PROBE_LEVELS), spec.basis_size
@@ -507,7 +511,7 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     row_norm = _plan_norm(before) if spec.row_norm is None else None
     size = rank_of(spec)
     shape = spec.shape[0], size
-    # Rounding of a projection on `size` directions.
+    # Bound on the rounding error of a projection on `size` directions.
     rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
     return RowFactorReleases(

@@ -17,7 +17,8 @@ from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
-#: Computes factors from a released second moment and the standard deviation of its noise.
+#: A function of a released second moment, and of its noise standard deviation, that returns
+#: factors.
 Decomposition = Callable[..., Factors]
 
 # ------------------------------
@@ -49,7 +50,7 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Excess of the squared length over noise, in its units; rarely above 0 by noise alone."""
+        """Squared length minus that of noise, in units of noise; rarely above 0 by noise alone."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
         # The length of noise is chi-squared; the limit is three standard deviations above its mean.
@@ -84,13 +85,12 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 
 _LEVELS = np.array(rows_plan.PROBE_LEVELS)
 _FIRST_SHARE = rows_plan.ADAPTIVE_SHARES[0]  # not tuned
-# As clipping changes the estimate, a step must promise this many times the precision.
+# A step, whose clipping adds a bias, must promise this many times the precision of another matrix.
 _LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
-# An eigenvalue stands out if it exceeds the edge of the noise by this factor, as noise hardly ever
-# does.
+# An eigenvalue stands out if it exceeds the largest eigenvalue of noise by this factor.
 _MARGIN = 1.05  # not studied
-# Weight of the matrix outside the refined span in the next step: new directions come from there,
-# but most of it is noise.
+# In the next step, weight of the matrix outside the refined span: most of it is noise, but new
+# directions can only come from there.
 _WEIGHT_OUTSIDE = 0.5  # not studied
 # If noise costs less than this part of the captured variance, refinement by clipping may cost more:
 # .010 on standardized images of digits, where noise cost .004.
@@ -134,7 +134,7 @@ def solve_adaptive(
     levels, size = rows.bound * _LEVELS, basis.shape[1]
 
     def _weights(norms: np.ndarray) -> np.ndarray:
-        # For each level, weights that clip to it, divided by the level.
+        # Row weights that clip to each level, divided by the level.
         return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
 
     exact, of_squares = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
@@ -197,7 +197,7 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 
 
 def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
-    """Return whether all eigenvalues exceed the noise, which is large enough to refine."""
+    """Return whether all eigenvalues exceed the noise, and refining would reduce a large error."""
     n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
     if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
         return False
@@ -247,7 +247,7 @@ def _release_variances(
     """
     along = np.einsum("ij,ij->j", basis, exact @ basis)
     values = np.append(along, np.trace(exact) - along.sum())
-    # Errors of the matrix add up in the sum over the basis, and in the rest of the trace.
+    # Rounding errors of the matrix add up in the sum over the basis, and in the rest of the trace.
     rounding *= 2 + np.sqrt(basis.shape[1])
     # Rounding of the products with the basis.
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
@@ -267,7 +267,7 @@ def _release_variances(
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
-# A clip level is chosen from this many rows, enough for any noise that leaves a step useful.
+# Number of rows from which a clip level is chosen: enough unless noise makes the step useless.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -419,8 +419,8 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The solver of a plan, with or without guidance by a mean.
 
-# Limits of the mean's squared length, in squared bounds, between which the whole matrix is
-# released; fewest features, as a part of all, over which the mean spreads: both of
+# The whole matrix is released if the squared length of the mean, in squared bounds, lies between
+# these limits, and if the mean spreads over at least this fraction of the features. Both are from
 # benchmarks/diagonal_prior/wide.md.
 _SHARE_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
 _LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
@@ -463,9 +463,9 @@ def solve_guided(
     """Release the mean of mostly positive rows, and the components that it guides."""
     branch, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
-    # The mean is short if rows have few entries, and products with bases are then short; if it is
-    # long, there is little else to find. Both favor clipped projections. If few features have most
-    # of the moment, the groups of the iteration help.
+    # If rows have few entries, the mean and products with bases are short; if the mean is long,
+    # there is little else to find. Both favor clipped projections. If few features have most of the
+    # moment, the groups of features in the iteration help.
     least, most = _SHARE_OF_MEAN[budget.adjacency]
     holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):

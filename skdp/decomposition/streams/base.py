@@ -38,7 +38,7 @@ from skdp.privacy.plan import PrivacyCost
 _NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
 _NOT_FINITE = "values must be finite."
 _BUSY = (
-    "an update or a release of it is not finished, and may have been interrupted, so that another "
+    "an update or a release of it is not finished, perhaps interrupted, so that another "
     "one could add the same twice"
 )
 
@@ -47,7 +47,7 @@ class UpdateReceiver:
     """A stream, or a shard of it, to which updates are added."""
 
     _shape: tuple[int, int]
-    # None during the writing of an update and after the last one; `_closed_reason` says why.
+    # None while an update is written, and after the last one; `_closed_reason` says why.
     _state: sketches.StreamState | None
     _closed_reason = ""
 
@@ -187,7 +187,7 @@ def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Refuse cells outside the matrix and values that are not finite; errors name none."""
-    # Plain copies cannot change between the check and their use.
+    # Copies of plain arrays cannot change between the check and their use.
     *places, numbers = (
         hide_error_text(np.array, checked_container(given), ndmin=1)
         for given in (rows, columns, values)
@@ -249,7 +249,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     _n_rows_seen: int
-    # Released sums before their factorization: an interruption must not lose a paid release.
+    # Released sums, stored until they are factorized: an interruption must not lose what has been
+    # paid for.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent
@@ -363,7 +364,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         """
         place, key = Path(path).absolute(), checked_key(key)
         with self._lock, ExclusiveWrite(self, only_reads=True) as state:
-            # The state itself refuses to be pickled.
+            # `vars`, as the state itself refuses to be pickled.
             data = pickle.dumps((self._attributes(), vars(state)), pickle.HIGHEST_PROTOCOL)
             write_once(place, self._kind(), key, data, self._drop_state)
 
@@ -448,7 +449,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             )
         unit = self._resolved_unit()
         self._sketches = self._draw_sketches(unit)
-        # Part of delta: the probability that a sketch lengthens a change beyond its bound.
+        # `delta_tail`: the probability that a sketch lengthens a change beyond its bound.
         cost = PrivacyCost(self.epsilon, self.delta, math.fsum(self._sketches.tails))
         spec = sketches.StreamSpec(unit, self._sketches, correlation, cost)
         warn_of_privacy(*checks.warnings_for_settings(cost, unit.counted, spec.n_units))
@@ -485,7 +486,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return state
 
     def _check_process(self) -> None:
-        """Refuse a fork of the stream, which would be its second copy."""
+        """Refuse to continue in a forked process, which would be a second copy of the stream."""
         if _current_process() != self._process:
             raise ValueError(
                 "This stream was opened in another process. Two processes that go on with it would "
@@ -546,7 +547,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
         """Release the sums, call `end`, and factorize them.
 
-        Each step happens once: after an interruption, a call continues with what exists.
+        Each step happens once: after an interruption, the next call does the remaining steps.
         """
         if self._factors is None:
             if self._released_sums is None:
@@ -562,7 +563,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sketches; return the factors, and warnings about them."""
         n_components = int(self.n_components)
-        # Released values are not private, but numpy's warnings about them would not help.
+        # Warnings of numpy about released values would not help.
         with np.errstate(all="ignore"):
             fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
         signs = deterministic_signs(fit.right.T)

@@ -216,7 +216,7 @@ class DPStreamingFactorizer(BaseStream):
                     "shard has been merged already, this one or a copy of it: its updates could "
                     "count twice. Make a shard for each worker."
                 )
-            # Opened now: a later error, while the stream is written, would end the stream.
+            # A refusal must come now: an error while the stream is written would end the stream.
             part = shard._open_state()
             with ExclusiveWrite(self) as state:
                 shard._close("it has been merged")
@@ -465,7 +465,7 @@ class DPContinualFactorizer(BaseStream):
         return factors
 
     def _check_stored(self, *others: int | None, **asked: Any) -> None:
-        """Refuse an epoch without stored sums, unless it is one of the `others`."""
+        """Refuse an epoch without stored sums, unless it is 0 or None, as `others` allows."""
         ((name, epoch),) = asked.items()
         if epoch not in (*others, *self._stored) or isinstance(epoch, bool):
             stored = shortened([str(one) for one in self._stored]) or "none"
@@ -476,7 +476,7 @@ class DPContinualFactorizer(BaseStream):
             )
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
-        """Fit the released sums, or their differences from stored ones."""
+        """Fit the released sums, or for a window their differences from stored sums."""
         if self._stores:
             self._stored[self.n_epochs_] = values
         return super()._factorized(self._window(values, self._since or 0, self.n_epochs_))

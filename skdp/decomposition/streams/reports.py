@@ -29,7 +29,7 @@ _LONGEST = 6.0  # not tuned
 
 
 class LocalReports(BudgetMixin):
-    """Low-rank factors of rows that each person makes private alone, without contact to others.
+    """Low-rank factors from rows to which each person adds noise alone, before sending them.
 
     This is the local model: nobody is trusted. All parties know the parameters. A person calls
     `report` once, where the row is, and sends the result, at any time and by any channel; nobody

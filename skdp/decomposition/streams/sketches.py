@@ -30,12 +30,12 @@ StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
 # Dimensions of a sketch: a multiple of the rank; for the longer side, a multiple of that.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
-# The error of smaller sketches exceeds the noise where a matrix is far from low rank.
+# If a matrix is far from low rank, smaller sketches add an error that exceeds the noise.
 # benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
 _LEAST_SIZE = 60
 # Share of the longer side, whose sums have more noisy entries.
 _LONG_SIDE_SHARE = 0.65  # not studied
-# Part of delta for each of the two sketches whose norm bound holds with high probability only.
+# Part of delta for each of the two sketches, if its norm bound holds only with high probability.
 _TAIL_SHARE = 0.25  # not studied
 #: Part of delta for both sketches, whatever the shape of the matrix.
 RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
@@ -75,7 +75,7 @@ class SketchReleases(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """Public facts that decide on the plan of a stream, and its sketches."""
+    """What the plan of a stream depends on: public facts and sketches."""
 
     unit: StreamUnit
     sketches: Sketches
@@ -95,7 +95,7 @@ def sketch_sizes(
     n_sketch: int | None = None,
     n_core: int | None = None,
 ) -> tuple[int, int]:
-    """Choose the dimensions of both sketches; sums of the longer side have shorter rows."""
+    """Choose the dimensions of both sketches: fewer numbers per row for the longer side."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -119,7 +119,7 @@ def draw_sketches(
 def tail_probabilities(
     shape: tuple[int, int], sizes: tuple[int, int], delta: float
 ) -> tuple[float, float]:
-    """Return the parts of delta for secret Haar sketches, if their probable bounds are tighter."""
+    """Return parts of delta for secret Haar sketches; 0 where a probable bound is no tighter."""
     tail = _TAIL_SHARE * delta
 
     def _is_tighter(n: int, t: int) -> bool:
@@ -157,8 +157,8 @@ def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
     unit, sketches, correlation = spec.unit, spec.sketches, spec.correlation
     change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
     if not isinstance(unit, ResolvedUpdate):
-        # Updates keep their bound after rounding, too. Otherwise the difference in a cell may
-        # increase by a step.
+        # A bounded update stays within its bound after rounding; a cell whose change is promised
+        # may change by one step of rounding more.
         is_whole = isinstance(unit, ResolvedFrobeniusChange)
         n_cells = math.prod(sketches.shape) if is_whole else 1
         change += count_unit / sketches.right.unit * math.sqrt(n_cells)
@@ -171,7 +171,7 @@ def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
 
 
 def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> float:
-    """Bound how far a unit of size 1 moves a sketch; worst case if `tail` is 0."""
+    """Bound how far a unit of size 1 moves a sketch, except with the probability `tail`."""
     if not isinstance(unit, ResolvedFrobeniusChange):
         return sensitivity.entry_product(1.0, np.array([sketch.row_norm]))
     if tail > 0:
@@ -275,13 +275,13 @@ class StreamState:
 # ------------------------------
 # The matrix of low rank that fits two noisy sketches best.
 
-# Further steps do not change the first three digits.
+# More steps of least squares do not change the first three digits.
 _N_STEPS = 6  # not studied
 
 
 @dataclass(frozen=True)
 class Side:
-    """A released sketch with orthonormal columns, and the norms that they were divided by."""
+    """A released sketch, with its columns made orthonormal, and the norms of these columns."""
 
     values: np.ndarray
     sketch: Sketch
@@ -336,14 +336,15 @@ def fit_sketches(
 
 
 def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
-    """Find the components of a released sketch and its noise, averaged over the columns.
+    """Find the components of a released sketch, and its noise, averaged over the columns.
 
     Beyond its leading components, a matrix acts on the sketch like noise. The mean square of the
     sketch without these components estimates both together.
     """
     vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
     (n_rows, size), norms = released.value.shape, sketch.column_norms
-    # Without noise, rounding is left: an edge of 0 would count rounding errors as components.
+    # The edge is at least the rounding error: with an edge of 0, rounding errors would count as
+    # components.
     rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
     n_left = (n_rows - n_components) * (size - n_components)
     rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
@@ -376,7 +377,7 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Extend orthonormal columns by directions in the span of `more`, to its number of columns."""
+    """Add directions in the span of `more` to orthonormal columns, until they are as many."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors
@@ -392,7 +393,7 @@ def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
 def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
     """Plan both sketches, with sensitivities that hold whichever sketches are drawn."""
     (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
-    # A part of delta is reserved only if nobody knows the sketches.
+    # Only sketches that nobody knows reserve a part of delta.
     delta = spec.cost.delta if spec.cost.delta_tail > 0 else 0.0
     tails = tail_probabilities(spec.shape, sizes, delta)
     right = _sensitivity(spec, n_rows, (n_columns, sizes[0]), tails[0])
