@@ -32,9 +32,9 @@ from skdp.privacy.shares import Party
 from skdp.units import Unit
 
 # ------------------------------
-# Progress of fits, for the callbacks of scikit-learn 1.9; older versions have no callbacks.
+# Progress of fits, for callbacks of scikit-learn, which has them from version 1.9 on.
 
-# The interface of callbacks is experimental: no other module knows it.
+# scikit-learn's interface of callbacks is experimental, so only this module uses it.
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:
@@ -48,12 +48,12 @@ _OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 if CallbackSupportMixin is None:
 
     class Watched:
-        """Base of estimators without callbacks: this scikit-learn is older than 1.9."""
+        """Base of estimators, without callbacks: scikit-learn is older than 1.9."""
 
 else:
 
     class Watched(CallbackSupportMixin):  # type: ignore[no-redef]
-        """Base of estimators whose progress callbacks can follow."""
+        """Base of estimators that tell callbacks about their progress."""
 
         def set_callbacks(self, *callbacks: Any) -> Self:
             """Set callbacks that follow the progress of a fit. Needs scikit-learn 1.9.
@@ -108,7 +108,7 @@ class Progress:
         for number in range(1, n_groups + 1):
             if group is None:
                 group = self.begin(task.subcontext(f"group {number}"))
-            # A pass that another one starts is not reported.
+            # Passes that start within a pass are not reported.
             token = OBSERVER.set(None)
             try:
                 value = next(groups)
@@ -118,7 +118,7 @@ class Progress:
                 self.end(group)
                 group = None
             if number == n_groups:
-                # The task ends before the last yield, as the caller may ask for nothing more.
+                # The task ends before the last yield, after which the caller may stop iterating.
                 self.end(task)
             yield value
 
@@ -131,7 +131,7 @@ class Progress:
         return context.subcontext(name, max_subtasks=n_tasks)
 
     def begin(self, task: Any) -> Any:
-        """Tell callbacks that a task begins."""
+        """Tell callbacks that a task has begun."""
         return task.call_on_fit_task_begin(estimator=self.estimator)
 
     def end(self, task: Any) -> None:
@@ -147,7 +147,7 @@ _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 def report(
     estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
 ) -> Iterator[None]:
-    """Report the passes of a fit to callbacks or, without `n_passes`, the fits of its steps."""
+    """Report passes of a fit to callbacks; without `n_passes`, the fits of a pipeline's steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
         # The number of blocks of users follows from private rows, so callbacks must not see it.
@@ -173,7 +173,7 @@ def announce_fits(n_fits: int) -> None:
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
     """Report the fit of a step as a task of its pipeline or search."""
-    # Callbacks on the step itself would never be ended.
+    # Nobody would end callbacks of the step itself.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -227,20 +227,22 @@ def check_asks_for_no_data(callback: Any) -> None:
 # The order of a fit, its plan, its budget and its seed.
 
 T = TypeVar("T")
-#: A view of the data that solvers read, and a function that hashes all data of a fit.
+#: A view of the data for solvers, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]
 
-# Ledger and threads do not change the result of a fit; the seed is itself the key.
+# Parameters that noise does not depend on: two do not change the result, and the seed is the key
+# itself.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-# Parameters of later versions: fits with their defaults keep their noise.
+# Parameters of later versions count only if they differ from their defaults, so that older fits
+# keep their noise.
 _LATER = ("class_weight", "prior", "scales")
 
-#: Called with the record of a plan, before its first release.
+#: A function that gets the record of a plan before the first release.
 Charge = Callable[[PrivacySpent], None]
 
 
 class Part(NamedTuple):
-    """Cost, ledger and owner of the rows, which a pipeline or search passes to a step."""
+    """Cost and charge of a step, and the owner of its rows, which a pipeline or search sets."""
 
     cost: PrivacyCost
     charge: Charge | None = None
@@ -248,10 +250,10 @@ class Part(NamedTuple):
 
 
 class BudgetMixin(checks.PlainParametersMixin):
-    """Base of all that spends a budget, with the one way to open it."""
+    """Base of all objects that spend a budget; only its `_open_budget` opens one."""
 
     ledger: Any
-    # Set by a pipeline or search on the clone that it fits, until the fit has ended.
+    # A pipeline or search sets it on a clone, for the time of the fit.
     _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **checks.BUDGET,
@@ -294,7 +296,7 @@ class RequestsUsersMixin:
 class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEstimator):
     """Base of estimators whose `fit` spends a privacy budget."""
 
-    # For the report on the last fit: the texts of its warnings, and its public number of units.
+    # For reports: the warnings of the last fit, and its public number of units.
     _warnings_given: list[str]
     _n_units: int
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -346,7 +348,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _release(
         self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Plan, unless a plan is given; warn; make the releases; and set the fitted attributes."""
+        """Plan (unless given a plan), warn, make the releases, and set the fitted attributes."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
         # These warnings come before anything is spent: if they raise errors, the fit costs nothing.
@@ -367,7 +369,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the spec of a fit from the size of data, and public rows `like` them, alone."""
+        """Return the spec of a fit, from the size of the data and public rows `like` them."""
 
     def _spec_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
         """Return the spec of a fit; refuse a `like` with another number of features."""
@@ -387,7 +389,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _set_attributes(self, result: Any, spec: Any) -> Iterable[str]:
-        """Set fitted attributes from released values; return warnings that they give."""
+        """Set fitted attributes from released values; return warnings about these values."""
 
     def _warnings(self, spec: Any, plan: Plan) -> Iterable[str]:
         """Return the warnings of this kind of estimator that follow from public facts."""
@@ -416,12 +418,12 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     def _n_passes(self, plan: Plan) -> int | None:
         """Estimate the number of passes over the data that a fit takes; None if unknown."""
-        # Without noise, some fits go on until they converge. With noise, there is a pass for each
-        # release, two more, and two that hash the data if there is a seed.
+        # With noise, there is a pass for each release, two more, and two that hash the data if
+        # there is a seed. Without noise, some fits run until they converge.
         return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
 
     def _expected_passes(self, X: Any) -> int | None:
-        """Return the number of passes of a fit before X is checked; None if X will be refused."""
+        """Return how many passes a fit of the unchecked X will take; None if X will be refused."""
         try:
             return self._n_passes(self.plan(X.shape[0], math.prod(X.shape[1:]), like=X))
         except Exception:
@@ -432,7 +434,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return 0.0
 
     def _cost(self) -> PrivacyCost:
-        """Return the cost that a fit may spend. No other code of a fit reads epsilon and delta."""
+        """Return the cost that a fit may spend: only here a fit reads epsilon and delta."""
         if self._part is not None:
             return self._part.cost
         epsilon, delta = as_python(self.epsilon), as_python(self.delta)
@@ -440,7 +442,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Make a dataclass from parameters, as plain values, and from `facts`, which come first."""
+        """Make a dataclass from `facts`, and from parameters as plain values for other fields."""
         facts, given = {"cost": self._cost(), **facts}, {}
         for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             if name in facts:
@@ -455,7 +457,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return self.random_state is not None and self._cost().is_private
 
     def _noise_source(self, seed: int | None, digest: Callable[[], Any]) -> NoiseSource:
-        """Key the noise by the seed, the data, the class and the parameters.
+        """Return a source of noise, keyed by the seed, the data, the class and the parameters.
 
         Fits that differ in any of these values must not share noise: the difference of their
         releases would have no noise. `digest` hashes all data of the fit, in a pass over them.
@@ -615,13 +617,13 @@ class PlannedEstimator(PrivateEstimator):
         self._part = part._replace(charge=_charge_once)
         self.fit(*data)
         if not whole:
-            # The fit may have opened a budget of its own, which the ledger pays, too.
+            # The author's fit may have spent a budget that was opened elsewhere, so charge it now.
             _charge_once(PrivacyBudget.of(plan_of(spec, spec.parts)).spent())
             raise ValueError(f"fit of {name} must call self.open_budget(plan), and spend by it.")
         return spec, None, None
 
     def _keep(self, spec: Any, result: Any, budget: Any) -> list[str]:
-        """Refuse a fit that has not stored the record of its budget."""
+        """Refuse a fit that has not set `privacy_spent_` to the record of its budget."""
         name = type(self).__name__
         if not hasattr(self, "privacy_spent_"):
             raise ValueError(f"fit of {name} must set self.privacy_spent_ = budget.spent().")
@@ -653,13 +655,13 @@ def restored_on_error(
     Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. They
     see the groups of a pass, unless their number must be hidden.
     """
-    # A bad n_jobs is refused before anything else.
+    # Refuse a bad n_jobs before anything else.
     effective_n_jobs(getattr(estimator, "n_jobs", None))
-    # The whole fit uses one thread: sums then round alike however many fits run at once, and a seed
-    # repeats every bit.
+    # With a seed, the fit uses one thread of BLAS, as the number of threads may change the
+    # rounding.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # The state is copied after this call: `_fit_context` of scikit-learn needs the attributes that
-    # the call sets, even after an error.
+    # This call sets attributes that `_fit_context` of scikit-learn needs even after an error, so
+    # the state is copied after it.
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)
@@ -674,7 +676,7 @@ def restored_on_error(
 
 
 def plan_of(spec: Any, parts: Any) -> Plan:
-    """Make a plan from releases, with the cost, unit and `n_units` of a spec."""
+    """Make a plan from releases, for the cost and unit of a spec."""
     unit = spec.unit
     return Plan(
         spec.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
@@ -693,7 +695,7 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         n_features = math.prod(like.shape[1:])
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
-        # The error names only the type, as a printed value may show data.
+        # The error names the type only, as a printed value may show data.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
@@ -704,7 +706,7 @@ def in_dtype(values: Any, dtype: np.dtype) -> Any:
     """Convert released numbers to the dtype of the data, without overflow; None stays None."""
     if values is None:
         return None
-    # Half of the largest number, as a product of two factors may round up.
+    # Values are clipped to half of the largest number, as a product of factors may round up.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)
 
@@ -719,7 +721,7 @@ def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> Non
 
 
 def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
-    """Refuse delta=0 for estimators, or parameters, that need Gaussian noise."""
+    """Refuse delta=0 where an estimator or a parameter needs Gaussian noise."""
     if cost.is_pure:
         raise ValueError(
             "delta=0 asks for pure differential privacy, which the Gaussian noise of "
@@ -731,12 +733,12 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
 # Models of scikit-learn that are made of a release carry its record, as text that needs no skdp.
 
 _RECORD = "privacy_record_"
-# Names of features follow from the place of a model in a pipeline.
+# These attributes may change when a model is put into a pipeline.
 _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
 def carrying(model: Any, maker: Any) -> Any:
-    """Store the record of a fit by skdp in a model made of its releases."""
+    """Store the record of a fit in a model of scikit-learn that is made of its releases."""
     if type(maker).__module__.partition(".")[0] == "skdp":
         facts = {
             "class": type(maker).__name__,
@@ -750,7 +752,7 @@ def carrying(model: Any, maker: Any) -> Any:
 
 
 def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
-    """Return a model's record, the class that made it, warnings and units; None if it has none.
+    """Return the record in a model, with the class of the fit, warnings and units; or None.
 
     The record is None if the model was changed or fitted again after the release.
     """

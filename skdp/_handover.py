@@ -1,4 +1,4 @@
-"""Models for others: estimators of scikit-learn with the same predictions, and model cards."""
+"""Hand models over: as estimators of scikit-learn with the same predictions, with model cards."""
 
 import math
 import re
@@ -124,7 +124,7 @@ def to_sklearn(estimator: Any) -> Any:
 
 
 class _OfOurs(Pickler):
-    """A pickler that finds the parts of an object that come from skdp."""
+    """A pickler that lists the functions and classes of skdp in an object."""
 
     def __init__(self) -> None:
         super().__init__(BytesIO())
@@ -140,12 +140,12 @@ class _OfOurs(Pickler):
         for one in (obj, *getattr(obj, "__mro__", type(obj).__mro__)):
             if str(getattr(one, "__module__", "")).partition(".")[0] == "skdp":
                 self.names.append(getattr(one, "__qualname__", type(one).__name__))
-        # Some functions cannot be pickled, and would hide what follows.
+        # Functions are skipped, as one that cannot be pickled would end the search.
         return (int, ()) if isinstance(obj, FunctionType) else NotImplemented
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:
-    """Return the estimator of scikit-learn for a part; others fitted to public rows are copied."""
+    """Return the twin of a part; steps that were fitted to public rows are copied."""
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
@@ -159,7 +159,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     if (fitted := parts_of(model, is_fitted=True)) is not None:
         twins = {name: _twin_of(part, is_public=is_public) for name, part in fitted}
         both = [*(parts_of(model) or ()), *fitted]
-        # A part without columns was not fitted; strings are no parts.
+        # Parts without columns have not been fitted, and are dropped.
         memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
         return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
@@ -255,7 +255,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
         # Imported here, as importing it takes long.
         from sklearn.impute import SimpleImputer
 
-        # The mean of a single row is the row itself.
+        # The imputer is fitted to one row, so that it fills gaps with this row.
         steps["fill"] = _copied(model, SimpleImputer().fit(model.mean_[np.newaxis]))
     twin = StandardScaler(with_mean=model.with_mean)
     steps["scale"] = _copied(model, twin, "mean_", "var_", "scale_", "n_samples_seen_")
@@ -269,7 +269,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
 def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
     """Return steps that clip each column to its ends: map these to 0 and 1, clip, and map back."""
     width = high - low
-    # A column with equal ends is constant.
+    # A column with equal ends is constant; its divisor must not be 0.
     divisor = np.where(width > 0, width, 1.0)
     clip = _copied(model, MinMaxScaler(clip=True).fit([low, high]))
     clip.scale_ = (width > 0) / divisor
@@ -285,7 +285,7 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
 
 
 def _steps(steps: dict[str, Any]) -> Any:
-    """Return a pipeline of several steps; later steps get names only if set_output is used."""
+    """Make a pipeline of steps; later steps know feature names only if set_output is used."""
     first, *others = steps.values()
     if getattr(first, _OUTPUT, {}).get("transform", "default") == "default":
         for step in others:
@@ -293,7 +293,7 @@ def _steps(steps: dict[str, Any]) -> Any:
     return Pipeline([*steps.items()]) if others else first
 
 
-# Names of components that begin with the name of our class, not that of its twin.
+# The prefix "dp" in names of components, such as dppca0, which a twin would call pca0.
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
@@ -305,7 +305,7 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = first.feature_names_in_
             first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
-        # The clip takes no sparse rows, so an encoder before it has to make dense ones.
+        # The clipping step takes no sparse rows, so an encoder before it must make dense ones.
         for _, before in twins if type(first) is MinMaxScaler else ():
             if type(before) is OneHotEncoder:
                 before.sparse_output = False
@@ -334,8 +334,8 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
 
 # Deltas for which a card states epsilon, beside that of the record.
 _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
-# Parameters that a card leaves out: of the budget, which the record states, secret ones, and those
-# without effect on the model.
+# Parameters that a card leaves out: the budget, which the record states; secrets; and what has no
+# effect on the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
 # Parameters about the data, which a card lists in full as assumed to be public.
 _ASSUMED = {
@@ -700,7 +700,7 @@ def _plain(value: Any, widest: float = _WIDEST) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """Return infinity and NaN, which JSON lacks, as text."""
+    """Convert infinity and NaN, which JSON lacks, to text."""
     if isinstance(value, dict):
         return {key: _as_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

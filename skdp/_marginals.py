@@ -21,8 +21,8 @@ from skdp.privacy.precision import as_python
 
 #: Share of the counts.
 MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
-# Bins of a column: equal steps of arcsinh of `_FINE` times its standardized numbers. Both ends and
-# 0 are counted by themselves.
+# Number of bins of a column. They are equal steps of arcsinh of `_FINE` times standardized numbers.
+# Both ends and 0 have counts of their own.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
 _ENDS_AND_ZERO = 3  # not tuned
 # A column with a smaller scale, relative to its bounds, gets bins of this scale.
@@ -67,7 +67,7 @@ def release_marginals(
     scale = np.maximum(scale, _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
-    # Quantiles of columns that have only the numbers at their ends.
+    # First, columns whose entries all lie at one of two ends.
     shares = np.zeros((len(low), _N_BINS + 2))
     shares[:, 0], shares[:, -1] = 1 - fraction, fraction
     found = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
@@ -95,7 +95,7 @@ def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarra
 
 
 def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the bin of each number, clipped to the ends; the ends and 0 have bins of their own."""
+    """Return the bin of each number; the ends of its column, and 0, have bins of their own."""
     places = np.empty(values.shape, np.intp)
     for place, line, of_column in zip(places, values, edges, strict=True):
         place[:] = np.searchsorted(of_column[1:-1], line, side="right")
@@ -112,15 +112,15 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 # The part of the rows at a single number, or in a bin, counts if it exceeds this many standard
 # deviations of its noise.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column has only its ends if the part of the rows between these is at most this many standard
-# deviations of its noise, and if so many deviations are less than the second number.
+# A column has values only at its ends if the fraction of rows in between is at most this many
+# standard deviations of its noise, and these are less than the second number.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
 def _quantiles(
     parts: np.ndarray, noise_std: float, edges: np.ndarray, expected: np.ndarray, of_two: np.ndarray
 ) -> np.ndarray:
-    """Compute quantiles from noisy parts of the rows: in the bins, at the ends, and at 0.
+    """Compute quantiles from noisy fractions of the rows: in the bins, at the ends, and at 0.
 
     Bins are shrunk toward the bins of a normal distribution by the noise in their squared distance.
     A bin far from visible ones has at most the part that the normal distribution gives it.
@@ -147,12 +147,12 @@ def _quantiles(
 
 
 def _has_many(corners: np.ndarray) -> bool:
-    """Return whether a column has numbers other than its ends."""
+    """Return whether a column has values between its ends."""
     return bool(corners[0, -2] > corners[0, 1])
 
 
 def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray:
-    """Return the corners of a quantile function, from the parts at 0 and below, in, above bins."""
+    """Return the corners of a quantile function, from fractions of rows at 0 and in the bins."""
     numbers = np.array([edges[0], *edges, edges[-1]])
     levels = np.concatenate([[0.0], np.cumsum(parts)])
     zero = float(np.clip(0.0, edges[0], edges[-1]))
@@ -167,22 +167,22 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
 # ------------------------------
 # Rows drawn from a Gaussian copula; columns of 0 and 1 by linear probabilities.
 
-# With more noise in correlations (root mean square), or in counts (as a part of the rows), drawn
-# rows show little.
+# With more noise in correlations (root mean square), or in counts (as a fraction of the rows),
+# drawn rows show little.
 _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
 # Correlations shrink by this part of a regression's penalty: linear models of drawn rows are then
 # about as good as those of the release, and correlations change little.
 _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
-# Draws per column from which on they are made uncorrelated.
+# With at least so many draws per column, the draws are made exactly uncorrelated.
 _LEAST_DRAWS = 10  # not studied
 # Grid of normal scores; terms of the Hermite expansion; steps of the bisection; largest latent
 # correlation.
 _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
 _N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
-# Steps that make a correlation matrix, and its least eigenvalue.
+# Number of projections that lead to a correlation matrix, and its least eigenvalue.
 _N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied
-# Corrections for correlations that are lost by clipping probabilities to [0, 1], and the penalty of
-# the regressions that give these probabilities.
+# Clipping probabilities to [0, 1] reduces correlations: the number of corrections, and the penalty
+# of the regressions that give the probabilities.
 _N_CORRECTIONS = 30  # benchmarks/covariance/samples.md
 _PENALTY = 1e-3  # benchmarks/covariance/samples.md
 
@@ -238,7 +238,7 @@ def _transformed(
 
 
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    r"""Return correlations of normal scores whose transforms then have these correlations.
+    r"""Return the correlations of normal scores that give their transforms the given correlations.
 
     Let a and b be the Hermite coefficients of two transforms. If the scores have the correlation r,
     the transforms have :math:`\sum_k a_k b_k r^k`, which rises with r.
@@ -312,7 +312,7 @@ def _standardized(columns: np.ndarray) -> np.ndarray:
 
 
 def _with_mean(values: np.ndarray, mean: float) -> np.ndarray:
-    """Shift numbers such that, clipped to [0, 1], they have this mean."""
+    """Shift numbers so that they have this mean after clipping to [0, 1]."""
     low, high = -values.max(), 1 - values.min()
     for _ in range(_N_PROJECTIONS):
         middle = (low + high) / 2

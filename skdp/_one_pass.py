@@ -1,4 +1,4 @@
-"""Passes over rows that arrive in several calls: the sums stay secret until one release."""
+"""Fits whose rows arrive in several calls of `partial_fit`: sums stay secret until one release."""
 
 import os
 import pickle
@@ -19,25 +19,25 @@ from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.privacy.noise import digest_of
 
-# Each change of the format has a new number; a version refuses files with other numbers.
+# Number of the file format; files with another number are refused.
 _FORMAT = 1  # not tuned
 
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Replaces rows that are not stored: it has their `moment`, and other sums in its cache."""
+    """Replaces rows that are not stored: it has their `moment`, and their other sums as a cache."""
 
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the known moment, the only sum over the rows that a fit needs."""
+        """Return the known moment, the only sum that a fit still asks for."""
         return self.moment.copy()
 
 
 class OpenSums(NamedTuple):
-    """What is stored between the first call and the release, as secret as the rows."""
+    """What is stored from the first call to the release: as secret as the rows."""
 
-    key: bytes  # of the parameters on which the sums depend
+    key: bytes  # plain values of the parameters on which the sums depend
     spec: Any  # public facts of the first rows
     trees: Trees  # sums of the calls, in the tree that sums parts in a fit
     depth: int = 0  # longest chain of additions within a call
@@ -142,7 +142,7 @@ class OnePassMixin(PrivateEstimator):
                 if hasattr(found.spec, "shape"):
                     of_all["shape"] = n_rows, n_features
                 spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
-                # The rows are not stored, so a row of zeros replaces them.
+                # The fit gets a row of zeros, as the rows are not stored.
                 gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
                 rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
                 released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)

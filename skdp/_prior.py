@@ -11,11 +11,11 @@ from sklearn.preprocessing import StandardScaler
 from skdp.exceptions import shown
 from skdp.preprocessing import DPStandardScaler
 
-#: What a prior of covariances may be, in the words of an error.
+#: What a prior of covariances may be, as errors say it.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
 #: Name of the release that sets the weight of a prior.
 AGREEMENT = "prior agreement"
-#: How errors name the names of columns.
+#: Words for the names of columns in errors.
 FEATURES = "names of features"
 #: Arrays of a prior, such as coefficients and an intercept, and then its classes and column names.
 Values = tuple[Any, ...]
@@ -51,7 +51,7 @@ def _innermost(model: Any) -> Any:
 
 
 def linear_model(model: Any) -> Values:
-    """Return coefficients and intercept of a linear model, for rows before its scalers."""
+    """Return coefficients and intercept of a linear model; scalers before it are multiplied in."""
     *steps, last = (one for _, one in model.steps) if isinstance(model, Pipeline) else (model,)
     coef, intercept = np.array(last.coef_, np.float64), np.array(last.intercept_, np.float64)
     for step in map(_innermost, reversed(steps)):

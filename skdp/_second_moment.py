@@ -28,10 +28,10 @@ from skdp.privacy.plan import left_of
 # ------------------------------
 # The plan: scales of columns, and the second moment of scaled rows.
 
-# Share of the scales: the first number from the strength `WEAK` on; below, it grows as one over the
-# root of the strength, up to the second number. Chosen on half of the tables of the sweep.
+# Share of the scales: the first number if the strength is at least `WEAK`; below, it grows as one
+# over the root of the strength, up to the second number. Chosen on half of the tables of the sweep.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Part of the scales' share for the sizes of columns, as a hidden target costs most.
+# Part of that share for the sizes of columns: if noise hides the size of a target, most is lost.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100, a warning says that fits of single models are better. Up to
 # there, rows are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the
@@ -40,23 +40,23 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # 3, noise is small, and only what is rare is clipped: it grows with the power 3/8, with which the
 # noise still falls. benchmarks/sweep/sweep.md.
 WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# Of more columns than this, each has noise, while lengths of rows vary less: the strength counts as
-# smaller by the square root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".
+# With more columns than this there is more noise, and lengths of rows vary less, so the strength is
+# divided by the square root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
-# From `WEAK` on, and from this many roots of d, this part of the share goes to a rough moment, and
-# the rest to the moment of rows that it whitens, with noise in units of the variance along each
-# direction.
+# If the strength is at least `WEAK` and the first number times the root of d, the second part of
+# the share goes to a rough moment. The rest goes to the moment of rows that the first one whitens,
+# with noise in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
 # Columns are nearly collinear if an eigenvalue of the rough moment is below its noise, or below
 # this part of the mean eigenvalue. Otherwise no rows are whitened, and both moments are averaged.
 _COLLINEAR = 0.1  # benchmarks/covariance/covariance.md, "Nearly collinear columns"
-# In units of bounds, rows are clipped if their mean square exceeds that of uniform entries.
+# In units of bounds, rows are clipped to a mean square of this, that of uniform entries.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class CovarianceSpec(ScaleSpec):
-    """Public facts of a fit, with the dtypes of columns."""
+    """Public facts of a fit, including the dtypes of columns."""
 
     scales: str | None  # "bounds", or None for private ones
     marginals: bool
@@ -85,7 +85,7 @@ def strength_of(spec: ScaleSpec) -> float:
 
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
-    """Return the norm to which scaled rows, with a 1 appended, are clipped, and that of entries."""
+    """Return the norm to which scaled rows with a 1 appended are clipped; and that of entries."""
     entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
         return NO_CLIPPING, entry
@@ -94,8 +94,7 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
     clear = strength_of(spec) / WEAK * min(1.0, math.sqrt(_MANY / spec.n_features))
     factor = max(1.0, clear**0.25, clear**0.375 / math.sqrt(_CLEAR_FACTOR))
     row_norm = factor * math.sqrt(spec.n_features + 1)
-    # A longer entry would shorten the rest of its row, and no model of the moment accounts for
-    # that.
+    # One long entry would shorten its whole row, which no model of the moment accounts for.
     return row_norm, min(_ENTRY * factor**2, row_norm)
 
 
@@ -115,7 +114,7 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     def _moment(name: str, share: float) -> Release:
         return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
 
-    # Gaps and priors belong to columns, which whitening would mix.
+    # Whitening mixes columns, so there must be no gaps and no prior.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
     least = max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
     whitens = is_plain and spec.cost.is_private and strength_of(spec) >= least
@@ -141,11 +140,11 @@ class Moment(NamedTuple):
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales
-    is_constant: np.ndarray  # columns that releases show as constant
-    shows_nothing: np.ndarray  # columns that may vary, with useless scales
+    is_constant: np.ndarray  # columns that are constant by what was released
+    shows_nothing: np.ndarray  # columns that may vary, but whose scales are noise
     ends: np.ndarray  # lower and upper ends of clipping
     is_in_bounds: bool = False  # whether units are those of bounds
-    root: np.ndarray | None = None  # turns rows of the matrix into scaled ones
+    root: np.ndarray | None = None  # maps whitened rows, those of the matrix, to scaled ones
 
 
 def release_moment(
@@ -170,9 +169,9 @@ def release_moment(
         if is_centered:
             center, squares = np.zeros(len(center)), squares + np.square(center)
         scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-        # Without noise, a column that varies only by rounding is constant: divided by so small a
-        # scale, its entries would be huge, and all rows clipped. If rows are centered, its scale is
-        # its size.
+        # Without noise, a column that varies only by rounding counts as constant: dividing by so
+        # small a scale would make entries huge, so that all rows were clipped. If rows are centered
+        # already, the scale is the size of the column.
         are_points = scales.is_point if spec.cost.is_private else scales.is_flat
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
@@ -203,7 +202,7 @@ def release_moment(
 
 
 def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
-    """Return the root of a noisy moment, or None if its columns are not nearly collinear.
+    """Return the root of a noisy moment, or None if columns are not nearly collinear.
 
     Eigenvalues are at least the edge of the noise.
     """
@@ -232,7 +231,7 @@ def summed_moment(
 ) -> np.ndarray:
     """Sum the outer products of scaled, clipped rows with a 1 appended.
 
-    If a `root` whitens rows, it does so before they are clipped.
+    A `root` whitens rows before they are clipped.
     """
     row_norm, entry = clip_of(spec)
     # The columns of the root are orthogonal.
@@ -243,13 +242,14 @@ def summed_moment(
         rows = np.asarray(block.raw, np.float64)
         joint = np.ones((len(rows), rows.shape[1] + 1))
         joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
-        # Gaps become 0. A row that has only gaps is null, and is counted nowhere.
+        # Gaps become 0. A row that has only gaps is null, and adds nothing.
         is_gap = np.isnan(joint)
         is_null = is_gap[:, :-1].all(axis=1)
         joint[is_gap] = 0.0
         if back is not None:
             plain = DenseBlock(joint[:, :-1], None, joint[:, :-1])
-            # Rows of a user may have other places in another dataset.
+            # Rows of one user change the positions of others, so rounding must not depend on
+            # positions.
             by_row = plain.matmul if block.mass is None else plain.matmul_anywhere
             joint[:, :-1] = by_row(back)
         norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
@@ -263,11 +263,11 @@ def summed_moment(
 # ------------------------------
 # Covariances from the moment.
 
-# Weight that clipping leaves to rows: least, usual, and standard deviation.
+# Mean weight of rows after clipping: least, usual, and standard deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# Errors use the ratio of two variances of a column, of which the first is from the moment, and the
-# second from the scale. This part of the second variance's noise is added to it, or intervals of
-# skewed targets would be too short. The ratio is at least the second number.
+# Errors use the ratio of two variances of a column: from the moment, and from the scale. This part
+# of the noise of the second variance is added to it, or intervals of skewed targets would be too
+# short. The ratio is at least the second number.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column without a useful scale has covariances only if its variance exceeds this many standard
 # deviations of its noise.
@@ -295,11 +295,11 @@ def attributes_of(
     presence, presence_std = of_scales.presence, of_scales.presence_std
     is_there = 1 - float(np.prod(1 - presence))
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
-    # If noise exceeds the released weight, the usual weight is the better estimate.
+    # The noisier the released weight, the more the usual weight counts.
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
     weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
     unclipped = weight / is_there
-    # Rows in units of bounds are about equally long, so clipping takes the same part of each.
+    # In units of bounds, rows are about equally long, so clipping shortens all alike.
     again = 1.0 if moment.is_in_bounds else unclipped
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / again
     of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
@@ -316,7 +316,7 @@ def attributes_of(
         is_seen = ~(moment.is_constant | moment.shows_nothing)
         covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
-    # The noisy weight divides covariances: once, or twice if it also corrects for clipping.
+    # Covariances are divided by the noisy weight once, or twice if clipping is corrected.
     of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * (root @ covariance @ root.T))
     values, vectors = np.linalg.eigh(covariance)
@@ -325,15 +325,15 @@ def attributes_of(
     vectors, covariance, mean = root @ vectors, root @ covariance @ root.T, root @ mean
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
-    # A constant column has a small unit, in which its noisy covariances would be large, so they
+    # A constant column has a small unit, in which covariances of noise would be large, so they
     # become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     repaired, metric = repaired * are_tied, metric * are_tied
-    # Variance beyond this metric, due to gaps or a prior, is independent for each entry.
+    # Gaps and a prior add variance that is independent for each entry.
     metric = (1 - taken) * metric / np.sqrt(np.outer(presence, presence))
-    # An assumed center has no noise.
+    # With an assumed center, the mean has no noise.
     own = moment.scale * mean, (not is_centered) * moment.scale * of_noise
     location, location_std, is_located = _located(moment, *own, np.sqrt(np.diag(repaired)))
     matrix, noise = finite(units * repaired), finite(units * noise)
@@ -360,11 +360,11 @@ def attributes_of(
 def _located(
     moment: Moment, offset: np.ndarray, offset_std: np.ndarray, stds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine means, by their offsets from the center of the moment, with the released centers."""
+    """Combine the means of the moment with released centers, which have more noise, but no bias."""
     mean, unit = moment.center + offset, moment.scale
     other = moment.center, moment.scales.center_std
     if moment.is_in_bounds:
-        # Bounds alone give neither the center nor the variance of a column.
+        # In units of bounds there is no released center: its error is infinite.
         other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * stds
     return denoising.located(mean, offset_std, *other, unit)
 

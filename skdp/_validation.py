@@ -39,7 +39,7 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# Whether scikit-learn prints an estimator, which the call stack shows.
+# Find out from the call stack whether scikit-learn prints an estimator.
 
 
 class _Hidden:
@@ -58,7 +58,7 @@ def is_printing() -> bool:
     scikit-learn prints the result of `get_params`, also for estimators inside others, and calls
     none of their methods for it. Only the call stack shows the purpose.
     """
-    # The call of `get_params`, and this function, which it calls.
+    # Functions on the stack between printing and this one.
     within = {"is_printing", "get_params", "_get_params"}
     above = dropwhile(lambda caller: caller[1] in within, callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
@@ -71,17 +71,17 @@ def is_printing() -> bool:
 # Checks of parameters, as plain Python numbers, and seeds that stay secret.
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
-#: Constraint of estimators whose noise may come from a seed.
+#: Constraint of `random_state`, for estimators whose noise may come from a seed.
 SEED: dict[str, Any] = {  # not tuned
     "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
 }
-#: Constraints of a search or a score, which need a positive delta; fits do not.
+#: Constraints of the budget of a search or a score: unlike a fit, these need a positive delta.
 BUDGET: dict[str, Any] = {  # not tuned
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [PrivacyLedger, None],
 }
-#: Constraint of a number of things.
+#: Constraint of a count.
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")  # not tuned
 #: Constraint of a public bound.
 FINITE_BOUND = Interval(Real, SMALLEST_BOUND, NO_CLIPPING, closed="both")  # not tuned
@@ -91,7 +91,7 @@ _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
-# The version of skdp that wrote a pickle.
+# Key, in a pickle, of the version of skdp that wrote it.
 _VERSION = "_skdp_version"
 
 
@@ -104,7 +104,7 @@ class PlainParametersMixin:
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
-        # Pages have the names by which classes are imported.
+        # Pages are named by the module from which a class is imported.
         is_at_the_top = hasattr(sys.modules["skdp"], name)
         module = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
         return {"address": escape(f"{base}/generated/{module}.{name}.html") if base else ""}
@@ -142,7 +142,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
         )
     if ledger is LEFT_OUT:
-        # A LeftOutLedger raises its own error once it is charged.
+        # A LeftOutLedger is accepted here, and raises its own error when it is charged.
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
@@ -154,7 +154,8 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # Raised outside the handler, as the text of scikit-learn's error has the value.
+            # Raised outside the handler, which would attach scikit-learn's error, whose text has
+            # the value.
             mend = " Counts of labels are private." * (shown(value) == "'balanced'")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
 
@@ -173,7 +174,7 @@ def warnings_for_settings(
     cost: PrivacyCost, counted: str, n_units: int, seed: Any = None
 ) -> Iterator[str]:
     """Warn of a seed that may be guessed, and of a delta that allows publishing single units."""
-    # For a GuessableSeed the warning was given with the seed from which it was derived.
+    # The fit with the original seed has warned already of a GuessableSeed.
     if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
         yield (
@@ -215,8 +216,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib hashes parameters to find the cached result of a fit, whose noise it would repeat.
-        # Other hashes of an estimator do no harm.
+        # joblib hashes an estimator to find the cached result of a fit, and would repeat its noise.
+        # Other reasons for a hash are harmless.
         if any(
             outer[0] == "joblib.memory" and inner[1] == "hash"
             for inner, outer in pairwise(callers())
@@ -226,7 +227,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
                 f"{type(self).__name__} where the data are the same, noise and all: two results "
                 "would tell whether they are. Pass memory=None."
             )
-        # Before a fit the pickle has everything, as another process needs seed and ledger to fit.
+        # The pickle of an unfitted estimator has seed and ledger, which another process needs to
+        # fit.
         state = super().__getstate__()
         return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 
@@ -237,7 +239,7 @@ def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
     Whoever has the seed can remove the noise from released results.
     """
     ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
-    # Estimators of other authors may have neither seed nor ledger.
+    # Not every estimator has a seed and a ledger.
     return {**state, **dict.fromkeys({"random_state"} & state.keys()), **ledger}
 
 
@@ -250,8 +252,8 @@ R = TypeVar("R")
 #: Arguments of scikit-learn's validation of X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _SHAPE = r"\([\d, ]*\)"
-# Beginnings of error texts of scikit-learn and numpy that show only shapes and types. The rest of
-# the text may show values, and is cut off.
+# Error texts of scikit-learn and numpy, up to where they show only shapes and types. What follows
+# may show values, and is cut off.
 _TEXTS = (
     r"Expected 2D array, got (?:1D|scalar) array instead",
     rf"Expected 2D input, got input with shape {_SHAPE}",
@@ -282,8 +284,8 @@ _TEXTS = (
     r"(?s:The feature names should match those that were passed during fit.*)",
 )
 _KNOWN = re.compile("|".join(_TEXTS))
-# Errors of these packages may be quoted. Other code, such as an object in X, could raise one of the
-# texts above with values in it.
+# Only errors of these packages are quoted. Other code, such as an object in X, could raise such a
+# text with values in it.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
@@ -333,15 +335,15 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = containers.checked_container(X)
         try:
-            # The check for infinity sums the entries, and would warn if sums overflow. It is made
-            # even if scikit-learn is configured to leave it out.
+            # The check for infinity sums entries, which may overflow. It is made even if
+            # scikit-learn is configured to leave it out.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            # With allow-nan, the check accepts NaN.
+            # Whether the check accepts NaN.
             allow_nan = kwargs.get("ensure_all_finite") == "allow-nan"
             redacted = _redacted(error, X, allow_nan=allow_nan)
-        # Raised outside the handler, as Python would attach the error with values.
+        # Raised outside the handler, where Python would attach the error with its values.
         raise redacted
 
     return _check
@@ -350,7 +352,7 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     """Return an error whose text is the known part of the given one, without values."""
     text = flaw = ""
-    # Errors of foreign code may fail to print.
+    # str() of an error of foreign code may raise another error.
     with suppress(Exception):
         text = str(error)
     known = None if _is_foreign(error) else _KNOWN.match(text)
@@ -359,7 +361,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         message = text if text in containers.SAFE_TEXTS else containers.UNREADABLE
     else:
         kind = TypeError if isinstance(error, TypeError) else kind
-        # A text that ends with a list of names, one per line, gets no period.
+        # A period is added, except after a list of names, one per line.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     if isinstance(X, str):
@@ -390,11 +392,11 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) ->
     containers.refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
-        # check_array would add up duplicate entries before it checks them.
+        # check_array would add up duplicate entries before it checks single ones.
         X = containers.plain_csr(X)
     checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
-        # Duplicate entries may be finite although their sum is not.
+        # The sum of duplicate entries may overflow, so it is checked, too.
         checked = check_array(containers.canonical_csr(checked), accept_sparse="csr", **settings)
     return checked
 
@@ -451,7 +453,7 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
     return X.y
 
 
-# Rows for a fitted estimator; only these functions tell blocks from other rows.
+# Rows for a fitted estimator, in memory or in blocks.
 
 
 def check_rows_of(
@@ -498,8 +500,8 @@ def transformed(
 ) -> Any:
     """Map checked rows by a function of single rows; blocks are mapped when read.
 
-    Rows of blocks that are not finite then become NaN, as later readings must not raise; the next
-    opening refuses them. The function may take gaps.
+    In blocks, rows with a result that is not finite become NaN: reading must not raise an error,
+    and the next fit refuses NaN.
     """
     if not isinstance(rows, RowBlocks):
         return function(rows)
@@ -529,12 +531,12 @@ def feature_names(X: Any) -> list[Any] | None:
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     """Compare number and names of features with those of the fit, or set them; read no values."""
-    # `feature_names` may read the first block, which may raise errors of skdp.
+    # Reading `feature_names` may read the first block, and raise an error of skdp.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
         _validated(X, estimator, reset=reset, skip_check_array=True)
         return
-    # scikit-learn would look for column names, and warn that there are none.
+    # _check_feature_names would warn that these rows have no column names.
     _check_n_features(estimator, X, reset=reset)
     if reset:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
@@ -578,7 +580,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
         )
     if not containers.is_collection(X):
         return X, y
-    # Imported only once a collection has been passed.
+    # Imported only when a collection is passed.
     from skdp.data.dask_rows import rows_in_parts
 
     return rows_in_parts(X, y), None

@@ -43,7 +43,7 @@ from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
 
-# At least this part of the variance of a column of 0 and 1 is unexplained.
+# Least fraction of the variance of a column of 0 and 1 that counts as unexplained.
 _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 # ------------------------------
@@ -446,7 +446,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         pca = self._named(PCA(n_components=k), columns)
         matrix = self.correlation_ if scale else self.covariance_
         values, vectors = np.linalg.eigh(matrix[np.ix_(columns, columns)])
-        # scikit-learn divides variances by n - 1.
+        # PCA of scikit-learn divides variances by n - 1.
         n_rows, n_free = self.n_samples_seen_, max(self.n_samples_seen_ - 1, 1)
         values = np.maximum(values[::-1], 0.0) * (n_rows / n_free)
         found = vectors[:, ::-1].T[:k]
@@ -499,10 +499,10 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)
-        # With the covariances c of the columns with the class, of variance v = p (1 - p), the means
-        # of the classes differ by c / v, and the covariance within the classes is S - c c' / v. Its
-        # inverse times c / v is the regression b divided by v - c' b (J. Sherman, W. J. Morrison,
-        # 1950).
+        # Let S be the covariance of the columns, c their covariances with the class, and v = p (1 -
+        # p) the variance of the class. The means of the classes differ by c / v, and the covariance
+        # within classes is S - c c' / v. Its inverse times c / v is the regression b = S^-1 c,
+        # divided by v - c' b (J. Sherman, W. J. Morrison, 1950).
         variance, covariances = fraction * (1 - fraction), found.moment[:-1, -1]
         left = max(variance - float(covariances @ found.coef), _LEAST_UNEXPLAINED * variance)
         coef, odds = found.coef / left, math.log(fraction / (1 - fraction))
@@ -558,12 +558,12 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return frame.astype(dict(zip(frame, self.dtypes_, strict=True)))
 
     def _clipping(self, model: Any, columns: list[int]) -> Any:
-        """Put the fit's clipping before a model, as its moment is that of clipped rows."""
+        """Put the fit's clipping before a model, as the moment is that of clipped rows."""
         low, high = self.feature_bounds_[:, columns]
         if not np.isfinite([low, high]).all():
             return carrying(model, self)
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
-        # The clip accepts the names, and returns an array.
+        # The clipping step accepts rows with and without column names.
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
         return carrying(Pipeline([("clip", self._named(clip, columns)), *steps]), self)
@@ -571,7 +571,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     def _regress(
         self, target: Any, on: Any, alpha: float = 0.0
     ) -> tuple[denoising.Regression, list[int]]:
-        """Check target and columns; return their regression, and the columns."""
+        """Regress the target on columns; return the regression, and the indices of the columns."""
         check_is_fitted(self)
         at = self._place("target", target)
         columns = self._columns(on, without=at)
@@ -602,7 +602,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         )
 
     def _columns(self, on: Any, without: int | None = None) -> list[int]:
-        """Return the indices of the columns in `on`; by default all columns but one."""
+        """Return the indices of the columns in `on`; None means all columns except `without`."""
         if on is None:
             found = [column for column in range(self.n_features_in_) if column != without]
         elif isinstance(on, str | bytes) or not np.iterable(on):
@@ -623,7 +623,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return model
 
     def _twin(self) -> EmpiricalCovariance:
-        """Return the covariance estimator of scikit-learn with the released values."""
+        """Return an EmpiricalCovariance of scikit-learn with the released values."""
         check_is_fitted(self)
         twin = EmpiricalCovariance(assume_centered=bool(self.assume_centered))
         twin = self._named(twin, [*range(self.n_features_in_)])
@@ -683,7 +683,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
             found["marginals_"], found["marginals_noise_std_"] = released
             found["dtypes_"] = np.array(spec.dtypes, dtype=object)
-        # A column whose variance the moment shows is not hidden.
+        # A column stays flat only if its variance in the moment is hidden, too.
         return found, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:

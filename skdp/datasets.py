@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 # ------------------------------
-# Shared by several makers of data: checks of parameters, and correlated features.
+# What several functions share: checks of parameters, and correlated features.
 
 _COUNT = [AT_LEAST_ONE]  # not tuned
 _NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]  # not tuned
@@ -32,7 +32,7 @@ _CORRELATION = [Interval(Real, -1, 1, closed="neither")]  # not tuned
 
 
 def _checked(**constraints: Any) -> Any:
-    """Decorate a maker of data, which also has a `random_state`, to check its parameters."""
+    """Decorate a function so that its parameters, among them `random_state`, are checked."""
     constraints["random_state"] = ["random_state"]
     return validate_params(constraints, prefer_skip_nested_validation=True)
 
@@ -128,7 +128,7 @@ def make_block_graph(
     random = check_random_state(random_state)
     nodes = np.arange(n_nodes)
     labels = nodes * n_communities // n_nodes
-    # For each node, the first node of the next community.
+    # The end of each node's community: the first node of the next one.
     ends = np.searchsorted(labels, labels, side="right")
     within = _bernoulli_pairs(nodes + 1, ends - nodes - 1, p_within, random)
     between = _bernoulli_pairs(ends, n_nodes - ends, p_between, random)
@@ -142,7 +142,7 @@ def make_block_graph(
 def _bernoulli_pairs(
     first: np.ndarray, n_partners: np.ndarray, probability: float, random: np.random.RandomState
 ) -> np.ndarray:
-    """Draw edges: node i meets each of ``first[i] ... first[i] + n_partners[i] - 1`` or not."""
+    """Draw edges of node i to some of the nodes ``first[i] ... first[i] + n_partners[i] - 1``."""
     offsets = np.concatenate([[0], np.cumsum(n_partners)])
     chosen = _bernoulli_indices(int(offsets[-1]), probability, random)
     nodes = np.searchsorted(offsets, chosen, side="right") - 1
@@ -150,7 +150,7 @@ def _bernoulli_pairs(
 
 
 def _bernoulli_indices(size: int, probability: float, random: np.random.RandomState) -> np.ndarray:
-    """Choose each of ``0 ... size - 1`` independently, by drawing the gaps between the chosen."""
+    """Choose each number below `size` independently, by drawing the gaps between chosen ones."""
     if probability == 0 or size == 0:
         return np.empty(0, dtype=np.int64)
     if probability == 1:
@@ -160,7 +160,7 @@ def _bernoulli_indices(size: int, probability: float, random: np.random.RandomSt
     parts, last = [], -1
     while last < size:
         n_gaps = int(expected + 4 * np.sqrt(expected)) + 10
-        # Gaps beyond the end are shortened to just beyond it, so that their sums cannot overflow.
+        # A gap that reaches beyond the end is shortened, so that sums cannot overflow.
         with np.errstate(over="ignore"):
             gaps = np.clip(np.ceil(random.exponential(size=n_gaps) / rate), 1, size + 1)
         parts.append(last + np.cumsum(gaps.astype(np.int64)))
@@ -172,8 +172,8 @@ def _bernoulli_indices(size: int, probability: float, random: np.random.RandomSt
 # ------------------------------
 # Interactions of users and items.
 
-# Standard deviation of the log-activities of users, and concentration of the tastes. With these and
-# the defaults, `make_interactions` has the leading singular value and coherence of its docstring.
+# Standard deviation of the log-activities of users, and concentration of the tastes. They give
+# `make_interactions` the leading singular value and the coherence in its docstring.
 _ACTIVITY_SPREAD = 0.5  # not tuned
 _TASTE_CONCENTRATION = 0.5  # not tuned
 _MOST_ROUNDS = 20  # not tuned
@@ -257,8 +257,8 @@ def make_interactions(
     users = random.dirichlet(concentration, size=n_users)
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     tables = np.cumsum(items, axis=1)
-    # The rates of users by taste. Weighting the tastes by their items preserves the popularity of
-    # the items.
+    # The rate of each user in each taste. Weighting tastes by their items preserves the popularity
+    # of items.
     rates = activities * users * tables[:, -1]
     rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)
@@ -287,7 +287,8 @@ def _distinct_cells(
         cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
         if len(fresh) >= missing:
             break
-        # Extrapolated from the fraction of new cells, with a margin, because that fraction falls.
+        # The next number of draws follows from the fraction of new cells, with a margin, as that
+        # fraction falls.
         still_missing = missing - len(fresh)
         n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
     return cells
@@ -295,7 +296,7 @@ def _distinct_cells(
 
 def _fresh_cells(drawn: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return the distinct entries of `drawn` that are not in sorted `cells`; sort `drawn`."""
-    # On tens of millions, sorting is many times faster than numpy's set functions, which hash.
+    # With tens of millions of cells, sorting is many times faster than numpy's set functions.
     drawn.sort()
     fresh = drawn[np.diff(drawn, prepend=-1) > 0]
     if len(cells) == 0:
@@ -309,7 +310,7 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     n_tastes, n_items = tables.shape
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
-    # Each cumulative table ascends from 0 to 1. Each is shifted by its number, so that one search
+    # Each cumulative table ascends from 0 to 1. Table number i is raised by i, so that one search
     # serves all tables.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")

@@ -1,4 +1,4 @@
-"""Displays of public or released values, and of counts of scores, released beforehand.
+"""Displays of public or released values, and of counts of scores that are released to be drawn.
 
 Displays follow those of scikit-learn and need matplotlib, the extra ``examples``.
 """
@@ -46,7 +46,7 @@ _HIDDEN_COLOR = "0.75"  # between the colors of correlations
 
 
 def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
-    """Return the estimator that has an attribute: itself, or the last step inside."""
+    """Return the estimator with an attribute: the given one, or the last step of a pipeline."""
     check_is_fitted(estimator)
     while isinstance(estimator, DelegatesMixin):
         estimator = estimator._fitted()
@@ -59,7 +59,7 @@ def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
 
 
 class _Display:
-    """Base of drawings in one pair of axes."""
+    """Base of displays that draw in one pair of axes."""
 
     def _open(self, ax: Any, height: float | None = None) -> Any:
         """Set and return `ax` or, without it, the axes of a new figure of this height in inches."""
@@ -526,11 +526,11 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 # ------------------------------
 # Scores of private rows, counted in bins.
 
-# The finite edges reach up to this many standard deviations from the mean.
+# The outermost finite edges lie this many standard deviations from the mean.
 _HALF_WIDTH = 2.5  # not studied
-# Least standard deviation of scores that are not centered, relative to their mean.
+# Standard deviations of uncentered scores are at least this part of their mean.
 _LEAST = 0.25  # not studied
-# Probability that any of the drawn cells is noise alone.
+# Probability that at least one drawn cell is noise alone.
 _CHANCE = 0.05  # not studied
 _N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
 
@@ -730,7 +730,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
     axes, middle = list(map(int, components)), np.zeros(2)
     if isinstance(pca, DPTruncatedSVD):
         middle = pca.components_[axes] @ pca.mean_.astype(np.float64)
-        # Next to a large mean, which clipping has moved, noise may leave no variance.
+        # If the mean is large, clipping and noise may leave a variance of 0.
         spread = np.maximum(np.sqrt(pca.explained_variance_[axes]), _LEAST * np.abs(middle))
     else:
         spread = np.ones(2) if pca.whiten else pca._whitening_stds()[axes]
@@ -839,7 +839,7 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
         ax, released = self._open(ax), self.histogram
         counts = released.counts.reshape(-1, *released.counts.shape[-2:])
         least, largest = -ndtri(_CHANCE / counts.size) * released.std, counts.argmax(axis=0)
-        # Bins without an end are drawn as wide as their neighbors.
+        # Unbounded bins are drawn as wide as their neighbors.
         lines = [np.r_[2 * e[0] - e[1], e, 2 * e[-1] - e[-2]] for e in released.edges]
         self.meshes_, names = [], released.groups or (f"{released.privacy_spent.unit}s",)
         for number, (name, cells) in enumerate(zip(names, counts, strict=True)):

@@ -17,7 +17,7 @@ __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 # At most this many names are shown in a warning.
 _MOST_NAMED = 10  # not tuned
-# A longer tuple may be a column of data, and is not shown.
+# Errors show no longer tuple, which may be a column of data.
 _MOST_SHOWN = 3  # not tuned
 
 
@@ -104,7 +104,7 @@ def is_called_by(module: str) -> bool:
 # ------------------------------
 # Errors about arguments that a method does not have.
 
-# Advice, by a class, or by an argument that scikit-learn's or other classes of skdp have.
+# Advice for arguments that other classes, of scikit-learn or skdp, have; by argument, or by class.
 _INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes it. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
@@ -163,7 +163,8 @@ _BETWEEN |= {"skdp", "sklearn"}
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
 # The messages of the fit, pipeline or search that is running.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
-#: Words of a message about a default: a process gives it once, whatever its numbers.
+#: A message with these words is about a default, and is shown once in a process, whatever its
+#: numbers.
 THE_DEFAULT = ", the default,"
 _given_once = set[str]()
 
@@ -209,7 +210,7 @@ def _action(message: str) -> str:
     _, frame = _place()
     module, line = str(frame.f_globals.get("__name__", "")), frame.f_lineno
     for action, text, category, of_module, of_line in warnings.filters:
-        # Python's own filters give the module as text.
+        # In Python's default filters the module is a text, not a pattern.
         is_here = of_line in (0, line) and (of_module is None or re.match(of_module, module))
         is_meant = issubclass(PrivacyWarning, category) and (text is None or text.match(message))
         if is_here and is_meant:

@@ -1,4 +1,4 @@
-"""Tables of users and items, from pairs of ids; and recommended items, from a model."""
+"""Make tables of users and items from pairs of ids, and recommend items by a model."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -124,7 +124,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 
 
 def _ratings(pairs: Any) -> np.ndarray:
-    """Return the ratings, a third column; refuse ones that are not finite, without values."""
+    """Return the ratings, a third column; the error for one that is not finite shows no value."""
     text = (
         "ratings, the third column of pairs, must be finite numbers, with none missing: columns go "
         "by place, as (user, item, rating)."
@@ -137,7 +137,7 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each id of a column in a list of ids, -1 if absent, and the list."""
+    """Return the index of each id of a column in the `given` ids, -1 if absent; and these ids."""
     names, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, names
@@ -152,7 +152,7 @@ def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]
 
 
 def _kind(ids: np.ndarray) -> str:
-    """Return a kind such that only ids of the same kind can be equal."""
+    """Return the kind of ids; ids of different kinds are never equal."""
     if ids.dtype.kind == "M":
         return ids.dtype.name
     return "datetime" if isinstance(ids[0], datetime) else kind_of_ids(ids).__name__
@@ -241,7 +241,7 @@ def top_items(
             raise ValueError("candidates has an item that history.items has not.")
     found = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
-        with without_warnings():  # of names, which have been compared
+        with without_warnings():  # about names, which were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
             # A row without entries has no direction, so items are ranked by popularity, which is on

@@ -49,7 +49,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
     basis, other = (
         orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
     )
-    # Cosines of small angles are inaccurate: the sine is the norm of the part outside the span.
+    # The sine is the norm of the part outside the span; cosines of small angles are inaccurate.
     return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))
 
 
@@ -183,11 +183,11 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     values = []
     for gains, scores in _rankings(y_true, y_score, k, seen, "ndcg_at_k"):
         ranks = np.where(scores > -np.inf, rankdata(scores, "dense", axis=1), -1)
-        # Added items, without gain, rank before items that are not ranked.
+        # If fewer than `k` items are ranked, items without gain follow them.
         n_first = min(k, gains.shape[1])
         none = np.zeros((len(gains), n_first))
         mean = ndcg_score(np.hstack([gains, none]), np.hstack([ranks, none]), k=n_first)
-        # The mean of a batch, repeated for each of its users.
+        # The mean of a batch, once for each of its users, so that users have equal weights.
         values.append(np.full(len(gains), mean))
     return float(np.concatenate(values).mean())
 
@@ -262,7 +262,7 @@ def _rankings(
         is_new = (had.toarray() if issparse(had) else had) == 0
         scores = np.where(is_new, scores, -np.inf)
         gains = gains.multiply(is_new).tocsr() if issparse(gains) else gains * is_new
-    # No gain is negative.
+    # Users with a gain: as no gain is negative, sums above 0 show them.
     users = np.flatnonzero(np.asarray(gains.sum(axis=1)).ravel() > 0)
     if not len(users):
         raise ValueError("y_true has no gain, so that there is nothing to rank: pass other users.")

@@ -28,23 +28,23 @@ __all__ = [
 ]
 
 # ------------------------------
-# Units as fits use them: with checked bounds, and sensitivities of matrix products.
+# Units in the form that fits use: with checked bounds, and sensitivities of matrix products.
 
 
 @dataclass(frozen=True)
 class ResolvedUnit:
-    """A unit with its adjacency, and bounds as checked plain numbers."""
+    """A unit with its adjacency and its checked bounds."""
 
     #: Name in the record.
     name: ClassVar[str]
-    #: What is counted, one for each unit; a plural noun.
+    #: Plural noun for units in messages.
     counted: ClassVar[str] = "rows"
     #: Whether a record is protected as a whole, not only its response.
     is_whole: ClassVar[bool] = True
     is_symmetric: ClassVar[bool] = False
-    #: Whether the second moment of the rows is decomposed, and not the matrix.
+    #: Whether the second moment of the rows is decomposed, instead of the matrix.
     is_second_moment: ClassVar[bool] = False
-    #: Whether clipping leaves few entries of a matrix.
+    #: Whether clipping removes most entries, so that a sparse matrix is best.
     is_sparse: ClassVar[bool] = False
     #: What a user may do if noise hides the signal.
     remedy: ClassVar[str] = "a larger epsilon"
@@ -58,7 +58,7 @@ class ResolvedUnit:
         return block
 
     def normalize(self, X: Any) -> Any:
-        """Return the rows whose components are computed."""
+        """Map rows of the user to the rows whose components are computed."""
         return X
 
 
@@ -76,8 +76,8 @@ class MatrixUnit(ResolvedUnit, ABC):
     follows_rows: ClassVar[bool] = True
     # Whether column means and the sum of squares have bounded sensitivities.
     has_totals: ClassVar[bool] = True
-    # Whether left factors are released. Not if rows are protected, as a row of them depends on one
-    # row of the matrix.
+    # Whether left factors are released. If rows are protected they are not, as each row of these
+    # factors belongs to one row of the matrix.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -90,7 +90,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Largest absolute value of an entry."""
 
     def weighted(self, rows: Rows) -> Rows:
-        """Return rows as they are decomposed."""
+        """Return rows with the weights that the decomposition uses."""
         return rows
 
     @abstractmethod
@@ -119,13 +119,13 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
 
     def row_errors(self, n_rows: int) -> float:
-        """Bound the rounding of A Z in rows that a unit can change, in errors of one row."""
+        """Bound the rounding of A Z that a unit can change, in multiples of one row's error."""
         # An edge changes two rows of the product; all other rows keep every bit.
         return 2.0
 
     def whole(self, shape: tuple[int, int]) -> float:
-        """Sensitivity of the matrix itself."""
-        # Entries are clipped after rounding, so the bounds hold for rounded entries.
+        """Sensitivity of the whole matrix."""
+        # Entries are clipped after they are rounded, so the bounds hold exactly.
         return self.product(np.ones(1))
 
 
@@ -231,7 +231,7 @@ def supported_unit(
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
     unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
-    # Exact types, as a ResolvedEdge must not pass for a ResolvedEntry, its base class.
+    # Types must be equal: a ResolvedEdge must not pass for a ResolvedEntry, its base class.
     if isinstance(unit, kinds) and type(unit) in kinds:
         return unit
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
@@ -310,7 +310,7 @@ class ResolvedEntry(MatrixUnit):
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
-        # Shifted first, so that the bounds hold for rounded differences.
+        # Shifting comes before clipping, so that the bounds hold for rounded differences.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
         return clipping.clip_entries(
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
@@ -472,7 +472,8 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # In a public random order, so that among equal entries the first columns do not always win.
+        # Columns have a public random order, so that among equal entries the first ones do not
+        # always win.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 

@@ -1,4 +1,4 @@
-"""Checks and conversions of a container, which come before anything else."""
+"""Check and convert the container of data, before anything else is done with it."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ from skdp.exceptions import shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
-# All data enter here: checks of their container.
+# Checks of a container, which all data pass first.
 
-#: Replaces the text of any error that a container raises. A container may be any object with code
-#: of its own, and its text may contain private values.
+#: Replaces the text of any error that a container raises: any object may be a container, and the
+#: text of its error may contain private values.
 UNREADABLE = (
     "The data cannot be read: converting them raises an error, whose text is left out because it "
     "may contain values. numpy.asarray(X, dtype=float), or a loop over the blocks, shows it."
@@ -77,7 +77,7 @@ T = TypeVar("T")
 
 
 class SkdpContainer:
-    """Base of containers of skdp, which check their own parts."""
+    """Marks containers of skdp, which check their own contents."""
 
 
 def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -100,11 +100,11 @@ def with_text(
         kind: type[Exception] = MemoryError
     except Exception as error:
         kind = ValueError
-        # Only plain texts are read: other arguments of an error may run foreign code.
+        # Arguments of an error that are no plain texts may run foreign code, and are not read.
         texts = error.args if prefix is not None and type(error) is ValueError else ()
         safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
         text = next((f"{prefix}{one}" for one in safe), text)
-    # Raised outside the handler, where Python would attach the original error with its text.
+    # Raised outside the handler, where Python would attach the original error.
     raise kind(text)
 
 
@@ -118,7 +118,7 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
 
 
 def checked_container(X: Any) -> Any:
-    """Refuse containers that no function may even convert.
+    """Refuse containers that must not be converted.
 
     Parameters
     ----------
@@ -177,13 +177,13 @@ def is_collection(X: Any) -> bool:
 
 
 def refuse_masked(X: Any) -> None:
-    """Check X like `checked_container`, without converting it or reading entries."""
+    """Refuse masked arrays; unlike `checked_container`, neither convert X nor read entries."""
     if isinstance(getattr(X, "data", None) if issparse(X) else X, np.ma.MaskedArray):
         raise ValueError(MASKED)
 
 
 def _as_array(X: Any) -> Any:
-    """Return arrays unchanged, convert objects to arrays, and number columns of equal names."""
+    """Convert objects to arrays; in a data frame, replace names by numbers if two are equal."""
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):
@@ -201,7 +201,7 @@ def _as_array(X: Any) -> Any:
 def names_of(X: Any) -> list[Any] | None:
     """Return the column names of a data frame, of any type; None for other objects."""
     is_frame = any(map(partial(hasattr, X), ("iloc", "__dataframe__", "__arrow_c_stream__")))
-    # A table of pyarrow has arrays as its columns.
+    # In a table of pyarrow `columns` are arrays, and `column_names` their names.
     names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
     return None if names is None else list(names)
 
@@ -234,7 +234,7 @@ def types_of(X: Any) -> list[tuple[Any, str]]:
 
 
 def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
-    """Make two public rows from column names, and from which columns hold texts."""
+    """Make two public rows from the names and the kinds (text or number) of columns."""
     import pandas as pd
 
     texts, numbers = np.full(2, "", dtype=object), np.ones(2, dtype)
@@ -259,7 +259,7 @@ def have_times(X: Any) -> bool:
 
 
 def _is_of_times(dtype: Any) -> bool:
-    # numpy and pandas have `kind`, polars has `is_temporal`.
+    # dtypes of numpy and pandas have `kind`, those of polars `is_temporal`.
     return getattr(dtype, "kind", "O") in "mM" or bool(getattr(dtype, "is_temporal", bool)())
 
 
@@ -276,10 +276,10 @@ def _kind_of_type(dtype: Any) -> str:
 
 
 # ------------------------------
-# What columns hold instead of finite numbers, and how to convert it, for errors.
+# For errors: what columns hold instead of finite numbers, and how to convert it.
 
 _ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
-#: What a column may hold, beside finite numbers, and what helps.
+#: Advice to the user, by what a column holds instead of finite numbers.
 CURES = {
     "NaN": MISSING["X"],
     "infinity": "Cut it off at public ends, as numpy.clip(X, -1e6, 1e6) does.",
@@ -303,7 +303,7 @@ CURES = {
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
 }
 CURES["texts and gaps"] = CURES["texts"]
-# Kinds that a column may have if only its dtype is known.
+# The kind of a column of which only the dtype `object` is known.
 _OBJECTS = "texts, categories or objects"
 CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
 #: Advice about texts and missing values for steps that accept texts.
@@ -314,7 +314,7 @@ GAPS_OF_TEXTS = (
 
 
 def kind_of(column: Any) -> str:
-    """Return what a column holds, if not finite real numbers; otherwise ""."""
+    """Return what a column holds instead of finite real numbers, or ""."""
     with suppress(Exception):  # foreign code may raise anything; numpy cannot decode some texts
         return _kind_of(column)
     return ""
@@ -356,7 +356,7 @@ def _is_gap(entry: Any) -> bool:
 
 
 def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str, str]:
-    """Return what each column holds, for columns that hold more than finite numbers."""
+    """Return what columns hold that do not hold finite numbers alone."""
     if issparse(X):
         X = X.tocoo()
         names = np.unique(X.col[~(np.isfinite(X.data) | (allow_nan & np.isnan(X.data)))]).tolist()
@@ -373,7 +373,7 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
 def text_of_kinds(
     kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES
 ) -> str:
-    """Name columns, what they hold, and the cure; omit the cure if `text` contains it."""
+    """Name columns, what they hold, and the advice, unless `text` contains it."""
     texts = []
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name, its in kinds.items() if its == kind]
@@ -427,15 +427,15 @@ def is_mapped(X: Any) -> bool:
 def in_c_order(block: RawBlock) -> RawBlock:
     """Convert dense rows to C order: in another memory order, rows may round differently.
 
-    Their order may depend on other rows, as in a data frame.
+    The memory order that a data frame has may depend on other rows.
     """
-    # Data frames hold texts here.
+    # Data frames, which hold texts here, stay as they are.
     is_array = not (sparse.issparse(block) or hasattr(block, "iloc"))
     return np.require(block, requirements=["C", "A"]) if is_array else block
 
 
 def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
-    """Yield views of blocks of rows, which begin at `starts`."""
+    """Yield views of the blocks of rows that begin at `starts`."""
     for a, b in pairwise(starts):
         yield rows_of(rows, slice(a, b)) if issparse(rows) else rows[a:b]
 
@@ -443,7 +443,7 @@ def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
 def canonical_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR without duplicate entries, with which norms of rows would be wrong.
 
-    Duplicates are summed in the order of their row, whatever other rows hold.
+    Duplicates are summed in their order within the row, whatever other rows hold.
     """
     return as_canonical(checked_container(X))
 
@@ -466,7 +466,7 @@ def plain_csr(X: Any) -> sparse.csr_array:
         # This flag stops the conversion from summing duplicates.
         X.has_canonical_format = True
     X = X.tocsr()
-    # The passed object may be flagged as canonical although it has duplicates.
+    # The caller's object may have a wrong flag, so the result does not share it.
     return with_data(X, X.data)
 
 
@@ -494,7 +494,7 @@ def finite(rows: Any) -> Any:
         array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
     if np.isfinite(array).all():
         return array
-    # Half of the largest number, so that results that round up do not overflow.
+    # Half of the largest number, so that later results may round up without overflow.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
 
@@ -502,7 +502,7 @@ def finite(rows: Any) -> Any:
 def of_finite(
     rows: Any, function: Callable[[Any], Any], dtype: np.dtype, *, allow_nan: bool = False
 ) -> Any:
-    """Apply a function that maps each row by itself; give NaN for rows that are not finite.
+    """Apply a function that maps each row by itself; rows that are not finite become NaN.
 
     Parameters
     ----------
@@ -526,7 +526,7 @@ def of_finite(
 
 
 def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
-    """Return which rows have an entry that is not finite or, with `allow_nan`, infinite."""
+    """Return which rows have NaN or infinity; with `allow_nan`, which have infinity."""
     values = rows.data if issparse(rows) else rows
     is_finite = ~np.isinf(values) if allow_nan else np.isfinite(values)
     if is_finite.all():
@@ -547,7 +547,7 @@ def with_nan(rows: Any, is_null: np.ndarray) -> Any:
 
 
 # ------------------------------
-# Paths of files, and numpy files, each of which is a part of rows, mapped into memory.
+# Paths of files; and numpy files that are mapped into memory, each a part of the rows.
 
 _PATHS = str | bytes | os.PathLike
 
@@ -603,7 +603,7 @@ def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]
 
 
 def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
-    """Memory-map a file of one array; an error loses its text, unless the system raised it."""
+    """Memory-map a file of one array; only errors of the operating system keep their text."""
     (path,) = loader.args
     text = (
         f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "

@@ -1,4 +1,4 @@
-"""Rows in a collection of dask: a pass is one graph of tasks and additions.
+"""Rows in a collection of dask: each pass over them is one graph of tasks and additions.
 
 A sum goes from `sum_in_graph` through `_sum_of_part`, a task for each chunk, to `reduce.part_sum`;
 `_added` adds the results.
@@ -41,9 +41,10 @@ except ImportError:
 # A pass over chunks of dask: one task for each, and a tree of additions.
 
 Graph = dict[Any, Any]
-# A power of two: several additions of small sums take as long as the overhead of a task.
+# Number of sums that a task adds, a power of two: adding small sums takes less time than the
+# overhead of a task.
 _ADDED_AT_ONCE = 8  # not tuned
-# The blocks of the task that runs in this thread, by the names of their collections.
+# The blocks that the task in this thread was given, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
 
 
@@ -52,7 +53,7 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = optimize(collection)
-        # `optimize` would drop futures, whose results are at workers.
+        # Futures, whose results are at workers, which `optimize` would drop from the graph.
         futures = {
             key: value
             for key, value in dict(collection.__dask_graph__()).items()
@@ -60,7 +61,7 @@ class Chunks:
         }
         self.graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
-        # The name is never used again: workers store unpickled arguments under it.
+        # The name is unique, as workers store arguments under it.
         self.name = uuid4().hex
 
 
@@ -123,7 +124,7 @@ def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     """
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
-        # A single key that remains is added on the next level.
+        # A single key that is left over joins the next level.
         sums = {(prefix, len(keys), i): (_added, *one) for i, one in enumerate(groups) if one[1:]}
         keys = [*sums, *groups[-1][: len(groups) - len(sums)]]
         graph |= sums
@@ -141,7 +142,7 @@ def _sum_of_part(
 
 
 def _added(*results: bytes) -> bytes:
-    """Add results; return a failure if one of them failed, or if their machines differ."""
+    """Add results of tasks; return an error if one of them is an error, or if machines differ."""
     machines, values = zip(*map(pickle.loads, results), strict=True)
     failure = next((value for value in values if isinstance(value, Exception)), None)
     failure = failure or unlike(machines)
@@ -154,7 +155,7 @@ def computed(result: Any) -> Any:
 
 
 def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
-    """Ask workers to store the chunks of small collections, which each pass would recompute."""
+    """Let workers store the chunks of small collections, which each pass would recompute."""
     if 8 * n_entries > sources.CACHE_BYTES:
         return collections
     return tuple(_by_dask(partial(persist, *collections)))
@@ -181,7 +182,7 @@ _OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 
 
 class _Pickler(CloudPickler):
-    """Pickles and collects names of chunks instead of chunks; arrays keep their strides."""
+    """Pickles names of chunks instead of chunks, and collects them; arrays keep strides."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -207,7 +208,7 @@ class _Pickler(CloudPickler):
 def _with_strides(
     values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    """Make an array with given strides: pickle drops them, and products may then differ."""
+    """Make an array with given strides, which pickle drops, and on which rounding may depend."""
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     first = -sum(step for step in steps if step < 0)
     memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
@@ -217,7 +218,7 @@ def _with_strides(
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles to the names of chunks instead of chunks."""
+    """Unpickles names of chunks, which stand for the chunks."""
 
     def persistent_load(self, name: str) -> str:
         return name
@@ -246,9 +247,9 @@ def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
 
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
-    """Compute the result of a call in a worker, or its error; return it with the machine's name."""
-    # Errors are returned, as dask would print raised ones. Warnings are silenced only in other
-    # processes: in this one, other threads may need them.
+    """Compute in a worker; return the result or the error, with the facts of the machine."""
+    # Errors are returned, as dask would print errors that are raised. Warnings are silenced in
+    # other processes only, as threads of this process may need them.
     missing = ": it needs all modules of this process, in the same versions"
     with nullcontext() if this_process() == client else workers.without_warnings():
         try:
@@ -257,7 +258,7 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
             result = workers.on_one_thread(call)
         except (Exception, SystemExit) as error:
             result = RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
-            # Once arguments are unpickled, errors of these types have texts of skdp.
+            # After unpickling, errors of these types have texts of skdp, which show no values.
             if type(error) in (ValueError, MemoryError) and not missing:
                 result = type(error)(str(error))
         return pickle.dumps((_machine(), result))
@@ -270,7 +271,7 @@ def this_process() -> tuple[str, int]:
 
 @cache
 def _machine() -> dict[str, Any]:
-    """Return the facts of this machine on which the last bits of results depend."""
+    """Return the facts of this machine and its libraries on which rounding depends."""
     core: Any = getattr(np, "_core", None) or np.core  # before numpy 2
     features = core._multiarray_umath.__cpu_features__
     of_blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
@@ -301,7 +302,7 @@ def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
 
 
 class _Facts(NamedTuple):
-    """Facts of a collection that are known without reading its rows."""
+    """What is known of a collection without reading its rows."""
 
     n_features: int
     dtype: np.dtype
@@ -354,7 +355,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
 
 
 def public_like(X: Any) -> Any:
-    """Return public rows that stand in for a collection, in as many parts if lengths are known."""
+    """Return public rows that stand in for a collection; in its parts, if lengths are known."""
     facts = _facts_of(X)
     if _is_frame(X) or any(map(math.isnan, X.chunks[0])):
         return facts.public
@@ -388,7 +389,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
         function, none = made.function, sparse.csr_array(none) if made.is_sparse else none
 
     def _map_chunk(block: Any) -> Any:
-        # A block without rows needs a result, too.
+        # A block without rows gives `none`, a result without rows.
         read, _ = read_block(block, facts.like)
         return function(containers.in_c_order(read)) if block.shape[0] else none
 
@@ -406,7 +407,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
-    # Only the type is inspected: an object of dask.delayed has every attribute.
+    # The type is inspected, as an object of dask.delayed has every attribute.
     is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
     return is_kind and X.ndim == ndim
 
@@ -496,7 +497,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     """Return the partitions as parts, whose lengths dask counts in a pass."""
     both = X if y is None else _with_target(X, y)
-    # The blocks are data frames, despite `meta`, so that rows and targets are read together.
+    # The blocks stay data frames, whatever `meta` says, so that rows and targets are read together.
     blocks = both.map_partitions(
         lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
     )

@@ -1,4 +1,4 @@
-"""Measurement matrices of a regression, of rank one or dense, whose transformation is lazy."""
+"""Measurement matrices of a regression, of rank one or dense, and their lazy transformation."""
 
 import math
 from collections.abc import Iterator
@@ -246,7 +246,7 @@ class RankOneMatrices(containers.SkdpContainer):
         ValueError
             If `left` or `right` contains NaN, infinity, or indices out of range.
         """
-        # Checked again: the user may have changed the indices.
+        # Indices are checked again, as the user may have changed them.
         for part in (self.left, self.right):
             if containers.not_finite_rows(containers.checked_container(part)).any():
                 raise ValueError("Input X contains NaN or infinity.")
@@ -340,12 +340,12 @@ def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.Ra
 # ------------------------------
 # Measurement matrices, transformed lazily and read block by block.
 
-# Several products are computed from one piece, which should stay in cache meanwhile.
+# Number of entries of a piece, from which several products are computed while it is in cache.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 8192)  # not studied
-#: Rows of so many numbers, or fewer, make short loops.
+#: Loops of numpy along rows of at most this length are slow.
 SHORT_ROW = 32  # not studied
-# Number of factors that are mapped at a time.
+# Number of factors that are multiplied by a map at a time.
 _MAPPED_ROWS = 1024  # not studied
 
 
@@ -417,13 +417,13 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return ((rows, self._pieces(rows, block, moves)) for rows, block in blocks)
 
     def _moves(self) -> list[np.ndarray]:
-        """Repeat centers and scales of short rows to the length of the longest piece."""
+        """Repeat centers and scales of short rows, so that numpy loops over whole pieces."""
         length = min(self._piece_length, int(np.diff(self.block_starts).max()))
         n_times = length if self.n_entries <= SHORT_ROW else 1
         center = 0.0 if self.center is None else self.center.ravel()
         shape = n_times, self.n_entries
         moves = (np.full(shape, one) for one in (center, np.ravel(self.multiplier)))
-        # One array serves all pieces: the system would have to clear each new one.
+        # One array serves all pieces, as the system clears every new array.
         return [*moves, np.empty((length, self.n_entries))]
 
     @property
@@ -461,7 +461,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
         if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:
             return self
-        # While pieces are joined there are two copies.
+        # Two copies exist while pieces are joined.
         if 2 * 8 * math.prod(self.source.shape) > CACHE_BYTES:
             return self
         # Entries are copied, as the next piece overwrites the array.
@@ -469,7 +469,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
     def measured(self, intercept: float) -> "Design":
-        """Compute lengths of vectors and intercept once, if every pass reads the same vectors."""
+        """Compute lengths of vectors with intercept once, if passes read the same vectors."""
         if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
             return self
         return replace(self, lengths=np.hypot(self.norms(), intercept))
@@ -492,12 +492,12 @@ class Design(BlockView):  # numpydoc ignore=PR02
             width = getattr(self.source, "dense_width", None)
             is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
             depth = depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
-        # The contribution of a matrix is itself a sum.
+        # What one matrix contributes is itself a sum.
         return rounding_of_depth(depth + within, self.n_records, longest)
 
     @property
     def are_vectors(self) -> bool:
-        """Whether matrices are stored by entries and have one column."""
+        """Whether matrices are stored by entries, and are vectors: they have one column."""
         return self.stores_entries and self.matrix_shape[1] == 1
 
     def norms(self) -> np.ndarray:
@@ -528,7 +528,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         if not self.stores_entries:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier, mass)
             return
-        # A piece has a single matrix only if its block does: the product of a single matrix may
+        # No piece has a single matrix, unless its block has: the product of a single matrix may
         # round differently.
         n_rows = block.shape[0]
         n_pieces = -(-n_rows // self._piece_length)
@@ -537,7 +537,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
             yield piece, self._dense(block[start:stop], piece, moves)
 
     def _dense(self, block: Any, piece: slice, moves: list[np.ndarray] | None) -> DenseMatrices:
-        """Return dense matrices, centered and scaled here, with both maps still to be applied."""
+        """Return dense matrices, centered and scaled, which apply both maps in their products."""
         rows = block if isinstance(block, np.ndarray) else block.toarray()
         scale = self.multiplier
         if moves is None:
@@ -567,7 +567,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
 
 def terms_within(matrix_shape: tuple[int, int]) -> int:
-    """Bound the number of terms that a matrix adds to its second moment of either side."""
+    """Bound the number of products that a matrix adds to an entry of a second moment."""
     return max(matrix_shape) if min(matrix_shape) > 1 else 0
 
 
@@ -578,7 +578,7 @@ def entries_of(matrices: Matrices) -> np.ndarray:
 
 
 def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any:
-    """Multiply factors by a matrix, together or one by one; a row that overflows becomes null."""
+    """Multiply factors by a matrix, together or one by one; rows that overflow become null."""
     if symmetric is None:
         return factors
     if symmetric.ndim == 1 and issparse(factors):
@@ -587,7 +587,7 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any
         return scaled
     if not is_alone:
         return _finite(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
-    # Products have the memory order of later passes, and come in pieces: copies take time.
+    # Products get the memory order that later passes need, piece by piece, as copies take time.
     products = np.empty(factors.shape, order=order_of(factors))
     for first in range(0, len(factors), _MAPPED_ROWS):
         piece = factors[first : first + _MAPPED_ROWS]

@@ -20,15 +20,15 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-# This many columns are decoded at a time, as their memory adds to that of the part.
+# Number of columns that are decoded at a time, in memory beside that of the part.
 _COLUMNS = 16  # not studied
-# This many rows of them are written at a time.
+# Number of rows of these columns that are written at a time.
 _ROWS = 4096  # not studied
-# Metadata of this many files are cached; for 50 groups of 200 columns, reading them takes 20 ms.
+# Number of files whose metadata are cached: reading those of 50 groups of 200 columns takes 20 ms.
 _FILES = 16  # not studied
 _TEXTS = (pa.types.is_string, pa.types.is_large_string)
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
-# Types accepted for features, and for targets, in errors.
+# Accepted types of features, and of targets, as errors name them.
 _TAKEN = "numbers or booleans", "numbers, booleans or strings"
 
 
@@ -89,7 +89,7 @@ def row_groups(
         texts.values()
     )
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    # Columns of categories have names like those of `OneHotEncoder`.
+    # Columns for categories are named as by `OneHotEncoder`.
     made = [
         one
         for name in names
@@ -165,7 +165,7 @@ def _types(
     y: str | None,
     lists: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """Return the types of the columns asked for; refuse types that cannot be used."""
+    """Return the types of the chosen columns; refuse types that cannot be used."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = columns or [name for name in schema.names if name != y and name not in index]
     if unused := [name for name in lists if name not in names]:
@@ -178,7 +178,7 @@ def _types(
             raise ValueError(f"{path} has {times} {name!r}.")
         kind = types[name] = schema.field(name).type
         if (name == y or name in lists or columns is not None) and pa.types.is_dictionary(kind):
-            # Each file may have its own codes for texts.
+            # The codes of texts may differ between files, so the type is that of the texts.
             kind = types[name] = kind.value_type
         takes_texts = name == y or name in lists or columns is not None
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
@@ -217,7 +217,7 @@ def _opened(path: str) -> ParquetFile:
 
 
 def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarray:
-    """Load numbers column by column, some at a time, into one array."""
+    """Load columns of numbers, some at a time, into one array."""
     with _opened(path) as file:
         rows = np.empty((file.metadata.row_group(group).num_rows, len(names)), dtype)
         for first in range(0, len(names), _COLUMNS):
@@ -227,7 +227,7 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
                 (one.cast(pa.uint8()) if pa.types.is_boolean(one.type) else one).to_numpy()
                 for one in map(table.column, names[first : first + _COLUMNS])
             ]
-            # Some rows of all columns at a time, which fit in the cache.
+            # Some rows of all these columns at a time, so that they fit into cache.
             for start in range(0, len(rows), _ROWS):
                 for place, column in enumerate(columns, first):
                     rows[start : start + _ROWS, place] = column[start : start + _ROWS]

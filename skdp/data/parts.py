@@ -36,7 +36,7 @@ from skdp.data.workers import without_warnings
 from skdp.exceptions import shown
 
 # ------------------------------
-# Parts that are loaded one by one.
+# Lists of parts, which are loaded one by one.
 
 Loader = Callable[[], Any]
 
@@ -48,7 +48,7 @@ class Part(NamedTuple):
     number: int
     #: Function that loads the part, or an array of targets.
     loader: Any
-    #: How many rows the loader gives.
+    #: How many rows the loader returns.
     length: int
     #: The rows that are used; None for all.
     selected: range | None = None
@@ -64,7 +64,7 @@ class Parts:
 
     #: The parts that have rows.
     parts: list[Part]
-    #: Sums a kernel over the parts with the given numbers; None sums in this process.
+    #: A function that sums a kernel over parts elsewhere, by their numbers; None for this process.
     pass_over: Callable[..., Any] | None = None
 
     @property
@@ -92,7 +92,7 @@ def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], X: Any) -> 
 
 
 # ------------------------------
-# Targets of rows, which are numbers or labels, in memory or loaded part by part.
+# Targets of rows: numbers or labels, in memory or loaded part by part.
 
 
 class Targets(Parts):
@@ -114,7 +114,7 @@ class Targets(Parts):
     #: Whether every pass reads the same targets.
     is_repeatable = False
     is_sparse = False
-    #: What errors call the column that has them.
+    #: Words in errors for the column of the targets.
     column = ""
 
     def __init__(
@@ -275,13 +275,13 @@ NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
 
 class BlockForm(NamedTuple):
-    """Facts of the first block, which all other blocks have to share."""
+    """Facts of the first block, which have to hold for all blocks."""
 
     is_sparse: bool
     is_mapped: bool = False
     #: Names of columns, in their order; None if they have none.
     names: list[Any] | None = None
-    #: Names the columns that are no numbers.
+    #: Text for an error about columns that are no numbers; "" if there are none.
     flaw: str = ""
 
 
@@ -501,7 +501,7 @@ class RowBlocks(SkdpContainer):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether rows are sparse; public rows show what `function` makes of them."""
+        """Whether rows are sparse after `function`, as public rows show."""
         if self.function is None:
             return self.kind.is_sparse
         public: Any = self.loaded_like
@@ -592,7 +592,7 @@ class RowBlocks(SkdpContainer):
             refused_if_not_finite(np.where(np.isnan(block), 0, block) if allow_nan else block)
 
     def _every(self, step: int) -> "RowBlocks":
-        """Select every `step`-th row, but all rows of a stream, which each pass reads whole."""
+        """Select every `step`-th row; a stream, which each pass reads whole, keeps all rows."""
         return self
 
     def _blocks_of(self, _: int, starts: Sequence[int]) -> Iterator[RawBlock]:
@@ -612,12 +612,11 @@ class RowBlocks(SkdpContainer):
                 # A copy, as the function may reuse the array for its next block.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
-        # The last block is yielded after the end of the stream: an additional row is an error.
+        # The last block is yielded after the stream has ended, as an additional row is an error.
         yield self._finished(stacked(waiting))
 
     def _finished(self, block: RawBlock) -> RawBlock:
-        # `function` maps blocks of public lengths: with other lengths, rows might round
-        # differently.
+        # `function` gets blocks of public lengths, as rounding may depend on the length.
         block = in_c_order(block)
         return block if self.function is None else in_c_order(self.function(block))
 
@@ -632,7 +631,7 @@ class RowBlocks(SkdpContainer):
         return blocks if self.function is None else map(self.function, blocks)
 
     def _raw_blocks(self) -> Iterator[RawBlock]:
-        """Yield blocks of the stream; refuse more or fewer rows than its shape has."""
+        """Yield blocks of the stream; refuse more or fewer rows than `shape` says."""
         n_left = self.shape[0]
         for made in self._made():
             block = self._alike(*read_block(made), "A block of make_blocks")
@@ -647,7 +646,7 @@ class RowBlocks(SkdpContainer):
             )
 
     def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
-        """Refuse a block unlike the first one, in an error that shows nothing of its rows."""
+        """Refuse a block that is unlike the first one; the error shows nothing of its rows."""
         first = (*self._seen, kind)[0]
         if first.flaw and (self.loaded_like is None or self.function is None):
             raise ValueError(f"{name}: {first.flaw}")
@@ -692,7 +691,7 @@ def stacked(parts: list[RawBlock]) -> RawBlock:
 
 
 # ------------------------------
-# Rows in parts, loaded one by one, with their targets.
+# Rows in parts that are loaded one by one, and their targets.
 
 
 class RowParts(Parts, RowBlocks):
@@ -728,7 +727,8 @@ class RowParts(Parts, RowBlocks):
 
     @property
     def _is_stream(self) -> bool:
-        # Several threads share a single part only if each can load just the rows that it needs.
+        # Threads can share a single part only if it is mapped, so that each loads the rows it
+        # needs.
         return len(self.parts) == 1 and not self.kind.is_mapped
 
     def load(self, part: int) -> RawBlock:
@@ -756,7 +756,7 @@ class RowParts(Parts, RowBlocks):
         return rows if selected is None else rows[selected.start :: selected.step]
 
     def cached(self, blocks: Iterable[RawBlock]) -> Self:
-        """Return a copy whose rows are in memory: `blocks`, one for each part, already mapped."""
+        """Return a copy with rows in memory: `blocks`, one per part, after `function`."""
         one = copy(self)
         one._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
         one._n_made, one.function, one.loaded_like = self.shape[1], None, None
@@ -777,7 +777,7 @@ class RowParts(Parts, RowBlocks):
         return map(self.load, range(len(self.parts)))
 
     def _every(self, step: int) -> "RowBlocks":
-        # Unless they are memory maps, parts are loaded as a whole.
+        # A part is loaded as a whole before rows are selected, unless it is a memory map.
         one, first = copy(self), 0
         one.parts = []
         for part in self.parts:

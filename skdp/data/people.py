@@ -21,15 +21,17 @@ from skdp.data.sources import depth_of, largest_depth
 
 # Weights are multiples of 2 ** -24, so that sums of weights, such as counts, are exact.
 _BITS = 24  # not tuned
-#: Most rows of all people together. The number itself is private, so rounding is charged for these.
+#: Largest number of rows of all people together. Their number is private, so rounding is charged
+#: for this many.
 MOST_ROWS = 1 << 32  # not tuned
-#: Most people: up to here floats represent all sums of halves of weights, so that counts are exact.
+#: Largest number of people for which floats represent all sums of halves of weights, so that counts
+#: are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings of a term, beside those of additions within a part. In a product of rows the roots of
-# two weights are rounded, and two products with them: 4. Adding up to 2 ** 32 parts rounds 32
-# times.
+# Roundings of a term, beside those of additions within a part: 4, as a product of rows rounds the
+# roots of two weights and two products with them; and 32, as up to 2 ** 32 parts are added in a
+# tree.
 _MORE_ADDITIONS = 4 + 32  # not tuned
-# Number of rows of a batch.
+# Number of rows in a batch.
 _BATCH = 1024  # not studied
 
 
@@ -47,7 +49,7 @@ class People:
 
     @classmethod
     def of(cls, codes: np.ndarray, n_people: int) -> Self:
-        """Weigh rows, given for each row the index of its owner."""
+        """Compute the weights of rows, given the index of the owner of each row."""
         if len(codes) > MOST_ROWS:
             raise ValueError(f"X has {len(codes)} rows; pass at most {MOST_ROWS} with users.")
         if n_people > MOST_PEOPLE:
@@ -55,7 +57,7 @@ class People:
         return cls(codes, _weights(codes, n_people), n_people)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the numbers of people: other processes need only the weights of rows."""
+        """Leave out which person owns a row: other processes need only the weights of rows."""
         return {"weights": self.weights, "n_people": self.n_people}
 
     @cached_property
@@ -99,7 +101,7 @@ class People:
 
 
 def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
-    """Divide 2 ** 24 parts among the rows of each person, as equally as whole parts allow."""
+    """Divide 2 ** 24 parts among the rows of each person, as equally as whole numbers allow."""
     counts, all_parts = np.bincount(codes, minlength=n_people), 1 << _BITS
     parts, rest = np.divmod(all_parts, np.maximum(counts, 1))
     return (parts[codes] + (places_within(codes, n_people) < rest[codes])) / all_parts
@@ -177,13 +179,13 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
                 f"{len(part.rows)} rows."
             )
     if len(set(map(kind_of_ids, given))) > 1:
-        # Joined with texts, numbers would become strings.
+        # Joining them would turn numbers into strings.
         raise ValueError(_KINDS_DIFFER)
     return np.asarray(hide_error_text(np.concatenate, given))
 
 
 def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
-    """Add the owner of each row to the digest, as equal rows of other people are other data."""
+    """Hash the owners of rows, too, as the same rows with other owners are other data."""
     return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 
@@ -216,7 +218,7 @@ def rounding_of_units(
 _KINDS_DIFFER = (
     "The ids of users must be of one kind, all integers or all strings, with none missing."
 )
-# Kinds of ids that can be sorted, so that equal ids stand together.
+# Kinds of ids that can be sorted, which brings equal ids together.
 _KINDS = (str, bytes, int, UUID, date)
 
 
@@ -249,7 +251,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
     if ids.dtype.kind == "f":
         return True
     if ids.dtype.kind == "T":
-        # As objects, a missing id equals itself.
+        # Among objects, unlike among numbers, a missing id equals itself.
         ids = ids.astype(object)
     if np.not_equal(ids, ids).any():
         return False
@@ -267,7 +269,7 @@ def kind_of_ids(ids: np.ndarray) -> type:
 
 
 def checked_ids(ids: Any, name: str) -> np.ndarray:
-    """Return ids as an array in which missing ids stay missing, even among strings."""
+    """Return ids as an array; a missing id stays missing, even among strings."""
     ids = checked_container(ids)
     kind = object if isinstance(ids, list | tuple) else None
     given = hide_error_text(np.asarray, ids, dtype=kind)

@@ -23,17 +23,17 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees per thread: several, as some take longer than others.
 _TASKS_A_WORKER = 4  # not studied
-# Additions in a chain beyond those within a block and in the tree.
+# Additions in a chain that are neither within a block nor in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
-#: Gets the row numbers of a block, and the block; returns an array, `Counts`, values `PerRow`, or a
-#: tuple of these. Values of rows are joined, and other results added up. A kernel is a pure
-#: function. cloudpickle pickles it, as other processes may run it. Whatever rows hold, it raises no
+#: A kernel is a pure function of a block and its row numbers, which returns an array, `Counts`,
+#: values `PerRow`, or a tuple of these. Values of rows are joined, other results added up.
+#: cloudpickle pickles a kernel, as other processes may run it. Whatever rows hold, it raises no
 #: error.
 Kernel = Callable[[slice, Any], Any]
-#: Takes the sums of the groups of a pass, and their number; yields them as they arrive.
+#: A function of the sums of the groups of a pass, and of their number, that yields the sums.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]
-#: Observer of the fit in this thread, if that has callbacks; other threads have none.
+#: Observer of the fit in this thread, if the fit has callbacks.
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
@@ -47,7 +47,7 @@ class PerRow:
 class Counts:
     """Counts of integers, which wait in a list until their number reaches the number of bins.
 
-    A block may have far fewer. Counts are exact, also with weights, which are whole parts.
+    A block may have far fewer. Counts are exact, even with weights, multiples of 2 ** -24.
     """
 
     def __init__(self, shape: tuple[int, ...], places: np.ndarray, weights: Any) -> None:
@@ -59,7 +59,7 @@ class Counts:
         self._count_many()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the counts, but no integers of single rows."""
+        """Pickle the counts, but not the waiting integers, which are of single rows."""
         return {**vars(self), "_counts": self.total(), "_waiting": []}
 
     def plus(self, other: "Counts") -> "Counts":
@@ -80,7 +80,7 @@ class Counts:
             joined = None if weights[0] is None else np.concatenate(weights)
             of_all = places[0] if len(places) == 1 else np.concatenate(places)
             counts = np.bincount(of_all, joined, math.prod(self._shape))
-            # Counts become floats if there are weights: numpy would make integers of no integers.
+            # With weights, counts are floats even if there is nothing to count.
             counts = np.asarray(counts, None if joined is None else np.float64)
             self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
         return self._counts
@@ -96,12 +96,12 @@ class BlockView:
 
     source: Any
     n_jobs: int | None
-    people: Any  # owners of the rows if whole users are protected
+    people: Any  # owners of rows, if users are protected
     agreed: Any  # facts that several owners agree on
 
     @property
     def n_units(self) -> int:
-        """Number of rows or, if people are protected, of people; owners agree on it."""
+        """Number of rows or, if users are protected, of users; across owners, the agreed number."""
         if self.agreed is not None:
             return int(self.agreed.n_units)
         return int(self.source.shape[0] if self.people is None else self.people.n_people)
@@ -149,8 +149,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     object
         The sum, with the values of all rows joined.
     """
-    # The pieces of a block are summed first. So the chain of additions in a leaf is at most as long
-    # as its number of blocks plus the number of pieces of a block.
+    # The pieces of a block are summed first, so the chain of additions in a leaf has at most as
+    # many additions as its blocks and the pieces of a block together.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
     read = getattr(source, "source", source)
@@ -176,7 +176,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
 
 
 def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-    """Yield the groups of blocks of one pass, with reports to the observer, if any."""
+    """Yield the sums of one pass, which the observer sees, if there is one."""
     observer = OBSERVER.get()
     return groups if observer is None else observer(groups, n_groups)
 
@@ -194,7 +194,7 @@ def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
 
 def part_ranges(source: Any) -> list[range]:
     """Return the block numbers of each part of a source; one part without `part_starts`."""
-    # A view has the parts of its source.
+    # A view has no parts of its own, so take those of its source.
     whole, read = (0, len(source.block_starts) - 1), getattr(source, "source", source)
     starts = getattr(read, "part_starts", whole)
     return list(starmap(range, pairwise(starts)))
@@ -215,8 +215,8 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
     """Bound `sum_depth` for any source of one part, with no longer and no more blocks."""
-    # Leaves are as short as the largest number of leaves allows. So a source of fewer blocks has
-    # no longer leaves, and no more of them.
+    # Leaves are as short as the limit on their number allows. So a source of fewer blocks has
+    # neither longer nor more leaves.
     length = _leaf_length(n_blocks, _largest_size(width))
     n_leaves = min(_most_leaves(_largest_size(width)), n_blocks)
     return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS
@@ -250,7 +250,7 @@ def _chain_sums(
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
-    """Return the number of blocks of a leaf, with at least two leaves, which fit in memory."""
+    """Return the number of blocks of a leaf, such that all leaves, at least two, fit in memory."""
     return -(-n_blocks // min(_most_leaves(size), n_blocks))
 
 
@@ -259,7 +259,7 @@ def _most_leaves(size: int) -> int:
 
 
 def _add(first: Any, second: Any) -> Any:
-    """Add in place to `first`, which nobody else uses; None means no value."""
+    """Add `second` to `first` in place; None means no value."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, tuple):
@@ -273,11 +273,11 @@ def _add(first: Any, second: Any) -> Any:
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
-    """Sum values in a tree; as many partial sums wait as the tree has levels."""
+    """Sum values in a tree, with at most one waiting partial sum per level."""
     return joined_trees(reduce(with_value, values, ()))
 
 
-#: Pairs of a number of values and their sum; the numbers are decreasing powers of two.
+#: Waiting sums: pairs of a number of values, which are decreasing powers of two, and their sum.
 Trees = tuple[tuple[int, Any], ...]
 
 

@@ -37,7 +37,7 @@ from skdp.linalg.norms import (
 # ------------------------------
 # One block of rows ``weight * (row - center)``, dense or sparse.
 
-# So many numbers, half a megabyte, should stay in cache during a step.
+# Number of values (half a megabyte) that should stay in cache during a step.
 _PART = 1 << 16  # not studied
 
 
@@ -46,7 +46,7 @@ Weighting = Callable[[np.ndarray], np.ndarray]
 
 
 class _BaseBlock(Massed, ABC):
-    """Raw rows of a source with their center and weights; rows with `is_null` add nothing."""
+    """Raw rows of a source, with their center and weights."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -63,7 +63,7 @@ class _BaseBlock(Massed, ABC):
         return np.ones(self.raw.shape[0])
 
     def with_mass(self, mass: np.ndarray) -> Self:
-        """Multiply the term of each row in every sum by its mass."""
+        """Give rows a mass, by which their terms in every sum are multiplied."""
         block = copy.copy(self)
         block.mass = mass
         return block
@@ -88,7 +88,7 @@ class _BaseBlock(Massed, ABC):
         if np.count_nonzero(block.is_null):
             block._weights = np.where(block.is_null, 0.0, block._weights)
         if np.count_nonzero(block._weights) < len(norms):
-            # Null rows become 0: with entries that are not finite, 0 times them would be NaN.
+            # Null rows become 0, as 0 times NaN or infinity would be NaN.
             block._drop_rows(block._weights == 0)
         return block
 
@@ -109,7 +109,7 @@ class _BaseBlock(Massed, ABC):
 
 
 class DenseBlock(_BaseBlock):
-    """Rows in float64, centered at once, into `scratch`, so that norms are computed in cache.
+    """Rows in float64, which are centered block by block, into the array `scratch`.
 
     Weights multiply the thin factor of a product. Only `gram` has no thin factor, and weights the
     rows themselves, in `scratch`.
@@ -128,9 +128,10 @@ class DenseBlock(_BaseBlock):
 
     def are_mostly_positive(self) -> np.ndarray:
         """Return which rows are mostly positive: the sum is at least half of the L1 norm."""
-        # C order fixes the order in which entries of a row are added, in every block.
+        # In C order, entries of a row are added in the same order in every block.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Parts stay in cache: allocating all absolute values would take longer than adding them.
+        # Parts stay in cache; an array of all absolute values would take longer to allocate than to
+        # add.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -161,7 +162,7 @@ class DenseBlock(_BaseBlock):
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        # Norms cannot overflow; squares of a long row could, even if its weight makes it short.
+        # Weights are multiplied before squaring, as the square of a long row could overflow.
         norms = np.where(self._weights == 0, 0.0, self.norms())
         return np.asarray(self.times_mass(np.square(self._weights * norms)).sum())
 
@@ -171,7 +172,7 @@ class DenseBlock(_BaseBlock):
 
     def matmul_by_column(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`; the product is stored column by column."""
-        # With few columns, the transposed product takes two thirds of the time.
+        # With few columns, the transposed product saves a third of the time.
         return self._weighted_products((right.T @ self._rows.T).T).T
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
@@ -192,8 +193,8 @@ class DenseBlock(_BaseBlock):
         """Multiply products of rows by the weights; null rows become 0."""
         if self._is_weighted:
             products *= self._weights[:, np.newaxis]
-        # Null rows become 0 only afterwards: a changed copy may have another memory layout, with
-        # which products of all rows could round differently.
+        # Null rows become 0 after the product: replacing them before needs a copy, whose memory
+        # layout could change the rounding of other rows.
         if self._summed_rows is not self._rows:
             products[self._weights == 0] = 0.0
         return products
@@ -206,7 +207,7 @@ class DenseBlock(_BaseBlock):
 
 
 class SparseBlock(_BaseBlock):
-    """Rows that stay sparse: the center and the weights are applied to products instead.
+    """Sparse rows; the center and the weights are applied to their products.
 
     Weights are 0 or at least ``2 ** -500``, so that no significant product overflows or underflows.
     """
@@ -285,7 +286,7 @@ class SparseBlock(_BaseBlock):
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
-        """Return weighted rows for both sides of a product, and the weights of one side."""
+        """Return weighted rows for both sides of a product, and the weights of the first side."""
         weights = self.times_root_mass(self._weights)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
@@ -294,7 +295,7 @@ class SparseBlock(_BaseBlock):
 
 
 def _are_mostly_positive(sums: np.ndarray, l1_norms: np.ndarray) -> np.ndarray:
-    # A row of zeros must not count as evidence for positive rows.
+    # A row of zeros is no evidence for positive rows.
     return np.asarray((sums >= l1_norms / 2) & (l1_norms > 0), dtype=np.float64)
 
 
@@ -304,7 +305,7 @@ Block: TypeAlias = DenseBlock | SparseBlock
 # ------------------------------
 # A view of all rows, and the sums that fits need.
 
-# Longest chain of additions in numpy's sum of a contiguous array, with those before it.
+# Longest chain of additions in numpy's sum of a contiguous array, and before it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
@@ -312,7 +313,7 @@ class RowCache(NamedTuple):
     """Results of an earlier pass over the same rows, for later passes."""
 
     norms: np.ndarray | None = None
-    norm_counts: GridCounts | None = None  # of rows that another pass may read differently
+    norm_counts: GridCounts | None = None  # replace norms that another pass may read differently
     n_mostly_positive: float | None = None
     n_not_finite: int | None = None  # rows with NaN or infinity
     total: np.ndarray | None = None  # of the rows clipped to `bound`
@@ -329,7 +330,7 @@ class Agreed(NamedTuple):
     """
 
     n_units: int  # rows of all owners, or owners if these are the units
-    depth: int  # longest chain of additions that any owner needs
+    depth: int  # longest chain of additions at any owner
 
     def check(self, depth: int) -> None:
         """Refuse sums that may round further than the owners have agreed."""
@@ -407,9 +408,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of rows, centered and weighted."""
         longest = 0 if self.keeps_sparse else int(np.diff(self.source.block_starts).max())
-        # One array serves all blocks: the system has to clear a new array before use.
+        # One array serves all blocks, as the system clears every new array.
         scratch = np.empty((longest, self.n_features))
-        # Another pass may read other values, so each pass computes the norms by which it clips.
+        # If another pass may read other values, each pass computes the norms by which it clips.
         known = self.cache.norms if self.source.is_repeatable else None
         for rows, raw in self.source.blocks(group):
             block = self._block_of(raw, scratch)
@@ -529,7 +530,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return float(total), self._rounding(2)
 
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Count the rows by the norm of their projection on `basis`; leave out null rows."""
+        """Count the rows, without null ones, by the norm of their projection on `basis`."""
 
         def _kernel(_: slice, block: Block) -> np.ndarray:
             norms = row_norms(products_of(block, basis))
@@ -541,8 +542,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that gives at most `at_most` rows.
 
-        A stream stays whole, since each pass has to read all of it anyway. From users with several
-        rows, it selects one row of every k-th user.
+        A stream stays whole, since each pass has to read all of it anyway. If users have several
+        rows, the view has one row of every k-th user.
         """
         if self.people is not None:
             return self._sample_of_people(self.people, at_most)
@@ -594,7 +595,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, float]:
-        """Sum the squared coordinates of projections, weighted in several ways, for each weighting.
+        """Sum the squared coordinates of projections, once for each of several weightings.
 
         Parameters
         ----------
@@ -619,7 +620,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_sum(_kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum the outer products of projections on an orthonormal basis, and the squares outside.
+        """Sum outer products of projections on an orthonormal basis, and squares outside its span.
 
         Parameters
         ----------
@@ -646,7 +647,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def depth(self) -> int:
-        """Longest chain of additions in a sum over the rows; several owners agree on it."""
+        """Longest chain of additions in a sum over the rows; across owners, the agreed bound."""
         return self._own_depth if self.agreed is None else self.agreed.depth
 
     @property
@@ -663,25 +664,24 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
-            # Products of sparse rows are centered afterwards, and so are longer than those of
-            # centered rows.
+            # Sparse rows are centered after products, which are then longer than those of centered
+            # rows.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # A projection sums over features, and may round differently at another place in a
-            # block. Exchanging a row moves no other row; exchanging a person may move all.
+            # A projection may round differently at another position in a block. Exchanging a row
+            # changes no other position; exchanging a person may change all.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # Moments of projections are off by one such error and their squares by two: sqrt(5)
-            # together.
+            # Moments of projections have one such error and their squares two, together sqrt(5).
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 
     def moved_rounding(self, n_columns: int, level: float) -> float:
-        r"""Bound the rounding of moved rows in products clipped to `level`.
+        r"""Bound the rounding error of rows at other positions, in products clipped to `level`.
 
-        A person with another row moves others' rows within blocks, where BLAS may round products
-        differently. Each is off by at most :math:`(d + 2) u \sqrt k` lengths of its row.
+        If a person has one row more, rows of others move within blocks, where BLAS may round
+        products differently: each by at most :math:`(d + 2) u \sqrt k` lengths of its row.
         """
         if self.people is None or not math.isfinite(level):
             return 0.0
@@ -700,9 +700,9 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
 
 
 def products_of(block: Block, right: np.ndarray) -> np.ndarray:
-    """Multiply the rows of a block by `right`; if rows have masses, no product depends on others.
+    """Multiply the rows of a block by `right`; with masses, no product depends on other rows.
 
-    In another dataset a user's rows may stand elsewhere, and counts of products must not change.
+    In a neighboring dataset rows have other positions, and counts of products must not change.
     """
     return (block.matmul if block.mass is None else block.matmul_anywhere)(right)
 
@@ -776,7 +776,7 @@ def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tupl
 
 def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
     if isinstance(block, _BaseBlock):
-        # Finite entries may have an infinite norm, so the entries of such rows are checked.
+        # A norm may overflow although entries are finite, so the entries of such rows are checked.
         block = block.raw[~np.isfinite(block.norms())]
     return np.asarray(float(not_finite_rows(block, allow_nan=allow_nan).sum()))
 
@@ -789,7 +789,7 @@ def checked_digest(
     name: str = "X",
     allow_nan: bool = False,
 ) -> Callable[[], bytes | None]:
-    """Refuse parts that are not finite, in the pass that also hashes them, if noise is seeded.
+    """Refuse parts that are not finite; if noise is seeded, hash them in the same pass.
 
     Other rows were checked before, and are hashed on request. Gaps may be allowed.
     """
@@ -806,7 +806,7 @@ def checked_digest(
 def not_finite_error(
     source: Source | Targets, n_jobs: int | None, name: str = "X", *, allow_nan: bool = False
 ) -> ValueError:
-    """Return the error for parts that are not finite; if columns have names, a pass finds which."""
+    """Return the error for parts that are not finite; it names the columns, which a pass finds."""
     text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
     if allow_nan:
         text = f"Input {name} contains infinity. {CURES['infinity']}"

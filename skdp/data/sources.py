@@ -1,4 +1,4 @@
-"""Sources of rows, which are arrays, memory maps, blocks or parts; digests and sums of them."""
+"""Sources of rows: arrays, memory maps, blocks or parts; digests of rows, and sums of results."""
 
 import hashlib
 import math
@@ -27,7 +27,7 @@ from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
-#: Data of more bytes are not cached in memory for later passes.
+#: Largest number of bytes of data that are cached for later passes.
 CACHE_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # not studied
 _GRAM_ROWS = 2048  # not studied
@@ -124,13 +124,13 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 
 @without_warnings()
 def cached(X: Any) -> Any:
-    """Load small parts into memory once, mapped, for fits of many passes.
+    """Load small parts into memory once, for fits of many passes, and apply their function.
 
     Memory maps, which might change between passes, are read as if they were in memory.
     """
     if not isinstance(X, RowParts) or X.pass_over or X.kind.is_mapped:
         return X
-    # By the size of dense rows, as the number of nonzero entries is private.
+    # The size is that of dense rows, as the number of nonzero entries is private.
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
     source = Source(X)
@@ -139,7 +139,7 @@ def cached(X: Any) -> Any:
 
 
 def _whole(source: Source, start: int, stop: int) -> containers.RawBlock:
-    """Join the blocks of a part, which are those of a pass."""
+    """Join the blocks of a part, read as in a pass."""
     return stacked([block for _, block in source.blocks(range(start, stop))])
 
 
@@ -159,7 +159,7 @@ def largest_depth(
 ) -> int:
     """Bound `depth_of` for any number of rows up to `n_rows`, in one part.
 
-    Rows are sparse if their view is. Blocks are those of rows of length `width`, if given.
+    `is_sparse` is that of the view. With `width`, blocks are those of rows of this length.
     """
     # Let l(n) be the length that `block_starts` aims at for n rows, which never falls with n, and
     # N be `n_rows`. No block of n <= N rows is longer than l(n) <= l(N), or n, but for the rounding
@@ -177,7 +177,7 @@ def largest_depth(
 
 
 def _without_infinities(block: Any) -> Any:
-    """Set entries to 0 that were finite in the pass that checked them, and no longer are."""
+    """Set entries to 0 that have become infinite or NaN since they were checked."""
     if issparse(block):
         return with_data(block, _without_infinities(block.data))
     is_finite = np.isfinite(block)
@@ -201,8 +201,8 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # Small enough for the cache, if possible; but with so many rows that products take far
-        # longer than adding their d x d results.
+        # Blocks fit into the cache, unless they need more rows to make products take far longer
+        # than adding their d x d results.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])
@@ -220,7 +220,7 @@ def sum_of_results(
 ) -> Any:
     """Sum a function of the results for all blocks of rows.
 
-    The code that sums the rows, such as dask workers, also computes this sum.
+    Whatever sums the rows, such as dask workers, computes this sum, too.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def _hashed(values: Any) -> bytes:
 
 
 def _canonical_parts(block: containers.RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return counts of nonzeros by row, their columns, if a row has zeros, and values."""
+    """Return counts of nonzeros by row, their columns if a row has zeros, and their values."""
     rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()

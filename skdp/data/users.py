@@ -19,12 +19,12 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 #: Larger values are clipped to this one, so that products of several of them do not overflow.
 LARGEST_VALUE = 1e60  # not tuned
-# A batch should stay in cache during several products.
+# Largest number of entries of a batch, which should stay in cache during several products.
 _BATCH_ENTRIES = 1 << 18  # not studied
-# Users of a block, which are batched together: few, so that there are blocks for all threads.
+# Number of users in a block: few, so that there are blocks for all threads.
 _BLOCK_SLOTS = 1024  # not studied
-# Rows are padded to one of this many lengths per power of two. That adds at most a quarter of the
-# rows, or makes their number even.
+# Numbers of rows are padded to one of this many lengths per power of two, which adds at most a
+# quarter, or to an even number.
 _LENGTHS_IN_OCTAVE = 4  # not studied
 
 
@@ -97,14 +97,14 @@ class Users(BlockView):
     def _by_block(
         self, rows: np.ndarray, responses: np.ndarray, codes: np.ndarray, most: int | None
     ) -> Iterator[list[UserBatch]]:
-        """Sort rows by user; lay them out in batches of one padded length, `most` rows a user."""
+        """Sort rows by user, and put users of one padded length into batches; `most` rows each."""
         order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=self.n_users)
         starts = np.cumsum(counts) - counts
         if most is not None:
             counts = np.minimum(counts, most)
-        # Rows are padded to one of few lengths, all even, so that each user's numbers begin at
-        # multiples of 16 bytes: elsewhere some processors add in another order.
+        # Lengths are few, and even, so that the numbers of each user begin at a multiple of 16
+        # bytes: elsewhere some processors add in another order.
         exponents = np.frexp(counts.astype(np.float64))[1]
         step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
         lengths = (step * np.ceil(counts / step)).astype(np.int64)
@@ -126,7 +126,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Largest number of entries of a representation; the largest sum is of their products."""
+        """Largest length of a representation, whose outer products are the largest sum."""
         return self.n_features**2
 
     @property
@@ -198,7 +198,7 @@ def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     """Compute a statistic, or a tuple of statistics, for the users of a batch.
 
     A user who is alone in a batch is computed together with a copy: numpy may sum the numbers of
-    one user in another order than those of several, and no result may depend on other users.
+    one user in another order than those of several.
     """
     if len(batch.slots) > 1:
         return statistic(batch)
@@ -209,7 +209,7 @@ def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:
-    """Limit numbers, and set padding to 0, in place: nobody else uses the array."""
+    """Clip numbers, and set padding to 0, in place."""
     values = values.astype(np.float64, copy=False)
     np.clip(values, -LARGEST_VALUE, LARGEST_VALUE, out=values)
     if not is_row.all():

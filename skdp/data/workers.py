@@ -1,4 +1,4 @@
-"""Threads that share a pass over rows, and settings of the process during the pass."""
+"""Threads that share a pass over rows, and settings of the whole process during a pass."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class _Request:
-    """A thread's request for a setting, which ends when this object is deleted."""
+    """A request of a thread for a setting; the request ends when this object is deleted."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -34,7 +34,7 @@ class _Request:
 class _Setting:
     """A setting of the whole process, which holds while any thread asks for it.
 
-    An interrupt cannot leave it in force: requests of deleted objects are dropped, and the end of
+    An interrupt cannot leave the setting in force: deleted requests do not count, and the end of
     the next request restores the earlier state. So `start` and `stop` may be called twice.
     """
 
@@ -59,7 +59,7 @@ class _Setting:
                     self._stop()
 
     def _after_fork(self) -> None:
-        # The forked process has only this thread: requests of others would never end.
+        # A forked process has only this thread, so requests of other threads would never end.
         own = (one for one in [*self.requests] if one.thread == threading.get_ident())
         self._lock, self.requests = threading.RLock(), WeakSet(own)
         if not self.requests:
@@ -71,7 +71,7 @@ class _Setting:
 
 
 class _WhileRequested(type):
-    """Metaclass of a category that contains all warnings but PrivacyWarning, if a thread asks."""
+    """Metaclass of a warning category: all but PrivacyWarning, while a thread asks for silence."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
@@ -99,9 +99,9 @@ def _unsilence() -> None:
         _filters().remove(_FILTER)
 
 
-#: Silences the functions that load or make rows, whose warnings may show values. Threads share the
-#: filters of warnings, so a function cannot silence itself: `catch_warnings` in one thread would
-#: restore the filters that another thread has set.
+#: Silences warnings of functions that load or make rows, as these may show values. All threads
+#: share the filters of warnings, so `catch_warnings` in one thread would restore filters that
+#: another thread has set.
 without_warnings = _Setting(_silence, _unsilence)
 
 
@@ -112,8 +112,8 @@ without_warnings = _Setting(_silence, _unsilence)
 @cache
 def _libraries(*, shared: bool) -> tuple[Any, ...]:
     """Return BLAS libraries with one limit for all threads, or those with one for each."""
-    # Cached, as finding libraries takes longer than many passes. Only OpenBLAS with threads of its
-    # own has one limit for the process.
+    # Cached, as finding libraries takes longer than many passes. Only OpenBLAS with its own threads
+    # has one limit for the whole process.
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     own = [
         one.internal_api != "openblas" or getattr(one, "threading_layer", None) == "openmp"
@@ -123,7 +123,7 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 
 
 class _Limit:
-    """Limits libraries to one thread, and restores the limits in `before` at the end."""
+    """Limits BLAS libraries to one thread; at the end restores the limits in `before`."""
 
     def __init__(self, *, shared: bool) -> None:
         self.is_shared, self.before = shared, tuple[int, ...]()
@@ -151,7 +151,7 @@ class _Limit:
 
 
 class _LimitOfThread(_Limit, threading.local):
-    """The same, for libraries with a limit for each thread."""
+    """The same for libraries that have a limit for each thread."""
 
 
 _SHARED, _OWN = _Limit(shared=True), _LimitOfThread(shared=False)
@@ -178,7 +178,7 @@ def one_blas_thread() -> Iterator[None]:
 def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads of a pass; ``None`` means as many as BLAS has."""
     n_threads = effective_n_jobs(n_jobs)
-    # Without n_jobs, the caller may have set this number through joblib.
+    # With n_jobs=None, joblib's setting of the caller decides, if there is one.
     if n_jobs is not None or n_threads != 1:
         return n_threads
     return max(1, *(n for limit in (_SHARED, _OWN) for n in limit.before or limit.current()))
@@ -189,9 +189,9 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
     if n_threads == 1:
         yield from map(on_one_thread, calls)
         return
-    # Threads of our own: joblib's pool may notice the end of a pass later than the pass takes, and
-    # Python waits for threads of its own pool before it exits, even if one loads forever. One limit
-    # on BLAS holds for all of them.
+    # No pool is used: joblib's may notice the end of a pass late, and Python would wait for threads
+    # of its own pool before it exits, even if one loads forever. One limit on BLAS holds for all
+    # threads.
     tasks = deque((call, Future[T]()) for call in calls)
     futures = deque(future for _, future in tasks)
 
@@ -213,14 +213,14 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
                 yield futures.popleft().result()
         finally:
             tasks.clear()
-            # After an error, wait for other parts that are still loading, as warnings are silenced
-            # only until the pass ends. After an interrupt, do not wait.
+            # After an error, wait for parts that are still loading: warnings are silenced only
+            # until the pass ends. After an interrupt, do not wait.
             for thread in threads if isinstance(sys.exception(), Exception) else ():
                 thread.join()
 
 
 def on_one_thread(call: Callable[[], T]) -> T:
     """Call a function with one BLAS thread and without warnings of numpy."""
-    # Rows that overflow become null; a warning of numpy would depend on single rows.
+    # Rows that overflow become null, and a warning of numpy would reveal them.
     with one_blas_thread(), np.errstate(all="ignore"):
         return call()

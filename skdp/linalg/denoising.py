@@ -12,11 +12,11 @@ from skdp.linalg.spectrum import noise_edge
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with several bases.
 
-# Rounds of reweighting; from the second on, products that do not fit the model count little.
+# Number of fits: each after the first gives products that do not fit the model less weight.
 _N_ROUNDS = 3  # not studied
 _SLACK = 1.05  # not studied
 _TINY = np.finfo(np.float64).tiny
-# In units of the noise: beyond these numbers nothing changes, and squares would overflow.
+# Limits in units of the noise, beyond which nothing changes and squares would overflow.
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
@@ -48,7 +48,7 @@ class ProductAverage:
         return self._n_added == 0
 
     def add(self, basis: np.ndarray, value: np.ndarray, noise_std: float) -> None:
-        """Add a noisy product with a basis; once the memory is full, it replaces the oldest one."""
+        """Add a noisy product with a basis; with `n_averaged` products, replace the oldest."""
         n_rows, size = value.shape
         if self.is_empty:
             self._bases = np.zeros((len(basis), self._n_averaged * size), order="F")
@@ -56,7 +56,7 @@ class ProductAverage:
             self._gram = np.zeros((self._n_averaged * size,) * 2)
         slot = self._n_added % self._n_averaged
         self._n_added += 1
-        # Appends until the memory is full, then overwrites the oldest product.
+        # A slot at the end appends, any other one overwrites the oldest product.
         self._noise_stds[slot : slot + 1] = [noise_std]
         place = slice(slot * size, (slot + 1) * size)
         self._bases[:, place] = basis
@@ -84,14 +84,13 @@ class ProductAverage:
         """Return weights for the columns of all products, and the covariance of the sum."""
         size = overlaps.shape[1]
         gram = self._gram[: len(overlaps), : len(overlaps)]
-        # Divided by the smallest variance, so that nothing overflows.
+        # Variances are divided by the smallest one, so that nothing overflows.
         smallest = noise_variances.min()
         variances = noise_variances / smallest
         for _ in range(_N_ROUNDS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
             values, vectors = np.linalg.eigh(weighted.T @ overlaps)
-            # Directions without information, as of zero bases, get a variance that is huge but
-            # finite.
+            # A direction without information, as of zero bases, gets a huge but finite variance.
             values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
             inverse = (vectors / values) @ vectors.T
             coefficients = weighted @ inverse
@@ -124,11 +123,11 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 # ------------------------------
 # Rows of a noisy matrix, replaced by their posterior means.
 
-# Grid of the variance of the signal in a row, relative to the average: from nearly pure noise to a
-# row that has all of the signal.
+# Number of points of a grid for the signal's variance in a row: from nearly none to the whole
+# signal.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
-# About so many rows estimate the distribution of these variances, in so many steps.
+# Number of rows, and of steps, that estimate the distribution of these variances.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
 # The variance of the signal along any direction is at least this part of that of the noise.
@@ -149,7 +148,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """
     if not covariance.any():
         return values
-    # Maps that give the noise variance 1, and back.
+    # The first map gives the noise variance 1; the second is its inverse.
     noise, turn = np.linalg.eigh(covariance)
     noise_stds = np.sqrt(np.maximum(noise, 1e-12 * noise[-1]))
     whiten, color = turn / noise_stds, (turn * noise_stds).T
@@ -186,7 +185,7 @@ def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -
 # ------------------------------
 # Estimates of nonnegative means from noisy numbers.
 
-# In units of the noise: larger numbers need no shrinkage, and the grid ends one unit beyond.
+# Numbers that exceed this many units of noise need no shrinkage; the grid ends one unit beyond.
 _FARTHEST = 8  # not studied
 # Points of the grid per unit of noise, to which noisy numbers are rounded, too.
 _PER_UNIT = 8  # not studied
@@ -219,7 +218,7 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
         np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
     )
     grid = np.linspace(0, _FARTHEST + 1, _PER_UNIT * (_FARTHEST + 1) + 1)
-    # Densities but for a factor of each number, which cancels.
+    # Densities up to a factor of each number, which cancels.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
     prior = _mixture_weights(likelihood, counts, _N_STEPS_OF_MEANS)
     return np.asarray(((likelihood @ (prior * grid)) / (likelihood @ prior))[places])
@@ -245,7 +244,7 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
 
 
 def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Return for which right singular vectors at least half of the squared length is signal.
+    r"""Return which right singular vectors have half of their squared length or more from signal.
 
     With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, that part is
     :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the singular value x
@@ -272,7 +271,7 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit in which fourth powers do not overflow, and squared values and noise in it."""
+    """Return a unit without overflow of fourth powers, and squares of values and noise in it."""
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares
@@ -328,19 +327,19 @@ class MomentNoise(NamedTuple):
 
     @property
     def _others(self) -> np.ndarray:
-        """Variances of the part of the noise that is independent for each entry."""
+        """Variances of the noise of single entries that `metric` does not explain."""
         stds = np.diag(self.metric)
         return np.maximum(np.square(self.std) - np.outer(stds, stds) - self.metric**2, 0.0)
 
     def of_products(self, weights: np.ndarray) -> np.ndarray:
-        """Return the covariance of the product of noise and a vector of weights."""
+        """Return the covariance of the product of the noise matrix and a vector of weights."""
         moved, variances = self.metric @ weights, self._others
         both = self.metric * (weights @ moved) + np.outer(moved, moved)
         both += variances * np.outer(weights, weights)
         return np.asarray(both + np.diag(variances @ weights**2 - np.diag(variances) * weights**2))
 
     def of_form(self, weights: np.ndarray) -> float:
-        """Return the variance of a sum of noise, weighted by a symmetric matrix."""
+        """Return the variance of the sum of noise entries, weighted by a symmetric matrix."""
         moved = weights @ self.metric
         # Entries on the diagonal count once, other entries twice.
         twice = 2 - np.eye(len(weights))
@@ -402,7 +401,7 @@ def coefficient_errors(
 
 
 def check_visible(found: Regression) -> None:
-    """Refuse errors if noise hides a direction of the columns."""
+    """Refuse to estimate errors if noise hides a direction of the columns."""
     k = len(found.coef)
     edges = found.noise.of(np.ix_(range(k), range(k))).edges
     if not edges.any():
@@ -448,9 +447,8 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # ------------------------------
 # Noisy covariances made positive definite, and shrunk toward priors.
 
-# Two lower limits. The first is for each eigenvalue of a scaled covariance, relative to the edge of
-# its noise, if the trace allows for it. The second is for the mean of the eigenvalues that noise
-# hides.
+# Least eigenvalue of a scaled covariance, relative to the edge of its noise, if the trace allows
+# for it; and least mean of the eigenvalues that noise hides.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
@@ -464,7 +462,7 @@ def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
     return raised
 
 
-# Least variance of a scaled column if there is a prior.
+# With a prior, least variance of a scaled column.
 _LEAST_VARIANCE = 0.25  # not studied
 
 
@@ -498,7 +496,7 @@ def located(
     center_std: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine means of clipped rows with noisier means that have no bias, from the scales.
+    """Combine the means of clipped rows with released centers, which are noisier but have no bias.
 
     The distance between both means, beyond their noise, is the bias of the first. Return also the
     error that remains if all of the distance is bias, and which columns have a visible location.

@@ -131,21 +131,21 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
 # ------------------------------
 # Blocks of measurement matrices, and the sums over blocks that a fit needs.
 
-# Longer factors make a null matrix, so that no product of two is subnormal.
+# A longer factor makes its matrix null, so that no product of two factors is subnormal.
 _LONGEST = 1e100  # not tuned
 # Relative error, per feature, added to the norm outside a subspace.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
-# Added to the length of a mapped vector: far more than underflow may lose.
+# Added to the length of a mapped vector, as underflow may lose far less.
 _LOST = 1e-290  # not tuned
 # Factors with at most this many columns are stored column by column.
 _NARROW = 16  # not studied
 
 
 class Massed:
-    """Base of blocks in which a row counts by its `mass`, such as one over its owner's rows.
+    """Base of blocks whose rows have a `mass`, such as one over the number of their owner's rows.
 
-    Another row of one person moves the rows of others to other places, where a joint product may
-    round differently. So matrices with masses are multiplied one by one, or by columns.
+    If one person has another row, rows of others change their positions, where a product of many
+    rows may round differently. So matrices with masses are multiplied one by one, or by columns.
     """
 
     #: Mass of each row, with which its clipped term counts; None if each row counts as one.
@@ -219,7 +219,8 @@ class DenseMatrices(Massed):
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # A sum for each row of a matrix has shorter chains than a sum over all rows.
+        # One sum for each row of the matrices has shorter chains of additions than one over all
+        # rows.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
@@ -249,9 +250,10 @@ class DenseMatrices(Massed):
 
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.mass is not None and values.shape[2] > 1:
-            # Contiguous, as in other processes: the memory layout affects rounding.
+            # Made contiguous, as it is in other processes: the memory layout affects rounding.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # A single product is faster; with one column, no entry is a sum, and rounding is the same.
+        # One product for all is faster, and with one column no entry is a sum, so that rounding is
+        # the same.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
@@ -308,7 +310,7 @@ class Vectors(DenseMatrices):
 
 @dataclass(eq=False)
 class LazyCoordinates:
-    """Vectors that are never stored: only their norms and weighted sums are computed.
+    """Vectors of which only norms and weighted sums are computed.
 
     `total` sums the vectors with given weights. An intercept is the last coordinate of each, and
     `lengths` are upper bounds on their norms, including the intercept.
@@ -349,7 +351,8 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            # Dense factors in float64: numpy may sum others in parts that begin within a row.
+            # Dense factors become float64: other types numpy sums in parts that may begin within a
+            # row.
             left, right = (
                 one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
             )
@@ -399,7 +402,7 @@ class OuterMatrices(Massed):
         """
         along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
         along_norms, across_norms = row_norms(along), row_norms(across)
-        # The norms of right factors outside the subspace, from the norms inside it.
+        # The norms of right factors outside the subspace follow from the norms inside it.
         lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
         squares = np.maximum(1 - (along_norms / lengths) ** 2, 0.0)
         outside = self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
@@ -420,7 +423,7 @@ class OuterMatrices(Massed):
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)
         else:
-            # einsum sums columns, each times a number, so all entries of a column round alike.
+            # einsum adds multiples of columns, so that all entries of a column round alike.
             right = np.ascontiguousarray(basis)
             several = laid_out(never_single(factors))
             products = np.einsum("ji,jk->ki", several.T, right).T[: len(factors)]
@@ -437,14 +440,14 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
     if right.shape[1] == 1:
-        # At another address, BLAS may sum a single product in another order.
+        # Made contiguous, as BLAS may sum in another order at another address.
         return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
 
 
 def laid_out(factors: Any) -> Any:
     """Copy factors, if needed, so that their products do not depend on their places."""
-    # Columns of doubles need no copy, even as parts of longer ones.
+    # Columns of doubles, even parts of longer ones, need no copy.
     if issparse(factors) or (
         order_of(factors) == "F"
         and factors.dtype == np.float64
@@ -462,8 +465,8 @@ def order_of(factors: np.ndarray) -> Literal["C", "F"]:
 def in_rows(factors: Any) -> Any:
     """Copy factors to rows, if needed, so that results do not depend on their places.
 
-    In other orders strides depend on the number of rows, and numpy converts other dtypes in parts
-    that may begin within a row.
+    In Fortran order strides depend on the number of rows; and numpy converts other dtypes than
+    float64 in parts that may begin within a row.
     """
     return factors if issparse(factors) else np.ascontiguousarray(factors, np.float64)
 

@@ -1,4 +1,4 @@
-"""Norms of rows, views of sparse arrays, histograms, and searches over a grid by noisy counts."""
+"""Norms of rows, views of sparse arrays, histograms, and quantiles by noisy counts on a grid."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ from scipy.optimize import nnls
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
-# Exponents of scale factors are clipped to this range, where 2 ** exponent is a normal number;
-# beyond it, squares of scaled entries are safe, too.
+# Rows are scaled by 2 ** exponent. Exponents are clipped to this range, in which the factor is a
+# normal number; squares of scaled entries are safe.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
 EXACT = 2.0**53  # not tuned
-# Every sensitivity allows for at least this relative rounding, which covers errors beyond its
-# bounds: for example, a basis is orthonormal only up to rounding.
+# Every sensitivity includes at least this relative rounding, for errors that no bound names: for
+# example, a basis is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
 # Sums of squares within these limits have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
@@ -29,7 +29,7 @@ def row_norms(values: np.ndarray) -> np.ndarray:
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
     if extreme.any():
-        # Squares of these rows could overflow or underflow.
+        # Squares of extreme rows could overflow or underflow.
         exponents = exponents_of(np.abs(values[extreme]).max(axis=1))
         scaled = values[extreme] * np.ldexp(1.0, -exponents)[:, None]
         norms[extreme] = np.ldexp(np.sqrt(row_squares(scaled)), exponents)
@@ -37,22 +37,22 @@ def row_norms(values: np.ndarray) -> np.ndarray:
 
 
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the inner product of each row with that row of `others`, or with its only row.
+    """Return the inner product of each row with the same row of `others`, or with its only row.
 
-    With BLAS, the rounding of a row would depend on its place among the rows.
+    BLAS is not used, as it rounds a row by its position among the rows.
     """
     several = np.ascontiguousarray(never_single(values))
     return np.asarray(np.einsum("ij,ij->i", several, others)[: len(values)])
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:
-    """Sum the squares of each row in double precision, in an order that depends on nothing else."""
+    """Sum the squares of each row in double precision, in an order that is always the same."""
     several = np.ascontiguousarray(never_single(values))
     return np.asarray(np.einsum("ij,ij->i", several, several, dtype=np.float64)[: len(values)])
 
 
 def never_single(rows: np.ndarray) -> np.ndarray:
-    """Return rows, twice if there is one: numpy sums a single row in another order than several."""
+    """Repeat a row that is alone, as numpy sums a single row in another order than several."""
     return np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
 
 
@@ -130,8 +130,8 @@ def transposed(rows: csr_array) -> csc_array:
 
 def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarray) -> Any:
     view = kind(shape, dtype=data.dtype)
-    # Data are set afterwards, as the constructor, and the attribute T, copy data that are less than
-    # half of their base array.
+    # Data are set afterwards: the constructor and the attribute T copy data that are less than half
+    # of their base array.
     view.data, (view.indices, view.indptr) = data, places
     return view
 
@@ -169,7 +169,7 @@ class GridCounts(NamedTuple):
     def zeros_last(self) -> "GridCounts":
         """Move the first point of the grid, and its units, behind all other points.
 
-        A unit is still in at most one bin, so it moves each count by at most 1.
+        Each unit stays in at most one bin, so it moves each count by at most 1.
         """
         n_zeros = self.up_to_points[0]
         in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
@@ -179,7 +179,7 @@ class GridCounts(NamedTuple):
 def bin_counts(
     values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Count the values in each bin: above the edge before, and up to its own.
+    """Count the values in each bin: those above the previous edge and up to its own.
 
     The last bin also contains larger values. NaN, the value of a null unit, does not count. The
     counts are exact: only a budget may release them. With `weights` each value counts by its own.
@@ -217,23 +217,24 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 
 
 # ------------------------------
-# Searches over a grid by noisy counts: which points to count next, and what the counts say.
+# Searches over a grid: up to which points to count next, and what noisy counts say.
 
 # The counts of this many halvings are released together; with more, counts near the target would
 # get too little of the share.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
-# Counts that are fitted together have about this part of a single count's noise.
+# Noise of a fitted count, relative to that of a single count.
 _OF_NOISE = 0.5  # not studied
-# A fitted count within so many noise standard deviations of the target may be it.
+# A point may be the result if its fitted count is within so many noise standard deviations of the
+# target.
 _AS_GOOD = 2.0  # benchmarks/search/halvings.md
-# A point that is this much less likely than the likeliest cannot be the result.
+# A point with less than this part of the largest likelihood cannot be the result.
 _RULED_OUT = 0.01  # not tuned
 _ROUNDING = 1e-6  # not tuned
 # Weight of the number of all units, which is public, relative to noisy counts.
 _WEIGHT_OF_ALL = 30.0  # not tuned
 # Noisy counts are clipped to this many times the number of units.
 _FAR = 1e3  # not tuned
-# A fit of so few numbers needs far fewer iterations than this.
+# Limit that no fit reaches, as few numbers are fitted.
 _MOST_ITERATIONS = 10_000  # not tuned
 
 
@@ -252,8 +253,8 @@ def steps_of(n_points: int) -> tuple[int, int]:
 def tree_of_differences(n_levels: int) -> np.ndarray:
     """Return the matrix that maps cumulated counts of bins to a tree of differences.
 
-    The points are the ends of 2 ** `n_levels` bins. From the count up to the middle of an interval,
-    the map subtracts the mean of the counts up to its ends; the whole interval is halved first,
+    The points are the ends of 2 ** `n_levels` bins. For each interval, the map subtracts from the
+    count up to its middle the mean of the counts up to its ends. First comes the whole interval,
     then either half, and so on. Its entries are 0, 1 and -1/2: products with integers are exact.
     """
     n_bins = 2**n_levels
@@ -266,13 +267,13 @@ def tree_of_differences(n_levels: int) -> np.ndarray:
 
 
 class GridSearch:
-    """A search for the first point of a grid up to which `target` of `n_units` units lie."""
+    """A search for the first point up to which `target` of `n_units` units lie."""
 
     def __init__(self, n_points: int, n_units: int, target: float, *, is_exact: bool) -> None:
         self._n_units, self._target, self._odds = n_units, target, np.ones(n_points)
         self._noise_std = 0.0
         tree = tree_of_differences(steps_of(n_points)[1])
-        # Without noise the counts themselves are released.
+        # Without noise, counts are released instead of the tree.
         self._is_exact, self._tree = is_exact, np.eye(*tree.shape) if is_exact else tree
         self._places = np.zeros((0, len(tree)), dtype=np.intp)  # of the points of all steps
         self._noisy = np.zeros((0, len(tree)))
@@ -280,7 +281,7 @@ class GridSearch:
         self.counted = np.zeros(0, dtype=np.intp), np.zeros(0)
 
     def next_places(self) -> np.ndarray:
-        """Return the next points to count up to, which make equally likely bins."""
+        """Return the points to count up to next; they make bins of equal odds."""
         bins = len(self._tree) + 1
         # The last point is the result by default, so counting up to it would show nothing.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
@@ -307,7 +308,7 @@ class GridSearch:
         self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
-        """Fit the numbers of units between points, and beyond the last, to all released sums."""
+        """Fit the numbers of units between the given points, and beyond, to all releases."""
         last = len(self._odds)
         # Counts are fitted as fractions of all units.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
@@ -320,9 +321,9 @@ class GridSearch:
     def place(self) -> int:
         """Return the index of the resulting point.
 
-        The result is a point whose fitted count may be the target. The odds do not show such a
-        point: beyond it there may be a bin of thousands of points, whose odds add up. Without such
-        a count, half of the odds lie up to the result.
+        The result is a point whose fitted count may be the target. The odds may not show it: the
+        bin beyond may have thousands of points, whose odds add up. Without such a count, half of
+        the odds lie up to the result.
         """
         away = np.abs(self.counted[1] - self._target)
         if not self._is_exact and away.min(initial=np.inf) <= _AS_GOOD * self._noise_std:
@@ -332,6 +333,6 @@ class GridSearch:
 
 
 def _quantiles(odds: np.ndarray, fractions: np.ndarray | float) -> np.ndarray:
-    """Return the first points up to which these fractions of the odds lie."""
+    """Return the first points up to which the given fractions of the odds lie."""
     total = np.cumsum(odds)
     return np.searchsorted(total, total[-1] * (1 - _ROUNDING) * fractions)
