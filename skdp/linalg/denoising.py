@@ -15,6 +15,8 @@ from skdp.linalg.spectrum import noise_edge
 # Number of fits: each after the first gives products that do not fit the model less weight.
 _N_ROUNDS = 3  # not studied
 _SLACK = 1.05  # not studied
+# In the first round, variances of all products but the last are multiplied by this number.
+_DISTRUST = 1e6  # not tuned
 _TINY = np.finfo(np.float64).tiny
 # Limits in units of the noise, beyond which nothing changes and squares would overflow.
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
@@ -86,7 +88,9 @@ class ProductAverage:
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # Variances are divided by the smallest one, so that nothing overflows.
         smallest = noise_variances.min()
-        variances = noise_variances / smallest
+        # The first round has the last product alone, which certainly fits the model.
+        is_last = np.arange(len(noise_variances)) == (self._n_added - 1) % self._n_averaged
+        variances = np.where(is_last, 1.0, _DISTRUST) * noise_variances / smallest
         for _ in range(_N_ROUNDS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
             values, vectors = np.linalg.eigh(weighted.T @ overlaps)
@@ -97,13 +101,15 @@ class ProductAverage:
             # The residuals are the values of all products times this matrix.
             residual = np.eye(len(overlaps)) - coefficients @ overlaps.T
             sides = len(overlaps) // size, size
-            blocks = (residual.T @ gram @ residual).reshape(*sides, *sides)
-            strongest = np.linalg.eigvalsh(np.einsum("iaib->iab", blocks))[:, -1] / n_rows
+            noise = np.repeat(noise_variances, size)[:, None] * residual
+            strongest, of_noise = (
+                np.linalg.eigvalsh(np.einsum("iaib->iab", m.reshape(*sides, *sides)))[:, -1]
+                for m in (residual.T @ gram @ residual / n_rows, residual.T @ noise)
+            )
             # The largest eigenvalue of pure noise exceeds its variance by this factor.
             strongest /= (1 + np.sqrt(size / n_rows)) ** 2
-            variances = (
-                noise_variances + size * np.maximum(strongest - _SLACK * noise_variances, 0.0)
-            ) / smallest
+            excess = np.maximum(strongest - _SLACK * of_noise, 0.0)
+            variances = (noise_variances + size * excess) / smallest
             variances = np.minimum(variances, _LARGEST_VARIANCE)
         return coefficients, smallest * inverse
 
