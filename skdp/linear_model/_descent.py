@@ -1,4 +1,4 @@
-"""Descents that adapt their clip level, medians of responses, and calibrations of weak fits."""
+"""What regressions share: adaptive clip levels, the median of responses, and calibrations."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +15,14 @@ from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
-#: What to do about data in units so extreme that they exceed the range of searches.
+#: Advice if responses exceed the range of searches.
 OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
-#: What to do about products of X and y that exceed the range of searches.
+#: Advice if products of X and y exceed the range of searches.
 OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of their sizes."
 
 
 # ------------------------------
-# The fraction of vectors to clip: one rule for all clip levels, from public facts.
+# The fraction of vectors to clip: one rule for all clip levels, by public facts.
 
 
 def clipped_fraction(
@@ -31,8 +31,8 @@ def clipped_fraction(
     r"""Return the fraction of vectors that may be clipped: the stronger the signal, the fewer.
 
     A sum of n vectors clipped to a bound c has a bias of at most c per clipped vector, and noise of
-    length :math:`c \sqrt{d} / \mu` in d dimensions. If a fraction f is clipped, bias is thus at
-    most f times the `strength` :math:`n \mu / \sqrt{d}` of the noise: with a constant f, it would
+    length :math:`c \sqrt{d} / \mu` in d dimensions. If a fraction f is clipped, the bias is at most
+    f times the `strength` :math:`n \mu / \sqrt{d}` of the noise. With a constant f, the bias would
     exceed the noise as the budget grows. `wanted` is the ratio of bias to noise that may be
     reached. The bias of few clipped vectors has no common direction, so a `power` above 1 may suit
     small budgets better.
@@ -46,15 +46,16 @@ def clipped_fraction(
 
 #: Prefix of the names of votes: releases of the number of unclipped gradients.
 VOTE = "clip vote"
-# How fast the counts change the clip level; 0 keeps it. benchmarks/trace_regression/errors.md, "The
-# singular value", compares both; other rates are not studied.
+# How fast the counts of unclipped gradients change the clip level; with 0 it is constant.
+# benchmarks/trace_regression/errors.md, "The singular value", compares both; other rates are not
+# studied.
 _LEVEL_RATE = 2.0
-# The last step may get this many times the share of the first: not studied.
+# Largest ratio of the share of the last step to that of the first: not studied.
 _LARGEST_GROWTH = 10.0
 
 
 class DescentStep(NamedTuple):
-    """The releases of one step: a sum of clipped gradients, and a vote."""
+    """The releases of one step: a sum of clipped gradients, and a count of unclipped ones."""
 
     gradient: Release
     vote: Release
@@ -71,7 +72,7 @@ def plan_descent(
     follows: str,
     shape: tuple[int, ...],
 ) -> tuple[DescentStep, ...]:
-    """Plan all steps; release `follows` gives the first clip level, votes give the next ones."""
+    """Plan all steps; the release `follows` sets the first clip level, votes set later ones."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
@@ -82,7 +83,7 @@ def plan_descent(
 
 
 def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
-    """Split a share over steps; later steps get more, as they decide the final error."""
+    """Split a share over steps; later steps, which decide the final error, get more."""
     return growing_shares(total, n_steps, min(growth, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
@@ -115,8 +116,8 @@ def followed_level(
 RESPONSE_CENTER = "response center"
 #: Name of the release of the sizes of responses around their center.
 RESPONSE_SPREAD = "response spread"
-# Points less than one per cent apart, with 1 among them, so that a column of mostly 1 has an exact
-# median.
+# Points less than one per cent apart; as 1 is a point, the median of numbers that are mostly 1 is
+# exact.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
 ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])  # not studied
@@ -131,15 +132,15 @@ _STEP = 0.015  # not tuned
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
-# After this many finer searches, the error is one part in a hundred million.
+# Largest number of finer searches, after which the error is one part in a hundred million.
 _MOST_REFINEMENTS = 3  # not studied
 
 
 def plan_median(
     cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
 ) -> tuple[Search, ...]:
-    """Plan a rough search and finer ones; each of their counts gets the same share."""
-    # Other grids end at public bounds or near the last result: no warning there.
+    """Plan a rough search and finer ones; all counts get equal shares."""
+    # Other grids end at public bounds or near the last result, where no warning is needed.
     remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
     share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _STEPS_AROUND
     searches = [cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)]
@@ -159,9 +160,9 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    The share in `refined` decides how many refinements there are, each count with the relative
-    error beside it; one is always worth its noise. The share of other counts gives each the error
-    `precision`, within limits. If counts have a `useless` error, there are no searches.
+    `refined` is a share and a relative error of counts, which decide how many finer searches there
+    are; one always pays. The share of other counts gives each the error `precision`, within limits.
+    If counts would have the error `useless`, there are no searches.
     """
     if not spec.fit_intercept:
         return ()
@@ -178,7 +179,7 @@ def plan_center(
 
 
 def bounded(responses: np.ndarray, bound: float, center: float = 0.0) -> np.ndarray:
-    """Clip and center responses; a value that is not finite in a later pass makes a null record."""
+    """Clip and center responses; NaN and infinity become NaN, which makes a record null."""
     return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
 
 
@@ -209,7 +210,7 @@ def median_of_responses(
     return float(np.clip(center, *searches[0].grid[[0, -1]]))
 
 
-# A released median of at least this part of the bound counts as the bound; not studied.
+# A released median of at least this part of the bound counts as being at the bound; not studied.
 _AT_BOUND = 0.99
 
 
@@ -229,24 +230,24 @@ def warnings_for_bound(center: float, bound: float) -> Iterator[str]:
 # ------------------------------
 # The calibration of a weak fit: a factor that multiplies its predictions, and its mean error.
 
-# Predictions and responses are clipped to this many standard deviations:
+# Predictions, and responses, are clipped to this many standard deviations:
 # benchmarks/least_squares/least_squares.md.
 CALIBRATED = (1.0, 1.5)
-# Least mean square of predictions, relative to its expected value; and least noise of coefficients,
+# Least mean square of predictions, relative to the expected one; and least noise of coefficients,
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# To be cautious, this many noise standard deviations are subtracted from the calibration factor,
-# and from the explained variance, there the second if squared predictions are mostly noise:
+# Caution: noise standard deviations that are subtracted from the calibration factor, and from the
+# explained variance (the larger number if squared predictions are mostly noise):
 # benchmarks/least_squares/made_up.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
-# In a fit that is not weak, predictions are too long if their factor is the first number of
-# standard deviations below 1; the second number of these is then added to the factor. Least mean
-# square of predictions, in units of its noise. benchmarks/least_squares/made_up.md
+# In a fit that is not weak, predictions are too long if their factor is below 1 by the first number
+# of standard deviations; the second number of these is then added to the factor. The third is the
+# least mean square of predictions, in units of its noise. benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
-# Predictions that explain a smaller part of the responses than this may be worse than the noisy
-# mean: benchmarks/least_squares/least_squares.md.
+# Predictions that explain a smaller part of the responses may be worse than the noisy mean:
+# benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
-# A mean error whose square is below this many noise variances becomes 0.
+# A released mean error becomes 0 if its square is below this many noise variances.
 _MADE_OF_NOISE = 2.0  # not studied
 
 
@@ -279,7 +280,7 @@ def calibration_products(
     size: float,
     bounds: tuple[float, float] = CALIBRATED,
 ) -> np.ndarray:
-    """Return clipped products of predictions, of the expected `size`, and responses; and errors."""
+    """Return clipped products of predictions (of expected `size`) and responses; and errors."""
     most_predicted, most_true = (bound * (1 - 1e-12) for bound in bounds)
     errors = np.clip(true - predicted, -most_true, most_true)
     predicted = np.clip(predicted / size, -most_predicted, most_predicted)
@@ -299,20 +300,20 @@ def calibration_of(
 ) -> Calibration:
     """Compute a calibration from released means of `calibration_products`.
 
-    The factor of the release is averaged with 1; the error of a factor of 1 is the noise in the
-    weights. Responses have the part `off_center`. With other `bounds` than those of a weak fit,
-    predictions are right unless the release tells that they are too long.
+    The released factor is averaged with 1, whose error is the noise in the weights. A part
+    `off_center` of the responses differs from the center. With other `bounds` than those of a weak
+    fit, the factor is 1 unless the release shows that predictions are too long.
     """
     most_predicted, most_true = bounds
     product, square, mean = sums
-    # Responses off the center, if few, exceed the bound.
+    # If few responses differ from the center, these exceed the bound.
     longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
     of_square = math.sqrt(2) * most_true / most_predicted
     is_weak = bounds == CALIBRATED
     least = _LEAST_SQUARE if is_weak else _LEAST_SEEN * noise_std / of_square
     square = size * max(square / of_square, least)
     ratio, std = longer * product / square, longer * noise_std / square
-    # Standard deviation if the ratio is 1, by the noise of product and square.
+    # Standard deviation of a ratio of 1, by the noise of product and square.
     std_of_one = std * math.hypot(1.0, 1 / of_square)
     precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, std**-2])
     total = float(precisions.sum())
@@ -324,7 +325,7 @@ def calibration_of(
     explained = size**2 * factor * (2 * (ratio - of_explained * std) - factor)
     of_mean = longer * math.sqrt(2) / most_predicted
     mean_error = _MADE_OF_NOISE * noise_std**2
-    # A mean error up to this may be true, and yet become 0.
+    # A true mean error of up to this size may become 0.
     explained -= of_mean**2 * mean_error
     mean *= of_mean * (1 - mean_error / max(mean**2, mean_error))
     return Calibration(factor, float(np.clip(mean, -1.0, 1.0)), float(explained))

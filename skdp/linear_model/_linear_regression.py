@@ -194,7 +194,7 @@ class DPLinearRegression(PrivateRegressor):
         self.random_state = random_state
 
     def _read(self, X: Any) -> tuple[Any, None]:
-        """Refuse matrices, and name the estimator that accepts matrices."""
+        """Refuse matrices; the error names the estimator for matrices."""
         rows, shape = super()._read(X)
         if shape is not None or isinstance(rows, RankOneMatrices):
             raise ValueError(
@@ -225,8 +225,8 @@ class DPLinearRegression(PrivateRegressor):
             expected = "a linear model or a tuple (coef, intercept)"
             coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
-        # Sums of sparse and of fitted dense rows have different chains of additions; take the
-        # longer.
+        # Sums of sparse rows and of the dense rows in the fit have different chains of additions;
+        # take the longer one.
         is_sparse, width = holds_sparse(rows), size[1] + 1
         if self.privacy_unit == "user":
             depth = max(
@@ -271,12 +271,12 @@ class DPLinearRegression(PrivateRegressor):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # The fit copies rows in memory and measures them again once whitened: one more pass.
+        # One more pass: the fit copies rows in memory, and measures them after whitening.
         return None if most is None else most + 1
 
     def _set_attributes(self, result: Estimate, spec: LeastSquaresSpec) -> tuple[str, ...]:
         prior, dtype = result.prior, spec.dtype
-        # A prior may predict from unclipped rows; `coef_` multiplies clipped rows.
+        # Part of a prior may predict from unclipped rows, while `coef_` multiplies clipped rows.
         self._whole = in_dtype(prior.whole, dtype)
         self.prior_weight_, self._ends = prior.weight, prior.ends
         self.coef_ = in_dtype(result.coef + prior.coef, dtype)

@@ -52,7 +52,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SupervisedEstimator._parameter_constraints,
-        # Checked later, together with the labels in y.
+        # `given_classes` and `classes_of` check the classes, together with the labels in y.
         "classes": "no_validation",
         "privacy_unit": [StrOptions({"record", "user"})],
         "row_norm": [*ANY_BOUND, None],
@@ -263,7 +263,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         tags, matrices = super().__sklearn_tags__(), self._takes_matrices
         tags.input_tags.sparse, tags.input_tags.three_d_array = not matrices, matrices
         tags.classifier_tags.multi_class = not matrices
-        # scikit-learn's checks fit few records, too few for a good score.
+        # scikit-learn's checks fit too few records for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
 
@@ -436,7 +436,7 @@ class DPLogisticRegression(PrivateClassifier):
     def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:
         spec: LogisticSpec = super()._spec_of(*given, **more)
         if self.class_weight is not None:
-            # Called to refuse bad weights; the result is not needed here.
+            # The call refuses bad weights.
             _log_weights(self.class_weight, spec.classes)
         if self.prior is None:
             return spec

@@ -181,7 +181,7 @@ def either_of(groups: Any, users: Any) -> Any:
 
 
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
-    """Check rows, responses and ids; errors show no value."""
+    """Check rows, responses and ids of users; errors show no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
     checks.check_given(y, estimator_name)
     responses = checked_responses(y)
@@ -212,7 +212,7 @@ def check_rows_and_ids(
         if ids is not None:
             one, other = check_users(ids)[1], check_users(given)[1]
             n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
-            # Both columns identify the same users if there are as many pairs as ids.
+            # Both kinds of ids mean the same users if there are as many pairs as ids.
             if not len(np.unique(one * n_other + other)) == n_one == n_other:
                 raise ValueError(
                     f"groups and user_column={user_column!r} assign rows to users in different "
@@ -226,7 +226,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Take the column of ids out of X, which may be a frame that holds strings."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
-        # As strings, a missing id would become the id "nan".
+        # dtype=object: a missing id in an array of strings would become the id "nan".
         X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
@@ -491,7 +491,7 @@ class DPPersonalizedRegressor(
         """
         return self._fit(X, y, users=either_of(groups, users))
 
-    # For this estimator `n_samples` counts users, not rows.
+    # An own docstring, as `n_samples` counts users, not rows, here.
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
         """List the releases of a fit and their cost, from public facts: nothing is read or spent.
 
@@ -644,7 +644,8 @@ class DPPersonalizedRegressor(
                 "The ids of X and of the support are of different types: pass integers for both, "
                 "or strings."
             )
-        # numpy would compare different integer types as floats, which may make different ids equal.
+        # Python compares the ids: numpy would compare different integer types as floats, by which
+        # different ids may be equal.
         known = {one: place for place, one in enumerate(data.ids.tolist())}
         owners = np.array([known.get(one, -1) for one in names.tolist()], dtype=np.intp)[codes]
         has_head = owners >= 0
@@ -700,7 +701,7 @@ class DPPersonalizedRegressor(
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
             personal = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
-            # Users without rows have NaN coefficients; the mean model predicts their rows.
+            # The mean model predicts for users without known rows, whose coefficients are NaN.
             predictions = np.where(np.isfinite(personal), personal, predictions)
         elif len(self.components_) and self.privacy_spent_.unit == "user":
             warnings.warn(_SCORE_OF_THE_MEAN, stacklevel=2)
@@ -791,7 +792,7 @@ class DPPersonalizedRegressor(
         return PersonalHead(coef, float(intercept), as_python(self.user_column), names)
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Check rows and ids; errors may show values, as the caller has passed them."""
+        """Check rows and ids for methods of a fitted model."""
         if self.user_column is None:
             X = checks.check_rows_of(X, self)
         else:

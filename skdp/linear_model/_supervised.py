@@ -25,9 +25,9 @@ from skdp.data.sources import cached, sum_of_results
 from skdp.exceptions import is_called_by
 from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit, ResolvedUser
 
-#: Shape of the matrices that are the rows; None if rows have features.
+#: Shape of the matrices in X; None if X has rows of features.
 Shape = tuple[int, int] | None
-#: Units by the value of `privacy_unit`.
+#: The unit for each value of `privacy_unit`.
 UNITS: dict[str, type[ResolvedUnit]] = {
     "record": ResolvedRecord,
     "response": ResolvedResponse,
@@ -43,9 +43,9 @@ class SupervisedEstimator(PrivateEstimator):
     epsilon: float
     n_jobs: int | None
     coef_: np.ndarray
-    #: Returns responses or labels as a 1-D array; its errors show no value.
+    #: A function that checks y, and returns a 1-D array; its errors show no value.
     _checked: Callable[[Any], np.ndarray]
-    _shape: tuple[int, ...] = ()  # of the matrices of the fit, if there are any
+    _shape: tuple[int, ...] = ()  # of the matrices of the fit, if X had matrices
     _takes_matrices: ClassVar[bool] = False
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -124,7 +124,7 @@ class SupervisedEstimator(PrivateEstimator):
         targets = self._targets(checked, y)
         checks.redact_errors(check_consistent_length)(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
-        # The checked X has no column names, so the names come from X itself.
+        # The checked X has lost its column names.
         size = checked.shape[0] if people is None else people.n_people, checked.shape[1]
         spec_of = partial(self._spec_of, checked, size, shape, names=checks.feature_names(X))
         opened = self._opened(checked, spec_of, targets, people)
@@ -151,7 +151,7 @@ class SupervisedEstimator(PrivateEstimator):
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the spec of a fit to that many rows and features, or matrices of that shape."""
+        """Return the spec of a fit, given numbers of rows and features or the shape of matrices."""
 
 
 # ------------------------------
@@ -165,7 +165,7 @@ def as_numbers(responses: np.ndarray) -> np.ndarray:
 
 
 def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:
-    """Convert responses read in a later pass; values that are no longer numbers become NaN."""
+    """Convert responses that are read again; values that are no longer numbers become NaN."""
     if responses.dtype.kind in "fiub":
         return as_numbers(responses)
     return np.array([_number(response) for response in responses.tolist()], dtype=np.float64)
@@ -233,7 +233,7 @@ def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
 # ------------------------------
 # Labels of records, and their indices among the sorted classes.
 
-# Kind of label by its type name, for error texts. All labels must be of one kind.
+# Kinds of labels, by the name of the type. All labels must be of one kind.
 _KINDS = {
     **dict.fromkeys(("bool", "bool_"), "booleans"),
     **dict.fromkeys(("int", "integer"), "integers"),
@@ -243,11 +243,11 @@ _KINDS = {
     **dict.fromkeys(("date", "datetime64", "timedelta64", "timedelta", "Period"), "dates"),
     **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
 }
-# Dtype of each kind, for labels that arrive as objects or as mixed numeric types.
+# Dtype of each kind, for labels in arrays of objects or of mixed types.
 _TYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
 # A float represents all whole numbers below this exactly.
 _EXACT = 2.0**53  # not tuned
-# Without `classes`, more labels than this are refused: they may be responses or names of people.
+# Without `classes`, more labels are refused: they may be responses or names of people.
 _MOST_LABELS = 100  # not studied
 
 
@@ -262,7 +262,7 @@ class PublishedLabels(list[Any]):
 def checked_labels(y: Any) -> np.ndarray:
     """Return labels as a 1-D array of one kind; refuse all others, without showing labels.
 
-    The result depends on the labels alone, not on which of several equal objects comes first.
+    The result does not depend on which of several equal objects comes first.
     """
     is_list = isinstance(y, list | tuple)
     labels = column_or_1d(np.array(y, dtype=object) if is_list else y, warn=True)
@@ -285,7 +285,7 @@ def checked_labels(y: Any) -> np.ndarray:
     if len(kinds) > 1:
         _refuse_labels("mixed")
     is_own = not are_objects and labels.dtype != np.uint64
-    # Adding 0.0 turns -0.0 into 0.0.
+    # Adding 0.0 turns the label -0.0 into 0.0.
     return np.asarray(numbers + 0.0, dtype=labels.dtype if is_own else _TYPES[kinds.pop()])
 
 
@@ -305,7 +305,7 @@ def _refuse_labels(found: str) -> NoReturn:
 
 def check_kind(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse strings for numeric classes, and numbers for classes that are strings."""
-    # The kind of labels is public, so the first label shows it.
+    # The kind of all labels is public, so errors may name it.
     kinds = ["strings" if isinstance(each[0], str) else "numbers" for each in (labels, classes)]
     if kinds[0] != kinds[1]:
         raise ValueError(
@@ -330,18 +330,18 @@ def given_classes(classes: Any) -> np.ndarray:
             return found
     except (TypeError, ValueError) as error:
         flaw = str(error)
-    # The error shows no label: the list may hold private labels of y.
+    # The list may hold private labels of y, so the error shows none.
     raise ValueError(f"classes must be a list of two or more different labels. {flaw}")
 
 
 def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
-    """Return the classes, or their indices if a scikit-learn wrapper has encoded the labels.
+    """Return the classes, or their indices if a wrapper of scikit-learn has encoded labels.
 
     Classifiers of scikit-learn that wrap another encode labels by their places among the sorted
     classes. The common type of all labels is public.
     """
     known = given_classes(classes)
-    # The call stack decides, not the labels: which classes occur is private.
+    # Which classes occur is private, so the call stack decides.
     if len(known) > 2 and is_called_by("sklearn.multiclass"):
         raise ValueError(
             f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "
@@ -359,7 +359,7 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
 
 
 def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return class indices if classes are strings and labels integers, else the classes."""
+    """Return indices of classes if these are strings and labels integers, else the classes."""
     # Booleans and floats are not taken for class indices.
     are_codes = set(map(type, labels.tolist())) == {int}
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
@@ -407,13 +407,13 @@ def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRo
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the index of each label among the sorted classes; -1 for any other label.
 
-    Each label is looked up by itself, as rows are private; labels that are read again may have
-    changed. NumPy turns a list of numbers with one string into strings: if classes are numbers, the
-    strings become numbers again.
+    Labels are looked up one by one, as labels that are read again may have changed. NumPy turns a
+    list of numbers with one string into strings: if classes are numbers, the strings become numbers
+    again.
     """
     if isinstance(classes[0], str):
         places = {label: place for place, label in enumerate(classes.tolist())}
-        # isinstance could run code of the label, so compare types.
+        # Types are compared, as isinstance could run code of the label.
         texts = [
             str.__str__(one) if issubclass(type(one), str) else None for one in labels.tolist()
         ]
@@ -432,7 +432,7 @@ def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
             "K - 1 (an OutputCodeClassifier -1 and 1): encode y so, and pass "
             f"classes=list(range({len(classes)})), or classes=[-1, 1]."
         )
-        # The kind of labels is public, so the first label shows it.
+        # The kind of all labels is public, so errors may name it.
         kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
         differ = (
             f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}. Pass classes of the "

@@ -58,13 +58,13 @@ from skdp.privacy.precision import as_python
 # The spec, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
-# The class difference has a constant, this part of the clip norm, beside the matrix.
+# In the class difference, each matrix gets a further entry: this part of the clip norm.
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
-# Share of the median score, and its candidates in units of that of entries without correlation.
+# Share of the median score, and its candidates, in units of that for uncorrelated entries.
 _SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
 # Median size of normal scores of variance 1.
 _NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
-# Share of the number of scores that probabilities do not clip.
+# Share of the count of scores that are not clipped for probabilities.
 _WITHIN_SHARE = 0.01  # benchmarks/classification/matrix_scores.md
 # Gradients are clipped to this fraction of the largest usual norm.
 _CLIP = 0.35  # not studied
@@ -122,7 +122,7 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
 
 
 def _norm_beside(bound: float) -> float:
-    """Return the largest norm of a matrix and a constant, times a label minus 1/2."""
+    """Return the largest norm of a matrix with the further entry, times a label minus 1/2."""
     return bound * math.hypot(1.0, _BESIDE) / 2
 
 
@@ -138,16 +138,17 @@ def tangent_level(spec: TraceClassSpec) -> float:
 # ------------------------------
 # The fit: the mean of the matrices, a start, and steps along matrices of low rank.
 
-# Step length: the inverse of 1/4, the largest curvature of the loss, at p = 1/2. Not studied.
+# Step length: the inverse of the largest curvature of the loss, 1/4 at p = 1/2. Not studied.
 _STEP = 4.0
-# Noise of the mean of iterates, in units of that of a mean of independent steps: clipped losses are
-# flatter than steps assume, so that noise lasts. Not studied beyond no signal, and normal matrices.
+# Noise of the mean of iterates, relative to a mean of independent steps: clipped losses are flatter
+# than steps assume, so that noise decays slowly. Not studied beyond no signal, and normal matrices.
 _LASTING = 3.0
-# Probabilities stay the same where a score is so many usual sizes off. The median gives this size,
-# and not the mean square, so that far matrices do not add to it.
+# For probabilities, scores are clipped to this many usual sizes. The usual size follows from the
+# median, on which far matrices have no influence.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
 _NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
-# Scores are shortened to this size before their losses are released, which then show more.
+# Scores are shortened to this size before their losses are released: clipping then hides less of
+# the losses.
 _LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
 _TINY = np.finfo(float).tiny
 # The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.
@@ -193,16 +194,16 @@ def solve_trace_classes(
     released = budget.release(plan.start, total, _norm_beside(bound), rounding=rounding)
     difference, excess = released.value[:-1], released.value[-1]
     excess, std = (one / (_BESIDE * bound * spec.n_units) for one in (excess, released.noise_std))
-    # A fraction of one class exceeds a half by as much as that of the other one falls short of it.
+    # Both fractions differ from a half by the same number, with opposite signs.
     fractions = likely_fractions(excess * np.array([-1.0, 1.0]), std * math.sqrt(2))
     odds = np.log(fractions[1:] / fractions[:1])
-    # Divided by this, the entries of a matrix of norm `norm` have mean square 1.
+    # Root mean square of the entries of a matrix of norm `norm`.
     unit = norm / math.sqrt(spec.n_features)
-    # The difference of the classes is minus the gradient at 0, so the start is one step from 0.
+    # The difference of the classes is minus the gradient at 0, so a step from 0 gives the start.
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
     found = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
-    # Predictions use unclipped matrices, so losses are computed from them, too; scores are clipped.
+    # Losses are those of unclipped matrices, as in predictions, where only scores are clipped.
     view = clipped(view, NO_CLIPPING)
     scores = _scores_of(spec, plan, view, found, (odds, unit), budget)
     factor, gain = length_of(spec, plan.losses, view, scores, std, budget)
@@ -212,7 +213,7 @@ def solve_trace_classes(
     elif gain < LEAST_GAIN and spec.cost.is_private:
         warnings = (no_better(spec),)
     weights = scores.weights(factor)
-    # The descent has centered matrices; the intercept is for matrices as passed.
+    # The descent was on centered matrices; the new intercept is for matrices as passed.
     weights[-1] -= mean @ weights[:-1]
     return Estimate(weights, warnings, gain, bounds=scores.bounds(factor))
 
@@ -225,17 +226,17 @@ def _scores_of(
     known: tuple[np.ndarray, float],
     budget: PrivacyBudget,
 ) -> Scores:
-    """Cut singular values that are noise; release how long and how far the other scores are."""
+    """Remove singular values that are noise; release the size of scores, and how many are far."""
     (point, offset, noise_std), (odds, unit) = found, known
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
     kept = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
-    # The losses decide on the length of all, and so on the first one.
+    # Losses decide on the length of all together, so the first factor is 1.
     parts = kept.values / np.maximum(point.values, _TINY)
     noise = 1 - float(parts[0]) ** 2
     point = point.with_values(point.values * np.append(1.0, parts[1:] / max(parts[0], _TINY)))
     slopes = point.matrix.reshape(-1, 1) / unit
-    # The size of scores of entries without correlation.
+    # The size of scores if entries are uncorrelated.
     size = max(float(np.linalg.norm(point.values)), _TINY)
     candidates = _NORMAL_MEDIAN * size * _SPREADS
     edges = np.append(candidates[:-1], [np.inf, np.inf])
@@ -243,7 +244,7 @@ def _scores_of(
     size *= float(_SPREADS[choose_quantile(plan.spread, counts, budget, 0.5)])
     within = view.projection_counts(slopes, np.array([_FARTHEST * size, np.inf]))[0]
     fraction, _ = release_fraction(plan.within, within, spec.n_units, budget)
-    # Half of the far scores are taken to be on the wrong side, and their losses to be clipped.
+    # Half of the far scores are assumed to be on the wrong side, with clipped losses.
     clipped_to = loss_level(spec) / math.sqrt(len(FACTORS))
     hidden = max(0.0, _NORMAL_WITHIN - fraction) / 2 * max(0.0, _FARTHEST - clipped_to)
     shorter = min(1.0, _LONGEST / size)
@@ -259,7 +260,7 @@ def _release_bound(
 ) -> tuple[float, float]:
     """Return the norm of matrices, released, given or guessed, and the norm to which to clip.
 
-    The latter exceeds a released median; a given or guessed norm is the bound itself.
+    The second one exceeds a released median, and equals a norm that is given or guessed.
     """
     norm = release_norm(spec, release, view, budget, quantile=0.5)
     return norm, norm if release is None else level_factor(spec) * norm

@@ -282,7 +282,7 @@ class DPTraceRegressor(PrivateRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
         **TRACE_CONSTRAINTS,
-        # With 0 steps, the coefficients are those of the start from data.
+        # With 0 steps, the coefficients are those of the released start.
         "n_iter": [Interval(Integral, 0, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
@@ -349,7 +349,7 @@ class DPTraceRegressor(PrivateRegressor):
                 "of them together decide how much weight each has. Pass an array, or "
                 "privacy_unit='record'."
             )
-        # Rows read in parts have factors only if they are sparse and too long to be made dense.
+        # Rows in parts have factors only if they are sparse, and too long to be made dense.
         if isinstance(rows, RowParts) and facts["factors"] is not None:
             raise ValueError(
                 "X is in sparse parts of more than 64 features, which "
@@ -365,7 +365,7 @@ class DPTraceRegressor(PrivateRegressor):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # A step reads gradient and vote in one pass. Standardizing rows may take one more.
+        # Gradient and vote of a step take one pass together. Standardizing rows may take one more.
         votes = {line.name for line in plan.releases if line.name.startswith(VOTE)}
         return None if most is None else most - len(votes) + 1
 

@@ -1,4 +1,4 @@
-"""Helpers for fits to rows: standardized features, second moments with responses, noise, norms."""
+"""What fits to rows share: standardized features, joint moments, whitened norms, noise of means."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from skdp.privacy.plan import plan_sum
 
 #: Name of the releases of steps.
 WHITENED_GRADIENT = "whitened gradient"
-# Whitened rows are computed in parts of 16 MB, of at most this many rows.
+# Whitened rows are computed in parts: largest number of entries (16 MB), and of rows.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
-# Least standard deviation, in rounding steps of the data's dtype at the center: below it, rounding
-# of predictions would hide the coefficients.
+# Least standard deviation, in rounding errors of the data's dtype at the center: with less,
+# rounding errors of predictions would be too large.
 _FINEST = 64  # not tuned
 
 
 def standardization(
     found: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the centers of features, and the factors that standardize features.
+    """Return the centers of features, and multipliers that standardize them.
 
-    Released scales decide on both. The multiplier of a feature that is left out is 0.
+    Both follow from released scales. The multiplier is 0 for a feature that is left out.
     """
     least = (_FINEST * np.finfo(spec.dtype).eps * found.center) ** 2
     squares = np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
@@ -48,7 +48,7 @@ def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.nd
 
 
 def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
-    """Sum the outer products of all records, as vectors of the row and its `others`.
+    """Sum the outer products of all records; a record is its row followed by its `others`.
 
     The sum overwrites the rows, and sets `others` of null records to 0.
     """
@@ -73,11 +73,11 @@ def plan_steps(
 def whitened_norms(
     block: Block, root: np.ndarray, mean: np.ndarray | None, *, largest: float, bound: float
 ) -> np.ndarray:
-    """Bound the norms of rows times `root` from above, including the rounding of their products.
+    """Return upper bounds of the norms of rows times `root`, including rounding errors.
 
     `bound` is the largest norm of a row after subtracting the `mean`, if there is one; `largest` is
-    the spectral norm of the root. Null rows have the norm NaN. If rows have masses, no norm depends
-    on the place of its row or the number of rows: squares are summed by parts of the longest block.
+    the spectral norm of the root. Null rows have the norm NaN. If rows have masses, norms must not
+    depend on positions and numbers of rows: squares are summed by parts of the longest block.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)
@@ -89,7 +89,7 @@ def whitened_norms(
         products = block.matmul_by_column(part).T if is_alone else block.matmul_anywhere(part)
         if mean is not None:
             products -= mean @ part
-        # Sums by column do not depend on memory addresses; those of `numpy.einsum` do.
+        # Sums by column do not depend on memory addresses, as those of `numpy.einsum` do.
         squares += (
             np.square(products, out=products).sum(axis=1) if is_alone else row_squares(products)
         )
@@ -100,13 +100,13 @@ def whitened_norms(
 
 
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
-    """Compute the noise variance of the mean of the last iterates, for steps with variance 1."""
+    """Compute the noise variance of the mean of the last iterates, if each step adds variance 1."""
     # An iterate depends on the two before it, and so on the noise of all earlier steps.
     places = [np.zeros_like(decay), np.ones_like(decay)]
     for _ in range(n_steps - 1):
         places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
     left = np.cumsum(places[1:], axis=0)
     n_averaged = n_steps - n_steps // 2
-    # Noise of the first half has already spread before the averaged steps begin.
+    # Noise of a step in the first half counts only from the first averaged iterate on.
     left[n_averaged:] -= left[: n_steps - n_averaged].copy()
     return np.asarray(np.sum(left**2, axis=0) / n_averaged**2)

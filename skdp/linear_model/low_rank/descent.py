@@ -50,11 +50,11 @@ from skdp.privacy.clipping import NO_CLIPPING
 
 
 class ClippedGradient(NamedTuple):
-    """The sum of the clipped gradients of all records; the last entry may be for the intercept.
+    """The sum of the clipped gradients of all records; a last entry may be for the intercept.
 
-    If `whitening` is not None, it has whitened the other entries. The sensitivity follows from the
-    public or released `facts`. `n_unclipped` counts unclipped gradients or residuals. Public
-    weights multiply the sum by about `gain`.
+    A `whitening` that is not None was applied to all other entries. The sensitivity follows from
+    the public or released `facts`. `n_unclipped` counts unclipped gradients or residuals. Public
+    weights have multiplied the sum by about `gain`.
     """
 
     total: np.ndarray
@@ -73,7 +73,7 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     assert isinstance(coordinates, DenseCoordinates)
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
-    # Coordinates are redundant: their covariance has a null space, which is left out.
+    # There are more coordinates than dimensions, so the null space of their covariance is left out.
     inside = slice(-tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
@@ -113,7 +113,7 @@ class RecordClipping:
         size = point.left.size + point.right.size + self.has_intercept
         whitening = tangent_whitening(point, self.records.covariance)
         gradient = self._sum(self._vectors(point, offset, whitening), level, size)
-        # Rounding has moved the vectors out of the tangent space.
+        # Rounding errors lead out of the tangent space, so project again.
         inside = project_coordinates(point, gradient.total[: size - self.has_intercept])
         total = np.append(inside, gradient.total[len(inside) :])
         return gradient._replace(total=total, whitening=whitening)
@@ -192,19 +192,19 @@ class ResponseClipping(RecordClipping):
 # ------------------------------
 # The start of a descent: 0, with random directions, or a released estimate.
 
-# For the start, the products of responses and matrices are clipped to the first multiple of their
-# usual norm, or to the second if only its directions are used, which
-# benchmarks/trace_regression/starts.md studies.
+# For the start, products of responses and matrices are clipped to the first multiple of their usual
+# norm; if only directions of the start are used, to the second
+# (benchmarks/trace_regression/starts.md).
 _START_CLIP, _DIRECTION_CLIP = 1.5, 0.8
-# With a probability of at most exp(-2), the largest singular value of normal noise exceeds the sum
-# of the roots of its side lengths by this.
+# The largest singular value of normal noise exceeds the sum of the roots of its side lengths by
+# this with a probability of at most exp(-2).
 _BEYOND_EDGE = 2.0  # not tuned
 
 
 class Start(NamedTuple):
     """The start of a descent, and the noise std of its entries.
 
-    `ratios` are all singular values before the truncation, relative to those of noise and chance.
+    `ratios` are the singular values before the truncation, relative to those of noise and chance.
     """
 
     point: FixedRank
@@ -213,7 +213,7 @@ class Start(NamedTuple):
 
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Start:
-    """Return the matrix 0 with random factors."""
+    """Return the matrix 0 with random singular vectors."""
     left, right = (random_basis(size, rank, generator) for size in shape)
     return Start(FixedRank(left, np.zeros(rank), right))
 
@@ -229,8 +229,8 @@ def release_start(
 ) -> Start:
     """Release the mean of the products of responses and matrices, truncated to the rank.
 
-    Without values, the start is 0 with these singular vectors: descents from random ones may end in
-    a local minimum, and noise in the values would last for some steps.
+    Without `has_values`, the start is 0 with the released singular vectors: a descent from random
+    ones may end in a local minimum, and noise in the values would last for some steps.
 
     For matrices with independent entries of variance 1, that mean estimates the coefficients. The
     published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
@@ -250,7 +250,7 @@ def release_start(
     whole = truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
-        # Standard deviation of that mean if responses are independent of the matrices.
+        # Standard deviation of this mean by chance, if responses are independent of matrices.
         by_chance = min(clip, 1.0) * spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
@@ -263,7 +263,7 @@ def release_start(
 # ------------------------------
 # Gradient descent with clip levels that adapt to the residuals.
 
-# Step length as a part of the inverse curvature, at which a step would reach the minimum.
+# Step length, as a part of the inverse curvature: a whole one would lead to the minimum.
 # benchmarks/trace_regression/defaults.md, "step"
 _STEP = 0.5
 # Clipping is assumed to multiply the curvature by at least this; not studied.
@@ -275,9 +275,9 @@ _LEAST_LEVEL = 1e-9
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
-# It also warns if the last two steps exceed this part of the norm of the coefficients. From a
-# squared gradient this many times its noise is subtracted first, as steps along noise gain nothing.
-# Not studied beyond images, sensors, independent entries and cells.
+# The fit also warns if the last two steps exceed this part of the norm of the coefficients. As
+# steps along noise gain nothing, the last number times the noise is first subtracted from squared
+# gradients. Not studied beyond images, sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
 # Without noise, the descent has converged once the gradient is below this fraction of its first
 # norm; not studied.
@@ -292,8 +292,8 @@ _NOT_CONVERGED = (
 class Estimate:
     """Released coefficients, an intercept, and warnings about them.
 
-    `n_cut` singular values were hidden by noise, and set to 0; `noise_std` is that of each tangent
-    coordinate and of the offset. Features are clipped to `bounds`, of shape (2, n_entries), if
+    `n_cut` singular values were hidden by noise, and set to 0; `noise_std` holds for each tangent
+    coordinate and for the offset. Features are clipped to `bounds`, of shape (2, n_entries), if
     given. `start_ratios` are the ratios of a released start.
     """
 
@@ -409,7 +409,8 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.unclipped, quantile, limits)
-    # Responses independent of all matrices have coordinates of this size by chance.
+    # The standard deviation of coordinates by chance, from responses that are independent of the
+    # matrices.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
@@ -435,7 +436,7 @@ def _release_gradient(
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
-    # Released without clipping, too, as releases must not depend on parameters of clipping.
+    # The vote is released even if nothing is clipped, as the plan does not depend on that.
     unclipped, vote_std = release_fraction(plan.vote, n_unclipped, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
@@ -449,12 +450,12 @@ def _release_gradient(
 
 
 def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
-    """Return the root mean square factor by which a map changes the length of noise."""
+    """Return the root mean square factor by which a symmetric map changes lengths of noise."""
     return float(np.linalg.norm(symmetric)) / math.sqrt(dimension)
 
 
 def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
-    """Warn if near its end a descent clips far more gradients than wanted."""
+    """Warn if one of the last steps clipped far more gradients than wanted."""
     unclipped, noise_std = min(votes[-_LAST_VOTES:])
     if unclipped + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
         return ()
@@ -483,7 +484,7 @@ def _curvature_between(
         return 0.0
     change = inner_product(step, gradient.direction) - inner_product(step, before.direction)
     change += shift * (gradient.slope - before.slope)
-    # The last step went along noise of the earlier gradient, which is also in the difference.
+    # The last step followed the noise of the earlier gradient, which the difference contains, too.
     common = length * np.square(before.noise_std)
     error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
     error += common * math.sqrt(2 * dimension)
@@ -494,7 +495,7 @@ def _curvature_between(
 def cut(
     point: FixedRank, offset: float, noise_std: float, by_chance: float, least_ratio: float
 ) -> Estimate:
-    """Set singular values that may be noise to 0, and shrink those just above it.
+    """Set singular values that may be noise to 0, and shrink those just above noise.
 
     In each coordinate, chance has the std `by_chance`.
     """
@@ -502,7 +503,7 @@ def cut(
         return Estimate(point, offset)
     edge = math.hypot(noise_std, by_chance) * sum(np.sqrt(point.shape))
     is_noise = point.values <= least_ratio * edge
-    # The squared value is the sum of the squares of signal and noise.
+    # Noise adds its square to that of a singular value, so it is subtracted.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std)

@@ -1,4 +1,4 @@
-"""A trace regression: from records and a budget to a released coefficient matrix and intercept."""
+"""The fit of a trace regression: from records and a budget to released coefficients."""
 
 import math
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
-# Public maps from the passed matrices to the fitted ones.
+# Public or released maps from the passed matrices to the fitted ones.
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Transform:
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     least known variance of the fitted matrices along any direction. Entries of :math:`(X_i - C)
     \circ S` are clipped to the sizes in `largest`, unless that is None. `are_rare` is whether most
-    features have their usual value in most records. If a covariance of all entries is public,
-    `covariance` is that of the fitted matrices.
+    features have their most frequent value in most records. If a covariance of all entries is
+    public, `covariance` is that of the fitted matrices.
     """
 
     center: np.ndarray | None = None
@@ -104,7 +104,7 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
 
 
 def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
-    """Return the map that partly whitens matrices, by the mean covariance of rows and columns."""
+    """Return the map that whitens rows and columns, by means of the covariance of all entries."""
     of_pairs, n_columns = covariance.reshape(*shape, *shape), shape[1]
     row_map = inverse_root(np.einsum("ijkj->ik", of_pairs) / n_columns)
     column_map = inverse_root(np.einsum("ijil->jl", of_pairs) * n_columns / np.trace(covariance))
@@ -113,13 +113,12 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 
 
 # ------------------------------
-# Features scaled to mean 0 and variance 1, by released scales or, if public, by exact ones.
+# Features scaled to mean 0 and variance 1: by released scales or, if public, by exact ones.
 
-# A feature that differs from its usual value in a smaller fraction of the records is rare; not
-# studied.
+# A feature is rare if fewer records than this differ from its most frequent value; not studied.
 _RARE = 0.25
-# If a mean record has fewer rare features than this, many have none, and gradients near 0; not
-# studied.
+# If records have fewer rare features than this on average, many have none, and gradients near 0;
+# not studied.
 _FEW_RARE = 2.0
 # Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
 # "spiked" and "linear in long tails". Entries of a feature whose scale is hidden by noise are
@@ -146,7 +145,7 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
-    """Return whether most features are rare, and few of them occur in a mean record.
+    """Return whether most features are rare, and records have few of them on average.
 
     `off_usual` are the fractions of entries that differ from the usual value.
     """
@@ -157,7 +156,7 @@ def _are_rare(off_usual: np.ndarray) -> bool:
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
     """Compute means and standard deviations of public features, without outliers.
 
-    Outliers count as the rough center of a sample.
+    Outliers are replaced by the rough center of a sample.
     """
     # A copy of evenly spaced rows.
     most = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
@@ -192,12 +191,12 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With less signal than this, relative to all noise, a fit is useless:
+# With less signal, relative to the noise in all directions, a fit is useless:
 # benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
-# Matrices of rank one and single cells depend on few directions, and need more, relative to the
-# noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot work", and for
-# cells benchmarks/trace_regression/unlike_data.md, "strength".
+# The same for matrices of rank one and for cells, which depend on few coefficients; here relative
+# to the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot work", and
+# for cells benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 # If most responses are equal, coefficients with less signal than this are set to 0: only one of 42
@@ -221,7 +220,7 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
             f"{_fewer(spec)}."
         )
     features = plan.parts.features
-    # Noise of the counts that give centers and scales; above a limit it hides most of them.
+    # Noise of the counts, or moments, that give centers and scales.
     noise_std = None if features is None else branches_of(features)[0][-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
         yield (
@@ -239,7 +238,7 @@ def warnings_for_fit(
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
         yield f"{GUESSED_SPREAD} {spec.unit.counted}."
-    # The total signal suffices, but the signal of the few responses that differ does not.
+    # All responses together would have enough signal, but the few that differ have not.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         all_are_0 = are_hidden(spec, rare)
         loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"
@@ -284,7 +283,7 @@ def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
         if roots is None:
             return False
         if roots.ndim == 1:
-            # Inverse roots of variances give the mean variance over the harmonic mean.
+            # From inverse roots of variances: the mean variance over the harmonic mean.
             inverses = np.square(roots)
             unevenness *= float(np.mean(inverses) * np.mean(1 / inverses))
     return least <= spec.signal_strength < least * math.sqrt(unevenness)
@@ -293,8 +292,8 @@ def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
 def _least_signal(spec: TraceSpec) -> float:
     """Return the least signal with which a fit is useful, from public facts.
 
-    A singular vector must stand out from the noise in its own direction, a smaller part of all
-    noise the more directions there are. Matrices of rank one need more: their signal is rare.
+    A singular vector must stand out from the noise in its own direction; with many directions, that
+    is a small part of all noise. Matrices of rank one need more: their signal is rare.
     """
     shape = spec.matrix_shape
     if spec.factors is None or min(shape) == 1:
@@ -312,15 +311,16 @@ def _least_signal(spec: TraceSpec) -> float:
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With more signal than this, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# Wanted ratio of the bias of clipped gradients to the noise, and least fraction that is clipped:
-# benchmarks/budgets/clipping.md. Clipping hardly turns gradients of matrices. Gradients of cells
-# are long and few: a level above most of them costs more noise than it saves bias.
-# benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
+# Wanted ratio of the bias of clipped gradients to the noise, for rows and for matrices, and least
+# clipped fraction: benchmarks/budgets/clipping.md. Clipping hardly rotates gradients of matrices.
+# Gradients of cells are long and few: a level above most of them costs more noise than it saves
+# bias. benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the mean matrix exceeds this fraction of the usual norm, a second mean is released around it.
 _FAR = 0.5  # not tuned
-# Where means of rows and columns are fitted, singular values must exceed the noise this many times:
-# rarely observed rows have more noise. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
+# If means of rows and columns are fitted first, singular values must exceed the noise this many
+# times, as rarely observed rows have more noise. benchmarks/sweep/sweep.md, "ratings"; not studied
+# beyond.
 _LEAST_RATIO = 3.0
 # A step has at least this part of its full length, however noisy the gradient. If fewer responses
 # than the first number differ from the others, long steps are worse than none, and the second
@@ -328,7 +328,7 @@ _LEAST_RATIO = 3.0
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
 # Usual distance between mean and median of the responses, in units of their spread.
 _USUAL_MEAN = 0.3  # not studied
-# A center from counts with more noise than this, per unit, is arbitrary.
+# A center found by counts is arbitrary if their noise exceeds this fraction of the units.
 _ROUGH = 0.1  # not studied
 # Coefficients are assumed to have at most this many times the norm of the spread of the responses:
 # the second number if a released covariance whitens the features. Not studied.
@@ -361,7 +361,7 @@ def solve_trace(
         noise_std = plan.response_center[0].noise_std if plan.response_center else None
         is_rough = center != 0 and noise_std is not None and noise_std > _ROUGH * spec.n_units
         if is_rough and 0.7 < spread.size / abs(center) < 1.4:
-            # Most responses are as far from the center as 0 is, so the center was noise.
+            # Most responses are as far from the released center as 0 is, so that center was noise.
             center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
             responses = view.responses.mapped(partial(bounded, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
@@ -424,7 +424,7 @@ def _transform(
     view = replace(
         design, multiplier=scales.multiplier, center=scales.center, largest=scales.largest
     )
-    # Without noise there are two steps, and copying would take longer than it saves.
+    # With noise there are many steps, which save more time than copying takes.
     view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)
     maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
@@ -438,7 +438,7 @@ def _scales(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map that gives entries mean square 1, each by itself or all together.
+    """Return the map that gives entries mean square 1, one by one or all together.
 
     Return also the remaining releases, which get the budget of means that are not needed.
     """
@@ -471,7 +471,7 @@ def _scales(
 def _released_center(
     plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map that subtracts a released center; further rounds refine a far center."""
+    """Return the map that subtracts a released center; if that is far from 0, refine it."""
     plain, centered = plan.branches.branches
     assert plan.first_center is not None
     releasing = partial(release_center, design=design, responses=responses, budget=budget)
@@ -522,10 +522,11 @@ def _descend(
         least_part=_LEAST_PARTS[off_center >= _USUAL],
         unexplained=spread.size * math.sqrt(off_center) * spec.is_weak,
     )
-    # A bound on the mean response: the mean size of responses off the center times their fraction.
+    # Bound of the mean response: mean size of the responses that differ from the center, times
+    # their fraction.
     most = max(spread.size * off_center, LEAST_SPREAD)
     if are_hidden(spec, off_center):
-        # A larger intercept is noise of unknown sign, and is shrunk.
+        # An intercept beyond the bound is noise, so it is shrunk.
         none = estimate.point.with_values(0 * estimate.point.values)
         offset = estimate.offset / (1 + (estimate.offset / most) ** 2)
         estimate = replace(estimate, point=none, offset=offset)
@@ -553,7 +554,7 @@ def _calibrated(
     size = spread.size * math.sqrt(off_center)
     found = trace_descent.calibrate(release, estimate, records, size, off_center, budget)
     warnings = estimate.warnings
-    # Too few records, or coefficients of 0, give warnings of their own.
+    # Other warnings cover too few records, and coefficients of 0.
     is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
     if found.is_doubtful and is_news:
         warnings += (warning_of_doubt(spec.unit.counted, _fewer(spec)),)
@@ -595,7 +596,7 @@ def _bounds(spec: TraceSpec, spread: Spread, transform: Transform) -> tuple[floa
         return math.inf, 1.0
     maps = zip((transform.row_map, transform.column_map), spec.matrix_shape, strict=True)
     is_mapped = all(one is not None for one, size in maps if size > 1)
-    # Without whitening the smallest variance is unknown: some cells of a table may be rare.
+    # Without whitening the smallest variance is unknown, as some cells of a table may be rare.
     is_white = spec.covariance == "identity" or (is_mapped and transform.covariance is None)
     least = transform.least_variance if is_white else 0.0
     if spec.covariance == "private":

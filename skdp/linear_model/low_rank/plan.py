@@ -17,9 +17,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: in searches, where only the last counts
-# need to be precise; in the histogram of responses, which should show rare responses. The finer
-# noise applies if it costs at most the spare share. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: in searches, whose last counts alone must
+# be precise; and in the histogram of responses, which should show rare ones. The finer noise
+# applies if it costs at most the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -44,10 +44,11 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 # Largest share of a start with values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
-# For a start with directions alone: limits of its share, the strength of its signal that its share
-# aims at, and the least one with the whole budget. benchmarks/trace_regression/starts.md
+# For a start with directions alone: limits of its share, the strength of its signal that the share
+# should give, and the least such strength with the whole budget.
+# benchmarks/trace_regression/starts.md
 _DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 4.0
-# Standard deviation of a count of unclipped records, as a fraction of all records; not studied.
+# Wanted noise of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
 # Wanted noise of the calibration sums, as a fraction of the records, and limits of their share.
 _CALIBRATION_PRECISION, _CALIBRATION_LIMITS = 0.01, (2e-3, 0.08)  # not studied beyond weak signals
@@ -56,8 +57,8 @@ _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Shares of the means of matrices: of the first, around 0, and of the next two, each around the last
-# one. Not studied.
+# Shares of the means of matrices: the first around 0, the next two around the mean before. Not
+# studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
 # Shares of the sums of responses by row and column, before the steps and after them; the last sums
 # correct the first: benchmarks/trace_regression/margins.md.
@@ -172,11 +173,11 @@ def _plan_fit(
 
 
 def _share_of_start(spec: TraceSpec) -> float:
-    """Return the share of a start from data, at most; 0 for a random start."""
+    """Return the largest share of a start from data, or 0 for a random start."""
     is_written_out = spec.factors is None and min(spec.matrix_shape) > 1
     if spec.init != "auto" or not is_written_out:
         return _START_SHARE * (spec.init == "spectral")
-    # A singular value of the signal, if all explain the same, in units of the largest one of noise.
+    # Singular value of the signal, if all are equal, relative to the largest one of the noise.
     edge = math.sqrt(spec.n_entries * spec.rank) * sum(np.sqrt(spec.matrix_shape))
     strength = spec.n_units * spec.cost.mu / edge
     share = float(np.clip((_WANTED_STRENGTH / strength) ** 2, *_DIRECTION_SHARES))
@@ -243,9 +244,9 @@ def _plan_features(spec: TraceSpec) -> ScaleReleases:
 
 def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
     """Plan the covariance of rows or of columns, with the wanted noise of eigenvalues."""
-    # The sensitivity is that of second moments of vectors, whose proof needs two facts only, which
-    # also hold for diagonals: the norm of X X' is at most the squared norm of X, and the inner
-    # product of two such products is not negative.
+    # The sensitivity is that of second moments of vectors. Its proof needs two facts, which hold
+    # for diagonals, too: X X' is no longer than the squared norm of X, and two such products have a
+    # nonnegative inner product.
     change = sensitivity.second_moment
     size, other = spec.matrix_shape[side], spec.matrix_shape[1 - side]
     if size == 1:
@@ -271,7 +272,7 @@ def covariance_bound(spec: TraceSpec) -> float:
         return _CLIP * math.sqrt(size)
     if not cost.is_private:
         return NO_CLIPPING
-    # Noise of the largest eigenvalue, for clip level 1 and the largest share.
+    # Largest eigenvalue of noise, for clip level 1 and the largest share.
     change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2

@@ -23,7 +23,7 @@ from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
 # ------------------------------
 # Records, and sums over them of clipped vectors.
 
-#: Returns coordinates of a block of matrices, and the factors to multiply them by.
+#: A function of a block of matrices that returns coordinates and the factors to multiply them by.
 Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 
 
@@ -51,8 +51,8 @@ def clipped_sum(
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
         coordinates, factors = vectors(records, matrices)
-        # The norm is that of the very vector that is summed: a product of the norms of its factors
-        # may underflow, and would then bound nothing.
+        # Norms are computed after multiplication: a product of norms of factors may underflow, and
+        # would then bound nothing.
         coordinates.multiply(factors)
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
@@ -73,12 +73,12 @@ def products(
 # ------------------------------
 # Public weights that limit the influence of few very long public matrices.
 
-# Outliers exceed this many times a quantile, which this fraction of sizes exceeds. A larger
-# fraction would take good values for outliers. Not studied.
+# A value is an outlier if it exceeds a multiple of the quantile that this fraction of sizes
+# exceeds. With a larger fraction, good values would be outliers. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Vectors longer than this multiple of the median are left out: beside them, rounding would lose the
-# others. Not studied.
+# Vectors longer than this multiple of the median are left out, as all others would be lost in
+# rounding. Not studied.
 _LONGEST_COORDINATES = 1e3
 
 
@@ -112,7 +112,7 @@ def _inverse_sizes(part: csr_array) -> np.ndarray:
     counts = np.bincount(part.indices, minlength=part.shape[1])
     inverses = np.ones(part.shape[1])
     has_rows = counts > 0
-    # Places of the lower medians, among sizes sorted within each column.
+    # Positions of the lower medians in the sizes, which are sorted within each column.
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[has_rows]
     medians = sizes[order[middles]].astype(np.float64)
     is_usable = (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING)
@@ -139,18 +139,18 @@ def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarra
 
 # Bins from 1e-12 to 1e18; smaller sizes count in the first bin, as 0. Not studied.
 _EXPONENTS = np.arange(-40, 61)
-#: Powers of two by which numbers are counted, and how many there are.
+#: Powers of two by which numbers are counted.
 POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
 # The exponents of larger values could overflow. Not studied.
 _LARGEST = 1e300
-# Root mean square of numbers spread evenly in a bin, from p / sqrt(2) to p * sqrt(2), in units of
-# its power of two p. The size 1 of an indicator is thus estimated as 1.08.
+# Root mean square of numbers spread evenly over a bin, from p / sqrt(2) to p * sqrt(2), divided by
+# its power of two p. So responses of 1 are estimated as 1.08.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least scale of responses, also where none is visible. Not studied.
 LEAST_SPREAD = 1e-12
-# Responses in bins hidden by noise are assumed to have this size, relative to the largest visible
-# bin, as normal responses have. Not studied.
+# Responses in bins that noise hides are assumed to have this size, relative to the largest visible
+# bin; normal responses have it. Not studied.
 _HIDDEN_SIZE = 0.6
 # At most this many neighboring bins are merged if none is visible. Not studied.
 _MOST_BINS = 8
@@ -193,20 +193,20 @@ def release_spread(
     If most responses are at the center and noise hides all others, the result is `farthest`, the
     public bound of their distance.
     """
-    # One histogram finds a spread in unknown units, and noise of a bin matters only if the bin is
-    # nearly empty. A search would need many counts, all of them right.
+    # In a histogram over all powers of two, noise matters only in bins that are nearly empty. A
+    # search in unknown units would need many counts, all of them right.
 
     def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
         return count_by_power(values[:, 0], mass_of(people, rows))
 
     counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # A wide margin: a single bin of noise, many powers too high, would decide the mean square.
+    # The margin is wide: noise in a single bin, many powers too high, would decide the mean square.
     edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / n_units
     fractions = _visible_bins(noisy, edge)
     largest = int(np.flatnonzero(fractions).max(initial=0))
-    # The first bin holds zeros, such as centered constants, and gives no warning.
+    # Zeros, such as centered constants, are in the first bin, which must give no warning.
     found = POWERS[[max(largest, 1)]]
     budget.warnings += warnings_for_ends(plan.name, found, POWERS, OTHER_UNITS_OF_Y)
     sizes = _SIZE_IN_BIN * POWERS
@@ -226,7 +226,7 @@ def release_spread(
 def _visible_bins(fractions: np.ndarray, edge: float) -> np.ndarray:
     """Set bins that may be noise to 0; if only the center is left, merge neighboring bins.
 
-    Few or rare responses of many sizes fill no single bin.
+    Few responses of many sizes are visible in no single bin.
     """
     visible = np.where(fractions > edge, fractions, 0.0)
     width = 2
@@ -270,8 +270,8 @@ def release_norm(
 # Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]
 
-# Steps still converge if a curvature is this many times its estimate, as they become shorter. Not
-# studied.
+# Steps adapt their length, so they converge even if a curvature is this many times its estimate.
+# Not studied.
 _TOLERATED = 3.0
 
 
@@ -341,7 +341,7 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
         variances, least_variance = _cleaned(moment, edge, noise_std**2)
         return 1 / np.sqrt(variances), least_variance
     values, vectors = np.linalg.eigh(moment)
-    # The largest eigenvalue of a symmetric noise matrix, and the mean square of its eigenvalues.
+    # Of symmetric noise: the largest eigenvalue, and the mean square of the eigenvalues.
     edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
     variances, least_variance = _cleaned(values, edge, variance)
     return (vectors / np.sqrt(variances)) @ vectors.T, least_variance
@@ -373,7 +373,7 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 # Matrices are clipped to this multiple of their median norm around the last center, as for
 # covariances.
 _CENTER_CLIP = 1.3  # not tuned
-# A part of a mean is visible if its square exceeds its noise by this many standard deviations.
+# A part of a mean is visible if its square exceeds that of noise by so many standard deviations.
 _CERTAIN = 3.0  # not tuned
 
 
@@ -440,17 +440,18 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
 # ------------------------------
 # Curvatures of the loss along released gradients, which give the step lengths.
 
-# Range of curvatures, for matrices of scale 1; with more bins, noise alone would fill some.
+# The bins of curvatures, for matrices of scale 1: noise alone would fill some of more bins.
 _CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
 # Mean of numbers spread evenly in a bin, relative to its power of two.
 _MEAN_IN_BIN = 1.06  # not tuned
-# A bin is filled if both it and the bin below exceed the first number of standard deviations, or it
-# alone the second: a single bin of noise, many powers too high, would make steps far too short. The
-# mean uses bins from this many below the highest filled one, as lower bins hardly matter. Not
-# studied beyond digits, sensors and independent entries.
+# A bin is filled if it and the bin below both exceed the first number of standard deviations, or if
+# it alone exceeds the second: noise in a single bin, many powers too high, would make steps far too
+# short. The mean starts the third number of bins below the highest filled one, as lower bins hardly
+# matter. Not studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
-# A curvature is assumed to be at least this part of the fraction of unclipped gradients, which it
-# equals for uncorrelated entries; and that fraction, at least the second number. Not studied.
+# For uncorrelated entries a curvature equals the fraction of unclipped gradients, and it is assumed
+# to be at least this part of that; the fraction is assumed to be at least the second number. Not
+# studied.
 _LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
 
 
@@ -486,7 +487,7 @@ def release_curvature(
 
     counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:
-        # Along the direction 0, as for constant responses, a curvature of 0 becomes 1.
+        # If the gradient is 0, as for constant responses, the curvature 0 is replaced by 1.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
     return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
@@ -504,7 +505,7 @@ def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float
     some = slice(max(top - _BELOW, 0), top + 2)
     expected = least / _LEAST
     excess = float(fractions[some] @ powers[some]) * _MEAN_IN_BIN - expected
-    # Differences from the curvature of uncorrelated entries are shrunk by their noise.
+    # The difference from the curvature of uncorrelated entries is shrunk by its noise.
     variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)
@@ -515,7 +516,7 @@ def public_curvature(
 ) -> float:
     """Compute the curvature along a direction of public matrices, whose residuals are clipped.
 
-    Clipping all residuals but the fraction `unclipped` removes half of the others' curvature.
+    Residuals that are clipped, all but the fraction `unclipped`, lose half of their curvature.
     """
     inner = design.inner(along[0]) + along[1]
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
@@ -565,11 +566,11 @@ def release_margins(
     level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
     vectors = partial(products, point=constant, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
-    # Only projected sums have the norm that bounds their change.
+    # Only for projected sums, the clipped norm bounds the change.
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
-    # The projection has moved the total mean from column sums to row sums; move it back.
+    # The projection has moved the total sum from the column sums to the row sums; move it back.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
     # Numbers of records in each row and column, from the inverse roots of variances.
@@ -591,7 +592,7 @@ def release_margins(
 def _shrunken_means(
     sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
 ) -> np.ndarray:
-    """Predict means of groups from their noisy sums, as normal ones; 0 if all may be noise."""
+    """Predict normal means of groups from their noisy sums; 0 if all may be noise."""
     noise = counts * spread**2 + noise_std**2
     excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
     variance = max(excess / float(counts @ counts), 0.0)

@@ -26,14 +26,14 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "rank": [AT_LEAST_ONE],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
-    # Checked later, with the shape of the matrices.
+    # `checked_covariance` checks it, with the shape of the matrices.
     "covariance": "no_validation",
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"auto", "random", "spectral"})],
 }
 # Fits with less strength are calibrated: benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
-# Least and largest number of steps, and the signal from which on there are more than the least:
+# Least and largest number of steps; above this signal there are more than the least:
 # benchmarks/trace_regression/errors.md and starts.md.
 _STEPS, _STRONG = (10, 40), 100.0
 # Covariances of rows and of columns, or one of all entries, in C order.
@@ -74,7 +74,7 @@ class TraceSpec:
 
     @property
     def usual_steps(self) -> int:
-        """Number of steps if none is given: matrices that whitening leaves unlike take many."""
+        """Default number of steps: more if matrices have very different lengths after whitening."""
         strength = self.n_units * self.cost.mu / self.n_free
         if min(self.matrix_shape) == 1 and self.cost.is_private:
             return _STEPS[0]
@@ -82,8 +82,8 @@ class TraceSpec:
 
     @property
     def signal_strength(self) -> float:
-        """Largest possible signal, in units of the noise in all directions."""
-        # Without steps, a released start adds noise to all entries, once.
+        """Largest possible signal, relative to the noise in all directions."""
+        # Without steps, only a released start has noise, in all entries.
         n_noisy = self.n_free * self.n_iter if self.n_iter else self.n_entries
         return self.n_units * self.cost.mu / math.sqrt(self.n_free * n_noisy)
 
@@ -149,7 +149,7 @@ def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
         whole = _checked_matrix("covariance", given, math.prod(shape))
         if min(shape) > 1:
             return (whole,)
-        # A vector has one side only, with all entries.
+        # A vector has only one side longer than 1.
         return (whole, None) if shape[1] == 1 else (None, whole)
     sides: Sequence[Any] = given if is_pair else ()
     if len(sides) != 2 or (sides[0] is None and sides[1] is None):
@@ -203,7 +203,8 @@ def facts_of(
         factors = True, False
     dense_width, stays_sparse = n_features, is_sparse
     if factors is not None:
-        # The source counts only dense columns, as its width decides on the length of blocks.
+        # The width, which decides on the length of blocks, counts the columns of dense factors
+        # only.
         sides = zip(shape, factors, strict=True)
         dense_width = sum(length for length, is_sparse in sides if not is_sparse)
         stays_sparse = dense_width == 0
@@ -226,7 +227,7 @@ def facts_of(
 
 
 def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:
-    """Return the source of rows; long sparse vectors become outer products with the number 1."""
+    """Return the source of rows; long sparse rows become matrices of rank one, with a factor 1."""
     if isinstance(rows, RankOneMatrices):
         return rows
     if factors is not None:

@@ -40,11 +40,12 @@ from skdp.privacy.releases import warnings_for_ends
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Fraction of users whose responses are below the released size. With one half, points far above and
-# far below are equally bad; with more, most of the empty grid would be nearly the best point.
+# far below all sizes are equally bad. With more, the points far above would be nearly as good as
+# the best one.
 _QUANTILE = 0.5  # not tuned
 # Responses are clipped to this many times the released size.
 _BOUND_FACTOR = 2.5  # not studied
-# Pairs of a mix of priors and a noise variance, relative to the variance of a coefficient.
+# Pairs of `mix` (see `Prior`) and a noise variance, relative to the variance of a coefficient.
 _PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied
 # Penalty of coefficients, relative to the squared size of features; far above rounding errors.
 _PENALTY = 1e-9  # not tuned
@@ -101,11 +102,11 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     wanted = _QUANTILE * users.n_users
     losses = np.abs(below - wanted)
-    # Sizes beyond the grid count as its nearest end; if all were beyond it, all points would
-    # otherwise be equally good.
+    # Sizes beyond the grid count as its nearest end. Otherwise all points would be equally good if
+    # all sizes were beyond.
     losses[[0, -1]] = max(wanted - below[0], 0.0), max(below[-2] - wanted, 0.0)
-    # A penalty that does not depend on the data costs no privacy. Without it, one of the many sizes
-    # that no user has would often win if users are few.
+    # A penalty that does not depend on the data costs no privacy. Without it, a size that no user
+    # has would often win if users are few, as there are many such sizes.
     losses = losses + (release.noise_std or 0.0) * np.log1p(np.abs(np.log2(SIZES)))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
@@ -135,7 +136,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
-    # With the least penalty, heads minimize the loss.
+    # With a penalty of almost 0, heads minimize the loss.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

@@ -37,7 +37,7 @@ from skdp.units import ResolvedRow
 # Wanted fraction of unclipped gradients; not studied.
 _GRADIENT_QUANTILE = 0.35
 _STEP_SIZE = 1.0
-# First clip level, in root mean squares of what normal users would have.
+# First clip level, relative to the root mean square norm of gradients of normal users.
 _FIRST_LEVEL = 0.8  # not studied
 # The clip level stays within this factor of the first one, above and below.
 _LEVEL_RANGE = 1e9  # not studied
@@ -105,7 +105,7 @@ def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndar
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
         slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
         weights = clip_weights(norms, level, prior.basis.size)
-        # Values that overflow have weight 0; 0 times infinity would be NaN.
+        # Values that overflow have weight 0, and become 0, as 0 times infinity is NaN.
         is_null = weights == 0
         slopes[is_null], heads[is_null] = 0.0, 0.0
         return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
@@ -122,7 +122,7 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
-    # Rows start at multiples of 16 bytes, so that rounding does not depend on users before them.
+    # Rows are aligned to 16 bytes, so that rounding does not depend on the users before.
     slopes = starts.aligned(slopes[:, 0])[:, np.newaxis]
     inside = starts.aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
@@ -175,14 +175,14 @@ def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     features, responses = starts.features_of(batch, prior)
     heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
-    # The representation need not explain what intercepts explain.
+    # What intercepts explain is subtracted, as the representation need not explain it.
     of_intercepts = features[:, :, k:] @ heads[:, k:, np.newaxis]
     responses = responses - of_intercepts[:, :, 0]
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), starts.moment_norms(batch), row_norms(products)
-    # Users with extreme values contribute nothing: products of norms that lose digits bound
-    # nothing.
+    # Users with extreme values contribute nothing, as norms of their products may lose digits and
+    # bound nothing.
     is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
     matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
     product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
@@ -199,7 +199,7 @@ def _clipped_sums(
         heads, products, *norms = map_batch(partial(_terms, prior=prior), batch)
         lengths = (size * k) ** 2, size * k
         weights = np.minimum(*map(clip_weights, norms, levels, lengths))
-        # Values that overflow have weight 0; 0 times infinity would be NaN.
+        # Values that overflow have weight 0, and become 0, as 0 times infinity is NaN.
         is_null = weights == 0
         heads[is_null], products[is_null] = 0.0, 0.0
         weighted = weights[:, np.newaxis] * heads
@@ -216,7 +216,7 @@ def _clipped_sums(
 
 
 def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> Start:
-    """Solve normal equations in which noise may have made eigenvalues small or negative."""
+    """Solve normal equations whose eigenvalues noise may have made small or negative."""
     values, vectors = np.linalg.eigh(matrix)
     floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
     solution = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
@@ -227,7 +227,7 @@ def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: floa
 # ------------------------------
 # Variances of noise and of users' intercepts, from the residuals of responses.
 
-# The median of the squares of standard normal numbers.
+# Median of the square of a standard normal number.
 _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
 
 
@@ -263,7 +263,7 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    """Estimate the variance of intercepts from each user, relative to that of the prior.
+    """Estimate the variance of intercepts from each user's one, relative to that of the prior.
 
     An intercept, estimated without a prior of its own, is normal: its variance is that of
     intercepts plus that of its error. The median of its square is `_MEDIAN_SQUARE` times this.
@@ -273,7 +273,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
     def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum, over the rows of each user, the residuals of a ridge regression of `sides`."""
+        """Sum, over each user's rows, the residuals of ridge regressions of the `sides`."""
         heads = starts.ridge_coefficients(features, sides, prior.noise_variance)
         left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
@@ -289,7 +289,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 Choices = tuple[tuple[float, float], ...]
 
-# Leads that a prior needs: in noise of counts, and as fractions of the users; not studied.
+# By how much a prior must win: in noise of counts, and as fractions of the users; not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
@@ -305,8 +305,8 @@ def choose_prior(
     choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
-    # Number of votes by which a prior has to win. Trusting a noisy representation costs more than
-    # distrusting a good one, and useful priors share votes. Without any useful prior, chance favors
+    # Number of votes by which a prior has to win: to trust a noisy representation costs more than
+    # to distrust a good one, and useful priors share votes. Without a useful prior, chance favors
     # heads that follow responses closely, so these need twice the lead.
     of_none, (mixes, factors) = _LEAD_OF_NONE * users.n_users, np.transpose(choices)
     unmixed = _LEAD * noise_std + of_none * (factors > 1)
@@ -328,7 +328,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         if not features.shape[2]:
             return np.zeros((len(features), lift.shape[1]))
         heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
-        # One product per user: a joint product would make a user's rounding depend on the others.
+        # One product per user, as in a joint product the rounding of a user may depend on others.
         return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
     models = users.map_users(_lifted) + mean
@@ -337,7 +337,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return the matrix that maps heads to coefficients of the passed rows, and the mean model.
+    """Return the matrix from heads to coefficients for rows as passed, and the mean model.
 
     An even length makes the numbers of every user start at a multiple of 16 bytes.
     """
@@ -357,7 +357,7 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Return the prior that predicts each user best, leaving one response out at a time."""
+    """Return which prior predicts each user best, if one response is left out at a time."""
     by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
     errors = _errors(batch, prior, choices, by_kernels=by_kernels)
     return np.argmin(errors, axis=0).astype(np.float64)
@@ -471,7 +471,7 @@ def solve_personal(
     row_count = 1.0
     if plan.row_count is not None:
         point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
-        # The median lies between this grid point and the one below, half as large.
+        # The median lies between this grid point and half of it, the point below.
         row_count = max(point / np.sqrt(2), 1.0)
     levels = UserLevels()
     if plan.user_levels:

@@ -21,7 +21,7 @@ from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
 # Fewest and most unknowns: "altmin" stores a matrix with a row and a column for each unknown, and
-# the random candidates of "exponential" have to come near all of their values. Not studied.
+# the candidates of "exponential" must come near all representations. Not studied.
 _UNKNOWNS = {"altmin": (0, 500), "exponential": (1, 8)}
 _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
@@ -83,30 +83,30 @@ def checked_spec(spec: PersonalSpec) -> PersonalSpec:
 # ------------------------------
 # Public grids for searches, and the priors on which users vote.
 
-#: For norms in unknown units, by factors of the root of 2: 7 halvings. Not studied.
+#: Grid for norms in unknown units, by factors of the root of 2, searched in 7 halvings. Not
+#: studied.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
-#: The same for norms in squares of unknown units, by factors of 2: 7 halvings.
+#: Grid for norms in squares of unknown units, by factors of 2, searched in 7 halvings.
 SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 #: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
 #: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
 #: they hardly differ at all, most of what seemed to be signal is noise. `choose_prior` makes the
 #: factors of mixes smaller. Not studied.
 PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
-#: For norms in units of their likely size, by factors of the fourth root of 2; 4 counts.
+#: Grid for norms relative to their likely size, by factors of the fourth root of 2; 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
-#: For variances in units of an earlier estimate, by factors of the root of 2; 6 counts.
+#: Grid for variances relative to an earlier estimate, by factors of the root of 2; 6 counts.
 VARIANCE_RATIOS = 2.0 ** (np.arange(-42, 22) / 2)  # not studied
-#: For parts of a whole, of which the middles of bins are the squares of odd numbers; 4 counts.
+#: Grid for fractions, evenly spaced in their square roots; 4 counts.
 PARTS = np.square(np.arange(1, 17) / 16)  # not studied
 # Candidates for the median number of rows of a user, which 4 counts search.
 _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 
 
 # ------------------------------
-# Clip levels for users, and averages shrunk by their noise.
+# Clip levels for users' terms, and averages shrunk by their noise.
 
-#: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.
-#: Not studied.
+#: `certainty` in `above_noise`, for a center of rows and for a mean of products. Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
 # Users with larger or smaller values contribute nothing: products with these may lose digits.
 _SIZES = (1e-150, 1e150)  # not tuned
@@ -152,8 +152,8 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share. Not
-# studied one by one: benchmarks/personalization measures all of them together.
+# Wanted noise of a count, as a fraction of the users; limits of its share; and the largest cheap
+# share. Not studied one by one: benchmarks/personalization measures all of them together.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
@@ -163,7 +163,7 @@ _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# Shares for one common model: of the second moment, and about that of the mean product.
+# Shares for one common model: of the second moment, and (about) of the mean product.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
 # Wanted noise of a mean, relative to the clip level of users; largest clip level of a mean.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
@@ -186,14 +186,14 @@ class AltminReleases(NamedTuple):
 
 
 class MeanReleases(NamedTuple):
-    """One common model, from the mean of users' products of rows and responses."""
+    """Releases of one common model, from the mean of users' products of rows and responses."""
 
     product_norm: Search
     mean_products: Release
 
 
 class HeadReleases(NamedTuple):
-    """A representation, and the prior of the heads on it."""
+    """Releases of a representation and of the prior of heads."""
 
     product_norm: Search
     products: Release
@@ -223,7 +223,7 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
         _plan_row_center(spec),
         _plan_user_moment(spec),
     )
-    # Whitened rows have no units, so their products with responses have the units of y.
+    # Products of whitened rows, which have no units, and responses have the units of y.
     remedy = descent.OTHER_UNITS_OF_Y if spec.decorrelate else descent.OTHER_UNITS
     norm = _search(spec, "product norm", remedy=remedy)
     if not spec.is_pooled:
@@ -236,8 +236,8 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
 def mean_clip(spec: PersonalSpec) -> float:
     """Return the clip level of mean products, relative to that of their second moment.
 
-    A low level harms a mean more than a second moment, of which only directions matter. A high
-    level is right if the noise of the mean is relatively small.
+    A low level harms a mean more than a second moment, of which only directions matter. So the
+    level rises if the noise of the mean is relatively small.
     """
     share = _POOLED_MEAN_SHARE if spec.is_pooled else _MEAN_SHARE
     noise_std = _noise_of_mean(spec, share) * math.sqrt(spec.n_features)
@@ -263,7 +263,7 @@ def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]
         return None, ()
     points, most = _ROW_COUNTS, spec.max_rows_per_user
     if most is not None:
-        # A shorter grid saves counts.
+        # The grid ends at the largest possible number, which saves counts.
         points = np.append(points[:-1][points[:-1] < most], float(most))
     count = _search(spec, "row count", points)
     if not spec.fit_intercept:
@@ -309,7 +309,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
         change = sensitivity.row_sum
         mean = _sum(spec, "mean products", _MEAN_SHARE, norm, change, spec.n_features)
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
-    # A count per prior, of the users that it predicts best.
+    # For each prior, a count of the users that it predicts best.
     share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
     counts: Any = partial(sensitivity.histogram, spec.unit.adjacency), {}
     vote = spec.cost.release("prior vote", "gaussian", share, *counts, shape=(len(PRIORS),))

@@ -53,11 +53,11 @@ class Prior:
 
     @property
     def spread(self) -> float:
-        """Variance per direction if the mix is 1, with the same trace."""
+        """Variance of each direction if the mix is 1, so that the trace is the same."""
         return float(self.variances.sum()) / len(self.basis)
 
     def changed(self, mix: float, noise_factor: float) -> "Prior":
-        """Return the prior with another mix, and with its noise variance multiplied by a factor."""
+        """Return a prior with this mix, and with the noise variance multiplied by a factor."""
         return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
 
     def root(self) -> np.ndarray:
@@ -73,11 +73,11 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All released values: a representation, a mean model, and the prior of heads."""
+    """The released model: a representation, a mean model, and the prior of heads."""
 
     center: np.ndarray
     response_center: float
-    # Multiplied with centered rows; None for no whitening.
+    # Matrix that multiplies centered rows; None without whitening.
     whitening: np.ndarray | None
     prior: Prior
     # Signal of the weakest component, relative to the largest eigenvalue of the noise.
@@ -88,10 +88,11 @@ class SharedModel:
 # ------------------------------
 # Ridge regressions for many users at once, each from the user's own rows.
 
-# These functions never raise errors, which would concern all users of a batch: values that overflow
-# count as 0, and matrices are made definite before they are inverted.
+# These functions never raise errors, which would stop all users of a batch: values that overflow
+# become 0, and matrices are made definite before they are inverted.
 
-# This part of the trace is added to the diagonal: far above rounding, and too little to matter.
+# This part of the trace is added to the diagonal: far more than rounding errors, and too little to
+# matter.
 _RIDGE = 1e-11  # not tuned
 
 
@@ -114,7 +115,8 @@ def leave_one_out_errors_by_kernels(
 
     `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
     """
-    # Left out, response i has the residual (K^-1 y)_i / (K^-1)_ii.
+    # The residual of response i, if it is left out, is (K^-1 y)_i / (K^-1)_ii for the matrix K of
+    # kernels and penalty.
     inverses = _inverses(kernels, penalty)
     weighted = (inverses @ responses[:, :, None])[:, :, 0]
     residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
@@ -235,7 +237,7 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 # How much users' mean responses differ beyond what their rows explain.
 
 _LEVEL_QUANTILE = 0.6  # not studied
-# A search rounds up to a grid point; this is the ratio of the point to the geometric middle.
+# A search rounds up to a grid point, which is this many times the geometric middle.
 _ABOVE = 2.0**0.25  # not tuned
 # Half of the distance between neighbors in the square root of `PARTS`.
 _HALF_A_PART = 0.5 / len(PARTS)  # not tuned
@@ -281,7 +283,7 @@ def _means_and_parts(batch: UserBatch) -> np.ndarray:
     beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
     m = np.maximum(batch.counts, 2.0)
     usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
-    # 1, the last of `PARTS`, is the largest: division by a mean of 0 would overflow.
+    # Parts are limited to 1, the last point of `PARTS`, as division by a mean of 0 would overflow.
     parts = beside / np.maximum(np.maximum(usual, beside), _LEAST_RESPONSE_VARIANCE)
     # A user with a single response says nothing about the part.
     return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
@@ -326,7 +328,7 @@ def release_user_whitening(
     mean_std = noise_std / np.sqrt(n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
         return np.eye(n_features), (_HIDDEN,)
-    # Noise may hide features that are small beside the others.
+    # Features that are small beside the others may be hidden by noise.
     variances, edge = np.diagonal(released), noise_std * np.sqrt(2 * n_features)
     is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
     n_lost = int(np.count_nonzero(is_lost))
@@ -355,9 +357,9 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
-# The noise variance of a response is at least this fraction of the variance of predictions: the
-# first number holds for noisy eigenvalues, whose differences may be far too small, so that heads
-# would follow noise; the second for exact ones. Not studied.
+# The noise variance of a response is at least this fraction of the variance of predictions. The
+# first number holds for noisy eigenvalues, which may make it far too small, so that heads would
+# follow noise; the second for exact ones. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 _INTERCEPT_VARIANCE = 0.05  # not studied
 _TINY = 1e-200
@@ -429,8 +431,8 @@ def release_start(
         mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     spread = moment - _outer_of_mean(moment, *mean)
     prior, snr = _spectral(spread, noise_std, mean, row_count, spec)
-    # Clipped products show too little variance, and too small a variance makes gradient steps too
-    # long: a released factor corrects all variances.
+    # Clipped products show too little variance, which would make gradient steps too long, so a
+    # released factor corrects all variances.
     sizes = users.map_users(partial(_head_sizes, prior=prior))
     expected = np.sqrt(prior.variances.sum())
     factor = budget.quantile(plan.head_norm, sizes / expected, q=_HEAD_QUANTILE) ** 2
@@ -446,7 +448,7 @@ def release_start(
 def _release_size(
     search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
-    """Compute users' products, and release a size that most of their norms exceed."""
+    """Compute users' products, and release a quantile of their norms as a clip level."""
     products = users.map_users(partial(_products, levels=levels))
     return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
 
@@ -487,9 +489,9 @@ def _spectral(
     """Estimate a prior, and its signal-to-noise ratio, from a noisy second moment."""
     k, size = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
-    # A contiguous copy: products with it have the same bits as those with copies of it.
+    # Made contiguous, so that products with the basis round like those with copies of it.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
-    # If the basis has all directions, half of the smallest eigenvalue is taken for the noise.
+    # If the basis has all directions, half of the smallest eigenvalue counts as noise.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
