@@ -39,11 +39,11 @@ from skdp.privacy.clipping import clipped
 _LEAST_STRENGTH = 20.0
 # The same limit if most responses are equal and the rest carry all signal; not studied.
 _LEAST_RARE = 25.0
-# From this strength on, a prior predicts from clipped rows; below it, from unclipped ones.
+# With at least this strength, a prior predicts from clipped rows, else from unclipped ones.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
-# A fit that is not weak is doubtful if its predictions are to be shortened to less than this part.
+# A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
 _DOUBTFUL = 0.5  # not studied
-# The fit warns if more steps would explain more than this part of the variance; not studied.
+# The fit warns if more steps would explain this much more of the variance; not studied.
 _LEAST_GAIN = 0.03
 
 
@@ -164,7 +164,7 @@ def solve_least_squares(
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
     noise_stds = None
-    # Two effects on the noise are not computed: hidden directions, and the factor of a calibration.
+    # The effect of hidden directions and of a calibration factor on the noise is not computed.
     is_known = not white.is_hidden.any() and not spec.is_weak and not found.is_void.any()
     if is_known or not spec.cost.is_private:
         variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)

@@ -17,7 +17,7 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
-# With fewer units times mu, only the center of the responses is released.
+# If units times mu are fewer, only the center of the responses is released.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # The scales of features get the share (first number / strength)^2, within limits; the lower limit
 # is smaller from the strength `_PLENTY` on: benchmarks/least_squares/least_squares.md.
@@ -29,28 +29,30 @@ _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# The center gets this part of the responses' share. Wanted noise of a count, as a fraction of the
-# records: for another refinement, the center, the scale. Least share of center or scale. Not
+# The center's part of the responses' share; wanted noise of a count, as a fraction of the records,
+# for another refinement, for the center and for the scale; least share of center or scale. Not
 # studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# Share of the calibration of fits that are not weak. It corrects intercepts and too long
-# predictions, as clipped gradients fit the bulk of the records, and far rows may differ from it.
-# Bound of predictions, in scales, before clipping is loosened.
+# Share of the calibration of fits that are not weak. It corrects intercepts and predictions that
+# are too long: clipped gradients fit the bulk of the records, from which far rows may differ. The
+# second number bounds predictions, in scales, before clipping is loosened.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
-# steps without momentum have a factor and limits: benchmarks/least_squares/least_squares.md.
+# the third number, within limits, decides on the number of steps without momentum:
+# benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# Momentum halves the number of steps; with fewer steps than this it is not used. Not studied.
+# Momentum, which halves the number of steps, is used from this number on. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# From this strength on, fits take so many steps if noise hides the variance of the rows along some
-# direction in the moment, as with columns that are nearly the same: steps along it are short.
+# With at least this strength, fits take the second number of steps if noise in the moment hides the
+# variance of rows along some direction, as if two columns are nearly equal: steps along it are
+# short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
-# Longer rows have no joint moment, as it would fill the memory.
+# For longer rows no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
 # Factor and limits of the norm that rows are clipped to, in units of the norm of a row with mean
 # square 1: benchmarks/least_squares/least_squares.md.
@@ -62,15 +64,15 @@ _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 # From this strength on, clip levels of entries and whitened rows grow with its root: clipping long
 # tails then costs no more than noise. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
-# Number of histograms of gradient sizes, and the part of the steps over which they are spread.
+# Number of histograms of gradient sizes, and the part of the steps among which they are spread.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# Wanted noise of the agreement with a prior, as a part of the records times the clip level; limits
-# of its share; and the share if records are too few for coefficients. Units times mu per clip level
-# of products, and limits of this level: benchmarks/least_squares/prior.md.
+# Agreement with a prior: its wanted noise, as a part of the records times the clip level; limits of
+# its share; and its share if records are too few for coefficients. Then the clip level of products:
+# units times mu over this number, within limits: benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"
-#: Half powers of two, by which sizes of gradients of standardized records are counted.
+#: Exponents of half powers of two, by which sizes of gradients are counted.
 SIZE_BINS = np.arange(-20, 31)  # not studied
 
 
@@ -94,7 +96,7 @@ class LeastSquaresSpec(ScaleSpec):
     shares_of_scales: tuple[float, float] = field(init=False)
     left_strength: float = field(init=False)
     # Whether the budget suffices only for the center of the responses; and whether the signal is so
-    # weak that the fit takes few steps and calibrates them.
+    # weak that the fit takes few steps, and then calibrates predictions.
     is_hopeless: bool = field(init=False)
     is_weak: bool = field(init=False)
     # Whether rows are whitened by a joint moment; only very long rows are not.
@@ -105,7 +107,7 @@ class LeastSquaresSpec(ScaleSpec):
     entry: float = field(init=False)
     largest_response: float = field(init=False)
     row_norm: float = field(init=False)
-    # Products of a prior's predictions and responses are clipped to this.
+    # Clip level of the products of a prior's predictions and responses.
     largest_product: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Short rows are mapped this many at a time, which fit in the cache with their scales.
+# Number of short rows that are mapped at a time, and fit into cache with their scales.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -73,7 +73,7 @@ class Scaling:
             np.minimum(values, largest, out=values)
             np.maximum(values, -largest, out=values)
             joint[first : first + length, :size] = values
-        # Multiplied by 0, an overflow would become NaN: write the 0 instead.
+        # An overflow times 0 would be NaN, so the 0 is written.
         joint[:, :size][:, self.multiplier == 0] = 0.0
         joint[:, size:] = 1.0
         return joint
@@ -85,7 +85,7 @@ class Records(Rows):
 
     responses: Targets = field(kw_only=True)
     scaling: Scaling | None = None
-    written: np.ndarray | None = None  # a pass writes its mapped rows here
+    written: np.ndarray | None = None  # array to which a pass writes the mapped rows
 
     @property
     def n_features(self) -> int:
@@ -134,7 +134,7 @@ class Records(Rows):
 
 
 class ResponseScale(NamedTuple):
-    """Released center and scale of responses, and the fraction of responses unlike the center."""
+    """Released center and scale of responses, and the fraction that differs from the center."""
 
     center: float
     size: float
@@ -159,7 +159,7 @@ def release_response_scale(
         budget.warnings.append(f"{GUESSED_SPREAD} responses.")
     off_center = spread.fraction_off_center
     size = spread.size * math.sqrt(off_center)
-    # A guessed scale says nothing about how many responses differ from the center.
+    # If the scale is a guess, nothing is known of how many responses differ from the center.
     return ResponseScale(center, size, 1.0 if spread.is_guess else off_center)
 
 
@@ -178,14 +178,14 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 
 
 # ------------------------------
-# A prior: how much of it the model uses, and the responses minus that part.
+# A prior: how much of it the model uses, and the responses minus its predictions.
 
-# Assumed slope of responses on a prior's predictions: 1 for good priors and 0 for bad ones, with
-# these standard deviations; fraction of good priors; least mean squares of predictions and
-# residuals. benchmarks/least_squares/prior.md
+# Assumptions on the slope of responses on a prior's predictions: it is 1 for good priors and 0 for
+# bad ones, with these standard deviations. Then the fraction of good priors, and least mean squares
+# of predictions and residuals. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
-# Predictions are clipped to this many scales of the responses. If they vary by more than the second
-# number of scales, the scale is taken for noise.
+# Predictions are clipped to this many scales of the responses. If predictions vary by more than the
+# second number of scales, the scale is taken for noise.
 _LARGEST_PREDICTION, _UNSEEN = 5.0, 1e6  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
 
@@ -249,7 +249,7 @@ def release_agreement(
         predicted, true = _predicted(block), responses[rows] / ratio
         predicted[np.isnan(true)] = 0.0
         products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
-        # Both products are shortened alike, so that clipping does not change their ratio, the
+        # Both products get the same factor, so that clipping does not change their ratio, the
         # slope.
         longest = np.maximum(np.abs(products).max(axis=1, keepdims=True) / largest, 1.0)
         products = np.clip(products / (longest * largest), -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""The whitening of rows by a released moment, the descent on them, and its calibration."""
+"""Whitening by a released moment, the descent on whitened rows, and its calibration."""
 
 import math
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 
 # Least eigenvalue, relative to the largest: with noise; and without noise, to exclude rounding.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least variance along hidden directions: the sum over these, per feature; and the variance along
-# each, relative to the least eigenvalue.
+# Least variance along directions that noise hides: the sum over all of them, per feature; and that
+# along each, relative to the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # For rows too long for a moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
@@ -59,7 +59,7 @@ class Whitening(NamedTuple):
         return math.sqrt(float(self.spread.sum()))
 
     def mean_of(self, weights: np.ndarray) -> float:
-        """Return the mean of what weights predict: the moment of the last column, of ones.
+        """Return the mean prediction of weights, by the moment of the last column, of ones.
 
         If a center is not its column's mean, the intercept is not this mean: the slopes add to it.
         Scaled responses have mean square 1, so a mean beyond 1 is noise, and clipped.
@@ -77,7 +77,7 @@ def release_whitening(
     found: Scales,
     budget: PrivacyBudget,
 ) -> Whitening:
-    """Release the moment of rows and responses, if planned, and the whitening that it gives."""
+    """Release the moment of rows and responses, if planned; return the whitening and the moment."""
     if plan.moment is None:
         return without_moment(scaling, found)
     # Responses form one more column; its weight limits them to half of the row norm.
@@ -125,7 +125,7 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
 
 
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:
-    """Scale very long rows instead of whitening them, so far down that steps converge, if slowly.
+    """Scale very long rows down instead of whitening them, so far that steps converge, if slowly.
 
     Rows that are not centered vary along their mean by at least the length of the mean.
     """
@@ -146,13 +146,15 @@ def without_moment(scaling: Scaling, found: Scales) -> Whitening:
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients, against the variance of their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
-# A count is visible above this many standard deviations of its noise. The clip level changes only
-# if visible counts hold this part of the records. First level, in root mean square norms.
+# A count is visible above the first number of standard deviations of its noise. The clip level
+# changes only if visible counts hold the second part of the records. The third is the first level,
+# in root mean square norms.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
-# With few units, a single bin of noise may count as half of them. So all visible bins together hold
-# this many standard deviations of noise.
+# With few units, noise in one bin may look like half of them. So all visible bins together must
+# exceed this many standard deviations of noise.
 _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
-# Curvature of the clipped loss, per fraction of unclipped gradients; least such fraction.
+# Curvature of the clipped loss, divided by the fraction of unclipped gradients; least such
+# fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned
@@ -192,7 +194,7 @@ class WhitenedRecords:
             if counts:
                 is_there, n_bins = norms > 0, len(SIZE_BINS)
                 mass = None if block.mass is None else block.mass[is_there]
-                # Sizes are counted by half powers of two.
+                # Twice the logarithm, as sizes are counted by half powers of two.
                 powers = 2 * np.log2(np.clip(sizes[is_there], *_ENDS))
                 places = np.floor(powers).astype(np.intp) - SIZE_BINS[0]
                 in_bins = np.bincount(places, mass, n_bins).astype(np.float64)
@@ -310,7 +312,7 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# This many noise standard deviations are subtracted from the gain of more steps.
+# From the gain of more steps, this many standard deviations of its noise are subtracted.
 _GAIN_STDS = 3.0  # not studied
 
 
@@ -361,8 +363,8 @@ def descend(
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     variance = float(np.mean(np.square(stds[half:])))
     variances = variance * noise_in_mean(decay, momentum, n_steps)
-    # Part of the variance that as many more steps would explain. One more step reaches the minimum
-    # along visible directions; along hidden ones, all further steps follow the last gradient.
+    # Part of the variance that as many more steps would explain: along visible directions one step
+    # reaches the minimum, along hidden ones all steps follow the last gradient.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
     left = variance / (n_steps - half)
     left *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
@@ -383,7 +385,7 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 
 
 # ------------------------------
-# Corrections of the result: how much of it is noise, and the mean error that clipping leaves.
+# How much of the result is noise.
 
 
 def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> float:

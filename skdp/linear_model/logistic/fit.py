@@ -88,7 +88,7 @@ def warnings_for_fit(
 ) -> Iterator[str]:
     """Warn of hidden or unlike columns, rare classes and small gains, from released values."""
     units = spec.unit.counted
-    # Noise hides how the rows vary.
+    # Noise hides the variances of the rows along all directions.
     if gain < CLEAR_GAIN and not whitening.is_clear:
         smaller = "" if spec.row_norm is None else "a smaller row_norm, "
         yield (
@@ -127,8 +127,8 @@ def no_better(spec: LogisticSpec) -> str:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# A gradient of a row at the clipping norm is just not clipped if the wrong classes together have
-# this probability.
+# The clip level of gradients: the gradient of a row at the clipping norm whose wrong classes
+# together have this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Curvature of the clipped loss, relative to the logistic loss with all probabilities at the class
 # fractions, where it is largest. The first number is for the clip levels of a weak signal, whose
@@ -169,7 +169,8 @@ class WhitenedRecords:
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
-            # Rows times residuals; residuals, shrunk like the rows; and unshrunk residuals.
+            # Three sums: of rows times residuals; of residuals with the weights of rows; and of
+            # residuals.
             shrinking = self.shrinking(rows, block)
             shrunk, longest = shrinking[:, :1], shrinking[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))
@@ -210,7 +211,7 @@ def whitened(
 
     if not view.source.is_repeatable:
         return WhitenedRecords(view, white, level, longest, _shrinking, base)
-    # Stored by column, as each step reads whole columns.
+    # Fortran order, as each step reads whole columns.
     found = np.asfortranarray(view.map_rows(_shrinking))
     return WhitenedRecords(view, white, level, longest, lambda rows, _: found[rows], base)
 
@@ -232,7 +233,7 @@ def descend(
     noise_std = plan[0].sensitivity_for(level) / (spec.cost.mu * math.sqrt(plan[0].share))
     flatness = min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
-        # Below this strength, even the strongest signal hardly exceeds the noise.
+        # Below these strengths, even the strongest signal hardly exceeds the noise.
         flatness = _CURVATURE_OF_WEAK
     curvature = flatness * curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
@@ -294,7 +295,7 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """
     if scores.shape[1] == 1:
         return np.asarray(expit(scores) - codes[:, np.newaxis])
-    # Normalized class by class: numpy takes ten times as long for many rows of few numbers.
+    # Class by class, as numpy takes ten times as long for many rows of few numbers.
     by_class = np.array(scores.T, order="C")
     by_class -= by_class.max(axis=0)
     np.exp(by_class, out=by_class)
@@ -369,8 +370,8 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
 # At most this number of records, divided by mu, may be longer than the released norm, and at most
 # half of all records: benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
-# Longer rows count at the last norm; otherwise all norms would be equally bad if all rows were
-# longer.
+# Longer rows count as having the last norm. Otherwise all candidates would be equally bad if all
+# rows were longer.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
 # Scores are clipped to this many root mean squares: with two classes, and with more. With 4 for
 # more classes, the log loss rises by .005 at epsilon 256: benchmarks/sweep/sweep.md, "classes".
@@ -428,13 +429,13 @@ def solve_logistic(
     strength = spec.n_units * spec.cost.mu
     beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
-    # Predictions use unclipped rows, so losses are computed from them, too; scores are clipped.
+    # Losses are those of unclipped rows, as in predictions, where only scores are clipped.
     whole = clipped(view, NO_CLIPPING)
     counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-        # Each vector joins the row, a constant and the label of a record.
+        # A record is one vector: its row, a constant and its label.
         labels = np.eye(spec.n_classes)[view.codes[rows]] - 1 / spec.n_classes
         constants = np.full(len(labels), beside[0])
         return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
@@ -512,7 +513,7 @@ def release_norm(
 def choose_quantile(
     release: Release, counts: GridCounts, budget: PrivacyBudget, quantile: float
 ) -> int:
-    """Choose the place of a point of the grid near a quantile of all records.
+    """Choose the index of a grid point near a quantile of all records.
 
     Null records are among these, as their number is public.
     """

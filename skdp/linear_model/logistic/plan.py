@@ -43,9 +43,9 @@ class LogisticSpec:
     # Whether several owners hold the records; they find the clipping norm by sums of counts.
     has_owners: bool = field(default=False, kw_only=True)
 
-    #: What takes less noise, as warnings put it.
+    #: What would reduce the noise, for warnings.
     fewer: ClassVar[str] = "fewer features"
-    #: Whether the first sum is that of the clipped rows.
+    #: Whether the fit releases the sum of the clipped rows first.
     begins_with_total: ClassVar[bool] = False
 
     n_classes: int = field(init=False)
@@ -89,8 +89,8 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # Candidates for the clipping norm of rows, a factor of 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE = 0.03  # benchmarks/classification/constants.md
-# Share of the moment; the second one with more than two classes, unless their counts need a share,
-# too: benchmarks/classification/constants.md.
+# Share of the moment; the second number with more than two classes, unless class counts are
+# released: benchmarks/classification/constants.md.
 _MOMENT_SHARES = 0.2, 0.3
 # Share of the losses at several multiples of the scores, listed in `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
@@ -98,20 +98,20 @@ FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
 # `_STRONG` records times mu on, the level grows with their root, to `_LARGEST_LEVEL` times.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
-# Share of the losses of a prior: such that their noise is this fraction of the records, within
-# limits: benchmarks/classification/prior.md.
+# The share of a prior's losses makes their noise this fraction of the records, within limits:
+# benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 # Class counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. If
 # it is below `_LEAST_OF_COUNTS` they are not released, as the moment shows the class frequencies:
 # benchmarks/classification/weak.md.
 _OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.03
-# With fewer units times mu, noise hides the norms of the rows.
+# If units times mu are fewer, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
-# Number of steps: larger the smaller the noise is, relative to a whitened gradient:
+# Factors of the number of steps, which grows as noise falls relative to a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# From this strength per class on, clip levels of whitened rows and gradients rise, up to fourfold:
-# benchmarks/classification/constants.md.
+# With at least this strength per class, clip levels of whitened rows and gradients rise, up to
+# fourfold: benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 
@@ -183,7 +183,8 @@ def level_factor(spec: LogisticSpec) -> float:
     """Return the factor by which clip levels exceed those for a weak signal."""
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
-    # By Chebyshev's inequality, at most this fraction exceeds so many root mean squares.
+    # By Chebyshev's inequality, at most `fraction` of the norms exceeds this many root mean
+    # squares.
     return 1 / math.sqrt(fraction)
 
 
@@ -229,16 +230,16 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 # ------------------------------
 # What follows from a released moment: whitening, class frequencies, and the start.
 
-# Least eigenvalue, relative to the largest and to the mean; both hardly matter:
+# Least eigenvalue, relative to the largest and to the mean; results hardly depend on either:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 # Least fraction of a class, below rounding errors.
 _LEAST_FRACTION = 1e-12  # not tuned
-# A variance is visible above this many standard deviations of its noise, and an outlier above this
-# many medians: benchmarks/classification/units.md.
+# A variance is visible above the first number of standard deviations of its noise, and an outlier
+# above the second number of medians: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
-# A column is flat if its variance is below this many standard deviations of its noise, and if a
-# visible variance could still be below this part of the median.
+# A column is flat if its variance is below the first number of standard deviations of its noise,
+# and if any variance above the second part of the median would be visible.
 _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
 
@@ -295,7 +296,7 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    # Noise may hide the median of the variances while the largest is visible.
+    # Noise may hide the median of the variances, so it is at least the noise.
     median = max(float(np.median(variances)), noise_std)
     are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
     found = mean, root, vectors, spread, largest, clip_norm, is_clear
@@ -362,7 +363,7 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# The choice of momentum: more of it gains more by each step, and adds more noise.
+# The choice of momentum: with more, each step gains more, and noise grows.
 
 # Momenta to choose from with more than two classes; 0 means none.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
@@ -375,15 +376,15 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # which classes differ are assumed to vary this much more than other hidden ones.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
-# With this many records per feature, steps tend to be too short. So the momentum is then at least
-# the largest one that does not exceed 1 - c / s. Here c is this number, and s the strength for each
-# free score times the curvature of the loss, relative to that of equal classes.
+# With the first number of records per feature, steps tend to be too short. So the momentum is then
+# at least the largest one in `_MOMENTA` up to 1 - c / s. Here c is the second number, and s the
+# strength per score times the curvature of the loss, relative to that for equal classes.
 _MANY, _LESS_THAN_FULL = 25.0, 4.0  # benchmarks/sweep/sweep.md, job "classes"
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps with momentum: each starts where `momentum` times the last step leads.
+    """Steps with momentum: each starts from the last iterate plus `momentum` times the last move.
 
     The loss is assumed to have that `curvature` in scores; `step_noise` is the standard deviation
     that a gradient adds to an entry of the weights.
@@ -427,7 +428,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 
 
 def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
-    """Estimate from the start which part of the variance of the classes the rows explain.
+    """Estimate from the start how much of the variance of the classes the rows explain.
 
     The first three numbers are squared correlations: the parts of the variance of the classes that
     rows explain in total, along the clearest direction of the classes, and in directions where
@@ -485,10 +486,10 @@ def _excess(
 
 
 # ------------------------------
-# The mean of the iterates, and how far noise may have moved it.
+# The mean of the iterates, and its weights along directions that noise hides.
 
 _MARGIN = 2.0  # in standard deviations: benchmarks/classification/constants.md
-#: With less strength weights along hidden directions predict together what none predicts alone.
+#: With less strength, weights along hidden directions stay: together they predict.
 LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 
 

@@ -32,13 +32,12 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# Standard deviation of the guessed factor, relative to the factor, or to the second number if that
-# is larger. The guessed change of losses has a smaller error, as noise rarely hides that scores are
-# too large.
+# Standard deviation of the guessed factor, relative to the factor or, if larger, the second number.
+# The guessed change of losses has a smaller error, as noise rarely hides that scores are too large.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
-# Least guess; number of standard deviations that are added to unknown losses. Scores of the first
-# size below cost nothing, and still rank records; then the least factor.
+# Least guess of the factor; number of standard deviations that are added to unknown losses. In the
+# next line: a factor at which scores cost nothing, and still rank records; and the least factor.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
 # Largest squared deviation of a curve from a parabola that noise explains, in variances of noise:
@@ -49,7 +48,7 @@ _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 # steps shrink weights, too, so that the whole penalty makes scores too short.
 _OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
-# Scores of a prior are scaled down to this root mean square.
+# Largest root mean square of a prior's scores, to which longer ones are scaled down.
 _LONGEST = 30.0  # not tuned
 #: With more classes than this, coefficients have no errors: they would fill the memory.
 MOST_CLASSES = 100  # not tuned
@@ -136,7 +135,7 @@ def length_of(
     variance = (noise_std / spec.n_units) ** 2 / len(FACTORS)
     guess = max(_LEAST_FACTOR, 1 - scores.noise)
     curvature = curvature_at(scores.fractions)
-    # Scores gain at most the log loss of the class fractions.
+    # The gain of scores is at most the log loss of the class fractions.
     fractions = softmax(of_classes(scores.fractions))
     whole = max(float(entr(fractions).sum()), _TINY)
     gain = curvature * (guess * scores.size) ** 2 / 2
@@ -204,7 +203,7 @@ def release_agreement(
         part = min(1.0, _LONGEST / max(size, _TINY))
         shift, size = part * (white.mean @ slopes), max(_TINY, part * size)
         move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
-    # At the mean row, a good prior gives about the released class fractions.
+    # At the mean row, a good prior predicts about the released class fractions.
     move = np.clip(move, -1 - size, 1 + size)
     scores = Scores(part * slopes, shift, fractions, move, size, 0.0)
     factor, gain = length_of(spec, release, view, scores, 0.0, budget)
@@ -219,7 +218,7 @@ def release_agreement(
     )
 
 
-# Kernels.
+# The losses of records.
 
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
@@ -389,7 +388,7 @@ def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.nda
         explained = (vectors / lengths) @ (points.T @ found.mean) / len(points)
         curvature = found.mean_curvature
         products = np.hstack([weights, coef]) @ explained - path.gradient / roots + coef @ curvature
-        # Products of rows and labels are shrunk by the part that may be noise.
+        # Products of rows and labels are shrunk by the part of them that may be noise.
         beyond = np.sum(parts * (products**2 - noise_of_one), axis=0)
         varies = np.minimum(np.maximum(beyond, least), most)
         shrinkage = varies / (varies + noise)

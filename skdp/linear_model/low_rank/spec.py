@@ -141,7 +141,7 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
 
 
 def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
-    """Refuse a covariance that is no name, no pair of matrices and no matrix of all entries."""
+    """Refuse a covariance that is neither a name nor a pair of matrices nor a whole matrix."""
     if isinstance(given, str) and given in ("private", "identity"):
         return given
     shape, is_pair = facts["matrix_shape"], isinstance(given, tuple | list)

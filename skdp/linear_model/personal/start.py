@@ -523,7 +523,7 @@ def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 def features_of(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """Return features whose coefficients have prior variance 1, and responses to explain."""
+    """Return features whose coefficients have prior variance 1, and responses to fit."""
     both = batch.rows @ np.column_stack([prior.root(), prior.mean])
     responses = batch.responses - both[:, :, -1]
     if prior.intercept_variance == 0:
