@@ -230,8 +230,7 @@ T = TypeVar("T")
 #: A view of the data for solvers, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]
 
-# Parameters that noise does not depend on: two do not change the result, and the seed is the key
-# itself.
+# Parameters that noise does not depend on: two do not change the result; the seed is the key.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 # Parameters of later versions count only if they differ from their defaults, so that older fits
 # keep their noise.
@@ -657,8 +656,7 @@ def restored_on_error(
     """
     # Refuse a bad n_jobs before anything else.
     effective_n_jobs(getattr(estimator, "n_jobs", None))
-    # With a seed, the fit uses one thread of BLAS, as the number of threads may change the
-    # rounding.
+    # With a seed, the fit uses one thread of BLAS, as more threads may round differently.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
     # This call sets attributes that `_fit_context` of scikit-learn needs even after an error, so
     # the state is copied after it.

@@ -248,8 +248,7 @@ def summed_moment(
         joint[is_gap] = 0.0
         if back is not None:
             plain = DenseBlock(joint[:, :-1], None, joint[:, :-1])
-            # Rows of one user change the positions of others, so rounding must not depend on
-            # positions.
+            # Users change the positions of others' rows, so rounding must not depend on positions.
             by_row = plain.matmul if block.mass is None else plain.matmul_anywhere
             joint[:, :-1] = by_row(back)
         norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
@@ -325,8 +324,7 @@ def attributes_of(
     vectors, covariance, mean = root @ vectors, root @ covariance @ root.T, root @ mean
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
     repaired = (repaired + repaired.T) / 2
-    # A constant column has a small unit, in which covariances of noise would be large, so they
-    # become 0.
+    # In the small unit of a constant column, covariances of noise would be large: they become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)

@@ -154,8 +154,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # Raised outside the handler, which would attach scikit-learn's error, whose text has
-            # the value.
+            # Raised outside the handler, which would attach scikit-learn's error with the value.
             mend = " Counts of labels are private." * (shown(value) == "'balanced'")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
 
@@ -227,8 +226,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
                 f"{type(self).__name__} where the data are the same, noise and all: two results "
                 "would tell whether they are. Pass memory=None."
             )
-        # The pickle of an unfitted estimator has seed and ledger, which another process needs to
-        # fit.
+        # An unfitted estimator is pickled with seed and ledger, which another process needs.
         state = super().__getstate__()
         return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 

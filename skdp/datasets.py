@@ -257,8 +257,7 @@ def make_interactions(
     users = random.dirichlet(concentration, size=n_users)
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     tables = np.cumsum(items, axis=1)
-    # The rate of each user in each taste. Weighting tastes by their items preserves the popularity
-    # of items.
+    # The rate of each user in each taste. Weighting tastes by their items preserves popularities.
     rates = activities * users * tables[:, -1]
     rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)
@@ -287,8 +286,8 @@ def _distinct_cells(
         cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
         if len(fresh) >= missing:
             break
-        # The next number of draws follows from the fraction of new cells, with a margin, as that
-        # fraction falls.
+        # The next number of draws follows from the fraction of new cells, which falls: add a
+        # margin.
         still_missing = missing - len(fresh)
         n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
     return cells
@@ -310,8 +309,7 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     n_tastes, n_items = tables.shape
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
-    # Each cumulative table ascends from 0 to 1. Table number i is raised by i, so that one search
-    # serves all tables.
+    # Each cumulative table ascends from 0 to 1. Table i is raised by i: one search serves all.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
     return users * n_items + np.minimum(found - tastes * n_items, n_items - 1)

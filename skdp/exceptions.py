@@ -163,8 +163,7 @@ _BETWEEN |= {"skdp", "sklearn"}
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
 # The messages of the fit, pipeline or search that is running.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
-#: A message with these words is about a default, and is shown once in a process, whatever its
-#: numbers.
+#: A message with these words is about a default: it is shown once in a process.
 THE_DEFAULT = ", the default,"
 _given_once = set[str]()
 

@@ -472,8 +472,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # Columns have a public random order, so that among equal entries the first ones do not
-        # always win.
+        # Columns have a public random order, so that of equal entries not always the first win.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 

@@ -41,8 +41,7 @@ except ImportError:
 # A pass over chunks of dask: one task for each, and a tree of additions.
 
 Graph = dict[Any, Any]
-# Number of sums that a task adds, a power of two: adding small sums takes less time than the
-# overhead of a task.
+# Number of sums that a task adds, a power of two: adding takes less time than a task's overhead.
 _ADDED_AT_ONCE = 8  # not tuned
 # The blocks that the task in this thread was given, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")

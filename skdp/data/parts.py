@@ -727,8 +727,7 @@ class RowParts(Parts, RowBlocks):
 
     @property
     def _is_stream(self) -> bool:
-        # Threads can share a single part only if it is mapped, so that each loads the rows it
-        # needs.
+        # Threads can share a single part only if it is mapped: each loads the rows it needs.
         return len(self.parts) == 1 and not self.kind.is_mapped
 
     def load(self, part: int) -> RawBlock:

@@ -21,15 +21,13 @@ from skdp.data.sources import depth_of, largest_depth
 
 # Weights are multiples of 2 ** -24, so that sums of weights, such as counts, are exact.
 _BITS = 24  # not tuned
-#: Largest number of rows of all people together. Their number is private, so rounding is charged
-#: for this many.
+#: Largest number of rows of all people together. As it is private, rounding is charged for this
+#: many.
 MOST_ROWS = 1 << 32  # not tuned
-#: Largest number of people for which floats represent all sums of halves of weights, so that counts
-#: are exact.
+#: Up to this number of people, floats represent all sums of halves of weights: counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
 # Roundings of a term, beside those of additions within a part: 4, as a product of rows rounds the
-# roots of two weights and two products with them; and 32, as up to 2 ** 32 parts are added in a
-# tree.
+# roots of two weights and two products with them; and 32 for a tree of up to 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
 # Number of rows in a batch.
 _BATCH = 1024  # not studied

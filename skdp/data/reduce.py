@@ -27,9 +27,8 @@ _TASKS_A_WORKER = 4  # not studied
 _MORE_ADDITIONS = 3  # not tuned
 
 #: A kernel is a pure function of a block and its row numbers, which returns an array, `Counts`,
-#: values `PerRow`, or a tuple of these. Values of rows are joined, other results added up.
-#: cloudpickle pickles a kernel, as other processes may run it. Whatever rows hold, it raises no
-#: error.
+#: values `PerRow`, or a tuple of these. Values of rows are joined, other results added up. Other
+#: processes may run a kernel, so cloudpickle pickles it. No rows make it raise an error.
 Kernel = Callable[[slice, Any], Any]
 #: A function of the sums of the groups of a pass, and of their number, that yields the sums.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]

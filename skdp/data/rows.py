@@ -130,8 +130,7 @@ class DenseBlock(_BaseBlock):
         """Return which rows are mostly positive: the sum is at least half of the L1 norm."""
         # In C order, entries of a row are added in the same order in every block.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Parts stay in cache; an array of all absolute values would take longer to allocate than to
-        # add.
+        # Parts stay in cache: allocating all absolute values would take longer than adding them.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -664,7 +663,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
-            # Sparse rows are centered after products, which are then longer than those of centered
+            # Products of sparse rows are centered later, and are longer than those of centered
             # rows.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree

@@ -190,8 +190,7 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
         yield from map(on_one_thread, calls)
         return
     # No pool is used: joblib's may notice the end of a pass late, and Python would wait for threads
-    # of its own pool before it exits, even if one loads forever. One limit on BLAS holds for all
-    # threads.
+    # of its own pool before it exits, even if one loads forever. One limit on BLAS holds for all.
     tasks = deque((call, Future[T]()) for call in calls)
     futures = deque(future for _, future in tasks)
 

@@ -297,8 +297,7 @@ class DPPCA(MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # With a fraction of the variance as `n_components`, components that may be noise are
-            # dropped.
+            # If `n_components` is a fraction, components that may be noise are dropped.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         leading = variances[:n_components]
         # With noise, the total may be less than the sum of the leading variances.

@@ -137,8 +137,7 @@ class Support:
     steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    # Whether the matrix is multiplied by released bases, on which noise depends; else row norms are
-    # bounded.
+    # Whether released bases multiply the matrix, and set the noise; else row norms are bounded.
     has_bases: bool = True
     takes_coherence_bound: bool = False
     # Counts the units of a matrix from its shape.

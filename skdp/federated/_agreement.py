@@ -142,8 +142,7 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
     if isinstance(estimator, MatrixEstimator):
         is_sparse |= estimator._resolved_unit().is_sparse
         return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
-    # Kinds of blocks: whether rows are sparse, and the width, which decides on the length of
-    # blocks.
+    # Kinds of blocks: whether rows are sparse, and the width, which sets the length of blocks.
     kinds = [(is_sparse, size)]
     if isinstance(null, RankOneMatrices):
         kinds = [(null.dense_width == 0, null.dense_width)]
@@ -210,8 +209,7 @@ def _own_view(
         check_size(checked.shape, is_sparse=holds_sparse(checked))
 
         def _rows(source: Source, n_jobs: int | None) -> Rows:
-            # A fit may wait for days. If X changes meanwhile, norms of the old rows must not clip
-            # the new ones.
+            # A fit may wait for days. If X changes meanwhile, old norms must not clip the new rows.
             source.is_repeatable = False
             return Rows(source, n_jobs, agreed=agreed)
 

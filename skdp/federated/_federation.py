@@ -159,8 +159,7 @@ class _Asking:
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
         if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError("An owner has replied about another release: check send.")
-        # Owners with different histories would have masks that do not cancel: end the fit before
-        # that.
+        # With different histories, masks would not cancel: the fit ends before that.
         if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
@@ -492,8 +491,7 @@ class Federation:
         model, target = _described(estimator), _null_target(estimator)
         if isinstance(estimator, DPPipeline):
             for _, one in estimator.steps:
-                # Owners' rows have no column names, so bounds by name are put in the order of the
-                # columns.
+                # Owners' rows have no names, so bounds by name are put in the order of the columns.
                 if names and isinstance(getattr(one, "bounds", None), Mapping):
                     one.set_params(bounds=in_order(one.bounds, names))
             plan, warnings = opened_pipeline(estimator, terms, null, target)
@@ -502,8 +500,7 @@ class Federation:
             plan = plan_of(spec, estimator._plan(spec))
             warnings = list(estimator._public_warnings(spec, plan))
         for release in {line for branch in plan.branches for line in branch}:
-            # Before anybody reads data, this refuses releases that are too large for the integers
-            # of a sum.
+            # Before data are read, refuse releases that are too large for the integers of a sum.
             shares.planned(plan.cost, release)
         versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
         of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))

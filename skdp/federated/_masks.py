@@ -140,8 +140,7 @@ def masked(
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     story_hash, length = _hashed(_MASK, story), _LENGTH.pack(_NUMBERS.size)
     for peer, secret in secrets.items():
-        # The key contains both numbers: otherwise masks of two peers with one public key would
-        # cancel.
+        # The key contains both numbers, or masks of peers with one public key would cancel.
         info = story_hash.copy()
         info.update(length + _NUMBERS.pack(*sorted((number, peer))))
         key = HKDF(SHA256(), length=32, salt=None, info=info.digest()).derive(secret)
@@ -171,8 +170,7 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 # ------------------------------
 # The history of a fit: all that a party has received.
 
-# The noise std, 16 to 32 steps of the lattice, enters the history in units of a step over this
-# number.
+# The history has the noise std, 16 to 32 steps of the lattice, in units of a step over this.
 _PARTS_OF_STEP = 1024  # not tuned
 
 
@@ -209,8 +207,7 @@ class Story:
             layout.name,
             layout.mechanism,
             str(list(layout.shape)),
-            # Rounded, as a std that depends on a basis has other last digits on another kind of
-            # processor.
+            # Rounded, as the last digits of a std from a basis depend on the kind of processor.
             str(round(layout.std / layout.step * _PARTS_OF_STEP)),
             layout.step.hex(),
             layout.words.str,

@@ -160,8 +160,8 @@ def _pair_per_owner(check: Check) -> Check:
     """Return the condition of a list with a pair [number, value] for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
-        # If an owner appeared twice, a mask would cancel; if some lacked, the sum of the others
-        # would show.
+        # If an owner occurred twice, a mask would cancel; if some lacked, the others' sum would
+        # show.
         are_pairs = isinstance(entries, list) and all(
             isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
         )
@@ -215,8 +215,7 @@ _NEXT = MessageKind(
 _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 
 # The coordinator asks owners for an answer, and sends the last sum, if any. If owners may leave,
-# this question is a roll call, after which the present owners learn who is absent, and send their
-# counts.
+# this question is a roll call, after which present owners learn who is absent, and send counts.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(

@@ -26,8 +26,7 @@ from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import Exchange, ShareLayout, counts_of
 
 # ------------------------------
-# Keys of one fit: every owner makes and signs its key, and confirms all keys, before its first
-# answer.
+# Keys of one fit: each owner signs its key, and confirms all keys, before its first answer.
 
 _KEYS, _CONFIRM = b"keys of a fit", b"confirmation of all keys"
 
@@ -211,8 +210,7 @@ class RunningFit:
     def stop(self) -> None:
         """End the fit, whatever step it has reached."""
         self._answers.put(None)
-        # The garbage collector may call this within the thread of the fit, which cannot wait for
-        # itself.
+        # The garbage collector may call this in the thread of the fit, which cannot await itself.
         if self._thread is not current_thread():
             self._thread.join()
 

@@ -187,8 +187,7 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
 # ------------------------------
 # Secret data that can be read only once, such as checkpoints.
 
-# The first table has one row, the second a row for each part; both names contain the version of the
-# format.
+# A table of one row, and one with a row per part; both names have the version of the format.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",

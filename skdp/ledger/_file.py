@@ -82,8 +82,7 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu was rounded down by twice this margin, and a fit with exactly this tail must be
-        # possible.
+        # mu was rounded down by twice this margin, and a fit with just this tail is possible.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
@@ -101,8 +100,7 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # Rounding may make this epsilon too expensive, so it is lowered until it costs at most
-        # `units`.
+        # Rounding may make epsilon too expensive: it is lowered until it costs at most `units`.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)

@@ -129,8 +129,7 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 # ------------------------------
 # Rows of a noisy matrix, replaced by their posterior means.
 
-# Number of points of a grid for the signal's variance in a row: from nearly none to the whole
-# signal.
+# Number of grid points for the variance of the signal in a row, from almost none to all of it.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
 # Number of rows, and of steps, that estimate the distribution of these variances.

@@ -219,8 +219,7 @@ class DenseMatrices(Massed):
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # One sum for each row of the matrices has shorter chains of additions than one over all
-        # rows.
+        # A sum for each row of the matrices has shorter chains of additions than one for all.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
@@ -252,8 +251,7 @@ class DenseMatrices(Massed):
         if self.mass is not None and values.shape[2] > 1:
             # Made contiguous, as it is in other processes: the memory layout affects rounding.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # One product for all is faster, and with one column no entry is a sum, so that rounding is
-        # the same.
+        # One product for all is faster; with one column no entry is a sum, and rounds the same.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
@@ -351,8 +349,7 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            # Dense factors become float64: other types numpy sums in parts that may begin within a
-            # row.
+            # Dense factors become float64: numpy sums other types in parts that begin within rows.
             left, right = (
                 one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
             )

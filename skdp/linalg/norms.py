@@ -224,8 +224,7 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Noise of a fitted count, relative to that of a single count.
 _OF_NOISE = 0.5  # not studied
-# A point may be the result if its fitted count is within so many noise standard deviations of the
-# target.
+# A point may be the result if its fitted count is so many noise deviations from the target.
 _AS_GOOD = 2.0  # benchmarks/search/halvings.md
 # A point with less than this part of the largest likelihood cannot be the result.
 _RULED_OUT = 0.01  # not tuned

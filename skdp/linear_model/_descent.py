@@ -46,7 +46,7 @@ def clipped_fraction(
 
 #: Prefix of the names of votes: releases of the number of unclipped gradients.
 VOTE = "clip vote"
-# How fast the counts of unclipped gradients change the clip level; with 0 it is constant.
+# How fast counts of unclipped gradients change the clip level; 0 for never.
 # benchmarks/trace_regression/errors.md, "The singular value", compares both; other rates are not
 # studied.
 _LEVEL_RATE = 2.0
@@ -116,8 +116,7 @@ def followed_level(
 RESPONSE_CENTER = "response center"
 #: Name of the release of the sizes of responses around their center.
 RESPONSE_SPREAD = "response spread"
-# Points less than one per cent apart; as 1 is a point, the median of numbers that are mostly 1 is
-# exact.
+# Points less than one per cent apart. 1 is a point: a median of mostly ones is exact.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
 ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])  # not studied

@@ -147,8 +147,7 @@ _LASTING = 3.0
 # median, on which far matrices have no influence.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
 _NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
-# Scores are shortened to this size before their losses are released: clipping then hides less of
-# the losses.
+# Scores are shortened to this size before losses are released: clipping then hides less.
 _LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
 _TINY = np.finfo(float).tiny
 # The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.

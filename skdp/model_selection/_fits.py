@@ -204,8 +204,7 @@ def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(as_python(value)))
     except Exception:
-        # An object that cannot be pickled gets a key of its own, which may cost fits, but no
-        # privacy.
+        # An object that cannot be pickled gets its own key: that may cost fits, but no privacy.
         return object()
 
 

@@ -30,8 +30,7 @@ from skdp.privacy.precision import as_python
 
 # Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned
-# Number of further directions that are simulated exactly, as they may change places with
-# components.
+# Number of other directions that are simulated exactly: they may swap with components.
 _N_NEIGHBORS = 5  # not studied
 _MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
 # Rough limit on the multiplications of all draws together.
@@ -186,8 +185,7 @@ def _noise_of(
     released = clone(estimator).set_params(solver="covariance")
     plan = released.plan(n_samples, n_features).parts
     branch = plan.branches.branches[0]
-    # If two means are released, the last one centers the rows. Without centering, components depend
-    # on no mean.
+    # Of two means, the last one centers the rows. Without centering, no mean matters.
     mean = None if plan.center is None else (plan.center, *branch.means)[-1]
     # The std of the plan is that on the diagonal, sqrt(2) times the one wanted.
     off_diagonal_std = _known_std(branch.solver) * math.sqrt(0.5)

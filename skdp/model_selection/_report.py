@@ -654,8 +654,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        # Private steps that were fitted before and passed as parameters; the model has fitted
-        # clones.
+        # Private steps that were passed fitted, as parameters; the model has fitted clones.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():
@@ -673,8 +672,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             first, *others = records
             spent = first.compose(*others, same_unit=True) if others else first
         else:
-            # If no private step was fitted beside these, nothing is known of what they have
-            # learned.
+            # Without private steps fitted beside them, it is unknown what these have learned.
             for number, step in enumerate(steps):
                 if step.note == _LEARNED:
                     steps[number] = step._replace(status=UNKNOWN, note=_UNTOLD)

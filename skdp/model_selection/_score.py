@@ -41,8 +41,8 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # ------------------------------
 # Releases of a choice or a score.
 
-#: What to do if a clip level is at an end of the public grid. A small level is right if all losses
-#: are alike.
+#: Advice if a clip level is at an end of the public grid; a small level is right if losses are
+#: alike.
 OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
 
 

@@ -551,8 +551,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, its = f"{name}__{part}", [str(names[place]) for place in places]
-        # Fit each part alone: first to rows of its own columns, so that public rows match, then to
-        # all.
+        # Fit each part alone: to rows of its own columns, so that public rows match; then to all.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", one, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")

@@ -352,8 +352,7 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 # Fitting the next step.
 
 
-# If the model reduces the log loss of the class frequencies by this part, hardly any signal is
-# lost.
+# If a model reduces the log loss of class frequencies by this part, it lacks hardly any signal.
 _CLEAR_GAIN = 0.75  # benchmarks/sweep/sweep.md, job "classes"
 
 
@@ -565,8 +564,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         if self.ledger is None:
             return whole, None
         name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
-        # The first fit calls this function, which charges the whole instead of the cost of that
-        # fit.
+        # The first fit calls this function, which charges the whole instead of that fit.
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:

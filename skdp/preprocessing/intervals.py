@@ -293,7 +293,7 @@ _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
 # A column may be 0 in all rows if its count of zeros is at most so many standard deviations of its
 # noise below the number of rows, and if these are at most the second part of the rows.
 _HIDDEN, _FEW_HIDDEN = 2.0, 0.15  # not studied
-# Rows are missing if a count, or its sum over columns, is below the number of rows by this many
+# Rows are missing if a count, or its sum over columns, is less than the number of rows by this many
 # standard deviations of its noise. benchmarks/scaling/columns.md, "Columns of which few rows
 # differ"
 _MISSING = 4.0
@@ -410,8 +410,7 @@ def intervals_within(
     is_wide = high - low >= SMALLEST_BOUND
     is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
-    # Other columns keep exactly their interval, as releases are averaged only within equal
-    # intervals.
+    # Others keep their exact interval, as releases are averaged only within equal ones.
     return outer.replaced(is_found, Intervals.of(low, high)), is_void & is_found, is_at_end
 
 

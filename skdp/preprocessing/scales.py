@@ -45,8 +45,7 @@ _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # With too many bins, noise hides most rows. The number of bins is at most this many times the
 # squared ratio of the rows to the noise of a bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# If the noise of a bin exceeds this part of the entries of a narrow column, a zoom shows too
-# little.
+# A zoom shows too little if noise of a bin exceeds this part of a narrow column's entries.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Zooms into narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
@@ -239,8 +238,7 @@ def hidden_columns(
     if not n_hidden:
         return is_hidden
     again, search = plan.branches.branches
-    # Squares of noisy means are skewed: much noise raises the median of variances but not their
-    # mean.
+    # Squares of noisy means are skewed: noise raises the median of variances, not the mean.
     usual = min(float(np.median(variances[is_hidden])), float(np.mean(variances[is_hidden])))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
     unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
@@ -275,8 +273,8 @@ _LITTLE = 0.025
 # If more than this part of the columns seems constant, noise hides them: together they may predict.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # A column with values only at the two ends of its interval has variance 1 - m^2 for the mean m, and
-# other columns have less. Above this part of 1 - m^2, a column is taken to have such values. Not
-# studied.
+# other columns have less. Above this part of 1 - m^2, a column is taken to have only such values.
+# Not studied.
 _AT_ENDS = 0.5
 # A mean this far from the middle, in half widths, may come from entries beyond the interval.
 _AT_END = 0.6  # not studied
@@ -608,8 +606,7 @@ def _closer(
         total[is_seen] += counts
         variance[is_seen] += noise_std**2
         n_counted += is_seen
-        # If a zoom shows too little, the next one repeats its bins, and the mean of both has less
-        # noise.
+        # If a zoom shows too little, the next one repeats it, and the mean has less noise.
         stays = is_open & (intervals.half == before.half) & (n_counted > 1)
         if stays.any():
             means = total[stays] / n_counted[stays, np.newaxis]

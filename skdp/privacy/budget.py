@@ -31,8 +31,7 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 # The unit is 2 ** -40 of the noise std, which leaves 22 bits of a word for sums beyond the noise.
 _BITS_BELOW_NOISE = 40  # not tuned
-# Least noise for the choice of the unit, in sensitivities: with less, integers could not hold the
-# data.
+# The unit allows for this much noise, in sensitivities, so that integers can hold the data.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # not tuned
 

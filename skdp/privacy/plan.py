@@ -346,8 +346,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         self.check(mechanism)
         if mechanism == CHOICE:
-            # At the same mu, the exponential mechanism may have twice the epsilon of other pure
-            # mechanisms.
+            # At one mu, the exponential mechanism may have twice the epsilon of other pure ones.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)

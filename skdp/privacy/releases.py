@@ -24,8 +24,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
     """Warn if a search has ended at an end of its grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search that finds nothing ends at the last point, which is the smallest one after
-    # `zeros_last`.
+    # A search that finds nothing ends at the last point: after `zeros_last`, the smallest.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))

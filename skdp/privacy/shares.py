@@ -32,8 +32,7 @@ _ROOT = 6e6  # not tuned
 # Largest share of the noise, in steps of the lattice: no draw exceeds 37.6 standard deviations of
 # at most 32 steps each, and two roundings add 1.
 _FARTHEST = 1205  # not tuned
-# Number of limbs of 32 bits that hold any float, as a multiple of the least positive one, with
-# carries.
+# Number of limbs of 32 bits for any float, in multiples of the least positive one.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
@@ -162,8 +161,7 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
         whole = np.rint(steps)
         rest = steps - whole
         noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-        # The quotient, between 16 and 32, is exact, while noise times std might leave the range of
-        # floats.
+        # The quotient, 16 to 32, is exact; noise times std could leave the range of floats.
         rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 

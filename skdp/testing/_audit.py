@@ -292,8 +292,8 @@ def lower_bound_of_epsilon(
 # two datasets.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
-# Few quantiles of scores serve as thresholds, so that none is best by chance. Far tails may prove
-# an epsilon.
+# Few quantiles of scores serve as thresholds, so that none is best by chance; far tails may prove
+# epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
 # Confidence at which statistic and threshold are chosen. If it is low, a choice that errs seldom by
 # chance may win.

@@ -52,8 +52,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     if spec.n_oversamples == "auto":
         extra = max(extra, strong)
     # Second moments have many directions of similar strength, which more steps have to separate.
-    # Averages with earlier products would slow the separation; with little noise, the last product
-    # is best.
+    # Averages with earlier products would slow that down; with little noise, the last one is best.
     is_moment = spec.unit.is_second_moment
     n_iter = spec.support.steps[solver] + strong * is_moment
     if spec.coherence_bound is not None:

@@ -62,15 +62,13 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
-# From one tried row norm of a basis to the next, the norm grows by the first factor. Averaging
-# divides the noise variance by the second. The third weighs the loss by cutting against noise. Not
-# studied.
+# Tried row norms of a basis grow by the first factor. Averaging divides the noise variance by the
+# second. The third weighs the loss by cutting against noise. Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
 # Largest squared row norm of a basis, relative to the mean. The second number is for ``delta=0``,
 # where products are not shrunk and bases have no extra columns: benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
-# Noise is scaled to at least this row norm, relative to the root mean square of the rows of a
-# basis.
+# Noise is scaled to at least this row norm, relative to the root mean square of a basis.
 _LEAST_NORM = 1e-6  # not tuned
 
 

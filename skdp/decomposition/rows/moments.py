@@ -176,8 +176,7 @@ def _turned(
 # ------------------------------
 # Components of a noisy second moment, guided by the direction of a released mean.
 
-# The mean guides if the moment along the mean exceeds both the noise and the average eigenvalue
-# this many times.
+# The mean guides if the moment along it is this many times the noise and the mean eigenvalue.
 _LEAST_VALUE = 3.0  # not studied
 # The axis is shifted by this many norms of the matrix, and so gets the least eigenvalue.
 _FAR = 10.0  # not tuned

@@ -28,8 +28,7 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 # With more features, clipped projections have less noise than the d x d matrix; with "replace",
 # whose steps have twice the noise, only from the second number on.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Without noise only memory counts: the largest number of entries of the matrix of moments, or of a
-# basis of all rows.
+# Without noise, memory decides: most entries of the matrix of moments, or of a basis of all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
 # ARPACK is used for at most this many components, relative to the shorter side of sparse rows.
 _LARGEST_RANK = 0.125  # not tuned
@@ -110,8 +109,7 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
     if solver == "power":
         return ("power",) * has_default_steps
     may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    # With d features, a released moment has d^2 noisy numbers; power iteration releases a small
-    # multiple of d.
+    # For d features, a moment has d^2 noisy numbers, power iteration a small multiple of d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
     return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
@@ -187,8 +185,7 @@ _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior
 # A second mean is released if the error of the first adds a second moment that probably exceeds the
 # largest eigenvalue of noise this many times. The second number is the share of that mean.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
-#: For the second mean, rows are clipped to this multiple of `row_norm`, as they all lie to one side
-#: of the first mean.
+#: For the second mean, rows are clipped to this multiple of `row_norm`, as all lie to one side.
 WIDER = 2.0  # not studied
 # Share of the mean that variances need.
 _MEAN_SHARE = 0.02  # not studied
@@ -199,8 +196,7 @@ _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: Number of clip levels that the power method chooses from.
 N_LEVELS = 24  # not studied
 #: Fractions of the share of the adaptive solver: for the first matrix, the probe, two steps, and
-#: the spectrum. The second step, which starts from a better basis, gets four times as much as the
-#: first.
+#: the spectrum. The second step, from a better basis, gets four times as much as the first.
 ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 #: Clip levels of the adaptive solver, in units of the bound of the rows. Lower levels would weight
 #: all rows alike, instead of by their variance; the last level clips nothing.

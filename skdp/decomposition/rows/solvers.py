@@ -17,8 +17,7 @@ from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
-#: A function of a released second moment, and of its noise standard deviation, that returns
-#: factors.
+#: A function that returns factors, given a released second moment and its noise std.
 Decomposition = Callable[..., Factors]
 
 # ------------------------------

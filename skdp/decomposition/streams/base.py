@@ -249,8 +249,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     _n_rows_seen: int
-    # Released sums, stored until they are factorized: an interruption must not lose what has been
-    # paid for.
+    # Released sums, until they are factorized: an interruption must not lose a paid release.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent

@@ -343,8 +343,7 @@ def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
     """
     vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
     (n_rows, size), norms = released.value.shape, sketch.column_norms
-    # The edge is at least the rounding error: with an edge of 0, rounding errors would count as
-    # components.
+    # The edge is at least the rounding error, which would else count as components.
     rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
     n_left = (n_rows - n_components) * (size - n_components)
     rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))

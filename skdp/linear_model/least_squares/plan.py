@@ -30,8 +30,7 @@ _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
 # The center's part of the responses' share; wanted noise of a count, as a fraction of the records,
-# for another refinement, for the center and for the scale; least share of center or scale. Not
-# studied.
+# for another refinement, the center and the scale; least share of either. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
@@ -47,8 +46,7 @@ _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 # Momentum, which halves the number of steps, is used from this number on. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
 # With at least this strength, fits take the second number of steps if noise in the moment hides the
-# variance of rows along some direction, as if two columns are nearly equal: steps along it are
-# short.
+# variance of rows along some direction, as for nearly equal columns: steps along it are short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned

@@ -249,8 +249,7 @@ def release_agreement(
         predicted, true = _predicted(block), responses[rows] / ratio
         predicted[np.isnan(true)] = 0.0
         products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
-        # Both products get the same factor, so that clipping does not change their ratio, the
-        # slope.
+        # Both products get one factor, so that clipping does not change their ratio, the slope.
         longest = np.maximum(np.abs(products).max(axis=1, keepdims=True) / largest, 1.0)
         products = np.clip(products / (longest * largest), -1.0, 1.0)
         return np.asarray(block.times_mass(products).sum(axis=0))

@@ -153,8 +153,7 @@ _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 # With few units, noise in one bin may look like half of them. So all visible bins together must
 # exceed this many standard deviations of noise.
 _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
-# Curvature of the clipped loss, divided by the fraction of unclipped gradients; least such
-# fraction.
+# Curvature of the clipped loss over the fraction of unclipped gradients; least fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned

@@ -169,8 +169,7 @@ class WhitenedRecords:
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
-            # Three sums: of rows times residuals; of residuals with the weights of rows; and of
-            # residuals.
+            # Sums of rows times residuals, of residuals with weights of rows, and of residuals.
             shrinking = self.shrinking(rows, block)
             shrunk, longest = shrinking[:, :1], shrinking[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))

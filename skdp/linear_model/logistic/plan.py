@@ -183,8 +183,7 @@ def level_factor(spec: LogisticSpec) -> float:
     """Return the factor by which clip levels exceed those for a weak signal."""
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
-    # By Chebyshev's inequality, at most `fraction` of the norms exceeds this many root mean
-    # squares.
+    # Chebyshev's inequality: at most `fraction` of norms exceeds this many root mean squares.
     return 1 / math.sqrt(fraction)
 
 

@@ -409,8 +409,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.unclipped, quantile, limits)
-    # The standard deviation of coordinates by chance, from responses that are independent of the
-    # matrices.
+    # Standard deviation of coordinates by chance, if responses are independent of matrices.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)

@@ -117,8 +117,7 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 
 # A feature is rare if fewer records than this differ from its most frequent value; not studied.
 _RARE = 0.25
-# If records have fewer rare features than this on average, many have none, and gradients near 0;
-# not studied.
+# With fewer rare features in a mean record, many have none, and gradients near 0; not studied.
 _FEW_RARE = 2.0
 # Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
 # "spiked" and "linear in long tails". Entries of a feature whose scale is hidden by noise are
@@ -319,8 +318,7 @@ _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the mean matrix exceeds this fraction of the usual norm, a second mean is released around it.
 _FAR = 0.5  # not tuned
 # If means of rows and columns are fitted first, singular values must exceed the noise this many
-# times, as rarely observed rows have more noise. benchmarks/sweep/sweep.md, "ratings"; not studied
-# beyond.
+# times: rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
 # A step has at least this part of its full length, however noisy the gradient. If fewer responses
 # than the first number differ from the others, long steps are worse than none, and the second
@@ -522,8 +520,7 @@ def _descend(
         least_part=_LEAST_PARTS[off_center >= _USUAL],
         unexplained=spread.size * math.sqrt(off_center) * spec.is_weak,
     )
-    # Bound of the mean response: mean size of the responses that differ from the center, times
-    # their fraction.
+    # Bound of the mean response: mean size of responses off the center, times their fraction.
     most = max(spread.size * off_center, LEAST_SPREAD)
     if are_hidden(spec, off_center):
         # An intercept beyond the bound is noise, so it is shrunk.

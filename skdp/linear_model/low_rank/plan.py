@@ -57,8 +57,7 @@ _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Shares of the means of matrices: the first around 0, the next two around the mean before. Not
-# studied.
+# Shares of means of matrices: the first around 0, two around the mean before. Not studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
 # Shares of the sums of responses by row and column, before the steps and after them; the last sums
 # correct the first: benchmarks/trace_regression/margins.md.

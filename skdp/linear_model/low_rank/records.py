@@ -270,8 +270,7 @@ def release_norm(
 # Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]
 
-# Steps adapt their length, so they converge even if a curvature is this many times its estimate.
-# Not studied.
+# Steps adapt: they converge even if a curvature is this many times its estimate. Not studied.
 _TOLERATED = 3.0
 
 
@@ -450,7 +449,7 @@ _MEAN_IN_BIN = 1.06  # not tuned
 # matter. Not studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # For uncorrelated entries a curvature equals the fraction of unclipped gradients, and it is assumed
-# to be at least this part of that; the fraction is assumed to be at least the second number. Not
+# to be at least this part of that; the fraction is taken to be the second number or more. Not
 # studied.
 _LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
 

@@ -203,8 +203,7 @@ def facts_of(
         factors = True, False
     dense_width, stays_sparse = n_features, is_sparse
     if factors is not None:
-        # The width, which decides on the length of blocks, counts the columns of dense factors
-        # only.
+        # Only columns of dense factors count in the width, which sets the length of blocks.
         sides = zip(shape, factors, strict=True)
         dense_width = sum(length for length, is_sparse in sides if not is_sparse)
         stays_sparse = dense_width == 0

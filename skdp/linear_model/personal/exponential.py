@@ -40,8 +40,7 @@ from skdp.privacy.releases import warnings_for_ends
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Fraction of users whose responses are below the released size. With one half, points far above and
-# far below all sizes are equally bad. With more, the points far above would be nearly as good as
-# the best one.
+# far below all sizes are equally bad. With more, points far above would be nearly the best.
 _QUANTILE = 0.5  # not tuned
 # Responses are clipped to this many times the released size.
 _BOUND_FACTOR = 2.5  # not studied

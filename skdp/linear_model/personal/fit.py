@@ -181,8 +181,7 @@ def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), starts.moment_norms(batch), row_norms(products)
-    # Users with extreme values contribute nothing, as norms of their products may lose digits and
-    # bound nothing.
+    # Users with extreme values add nothing: norms that lose digits would bound nothing.
     is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
     matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
     product_norms = np.where(is_extreme, np.inf, head_norms * sizes)

@@ -83,8 +83,7 @@ def checked_spec(spec: PersonalSpec) -> PersonalSpec:
 # ------------------------------
 # Public grids for searches, and the priors on which users vote.
 
-#: Grid for norms in unknown units, by factors of the root of 2, searched in 7 halvings. Not
-#: studied.
+#: Grid for norms in unknown units, by factors of the root of 2: 7 halvings. Not studied.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 #: Grid for norms in squares of unknown units, by factors of 2, searched in 7 halvings.
 SQUARES = 2.0 ** np.arange(-63, 65)  # not studied

@@ -91,8 +91,7 @@ class SharedModel:
 # These functions never raise errors, which would stop all users of a batch: values that overflow
 # become 0, and matrices are made definite before they are inverted.
 
-# This part of the trace is added to the diagonal: far more than rounding errors, and too little to
-# matter.
+# This part of the trace is added to the diagonal: far above rounding, too little to matter.
 _RIDGE = 1e-11  # not tuned
 
 
@@ -115,8 +114,7 @@ def leave_one_out_errors_by_kernels(
 
     `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
     """
-    # The residual of response i, if it is left out, is (K^-1 y)_i / (K^-1)_ii for the matrix K of
-    # kernels and penalty.
+    # If response i is left out, its residual is (K^-1 y)_i / (K^-1)_ii (K: kernel and penalty).
     inverses = _inverses(kernels, penalty)
     weighted = (inverses @ responses[:, :, None])[:, :, 0]
     residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
