@@ -31,7 +31,7 @@ def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) 
     null row has weight 0, and so has a row whose weight would be below `SMALLEST_WEIGHT`.
     """
     # The rounding error of a norm grows with the number of features.
-    shrunk = np.float64(bound) * (1 - (n_features + 4) * _EPS)
+    shrunk = np.asarray(bound, np.float64) * (1 - (n_features + 4) * _EPS)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         weights = np.minimum(shrunk / norms, 1.0)
     weights[~(weights >= SMALLEST_WEIGHT)] = 0.0

@@ -1,4 +1,5 @@
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -123,6 +124,17 @@ def test_weights_lie_between_zero_and_one_without_warnings():
     # So that the product of a weight and a clipped entry keeps its digits.
     assert np.all((weights == 0) | (weights >= SMALLEST_WEIGHT))
     assert np.finfo(float).tiny < 1e-40 * SMALLEST_WEIGHT * SMALLEST_BOUND
+
+
+def test_a_vector_alone_with_its_own_bound_gives_no_warning():
+    # How many rows a user has is private, and so is whether one stands alone in a block. The
+    # warnings are recorded: numpy swallows one that is made an error.
+    norms, bounds = np.array([0.5, 4.0]), np.array([1.0, 2.0])
+    both = clip_weights(norms, bounds, 3)
+    with warnings.catch_warnings(record=True, action="always") as found:
+        for one in (slice(0, 1), slice(1, 2)):
+            np.testing.assert_array_equal(clip_weights(norms[one], bounds[one], 3), both[one])
+    assert not found
 
 
 ENTRIES = np.array([0.0, -0.0, 5e-324, -1e-310, 1e-3, 0.5, -0.5, 1.0, 7.0, 1e300, -1e300])
