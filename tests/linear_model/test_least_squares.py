@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
+from told import lines_warned_by
 
 from skdp import DPLinearRegression, DPStandardScaler, PrivacyWarning, make_dp_pipeline
 from skdp.linear_model.least_squares.plan import SIZE_BINS
 from skdp.linear_model.least_squares.steps import Level, Whitening, level_from
+from skdp.linear_model.low_rank.records import N_POWERS, _visible_bins
 
 KEY = 2**100
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -310,3 +312,21 @@ def test_constants_beside_rare_values_have_no_coefficient(value):
     model = DPLinearRegression(epsilon=256.0, random_state=KEY).fit(X, y)
     assert np.abs(model.coef_[4:6]).max() == 0
     assert model.coef_[6] == pytest.approx(3, rel=0.15)
+
+
+def test_a_tail_beside_the_bulk_counts_in_the_scale_of_responses():
+    fractions = np.zeros(N_POWERS)
+    fractions[[0, 1, 38, 40, 42, 43, 46, 70]] = 0.2, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1
+    found = np.flatnonzero(_visible_bins(fractions, 0.15, 0.08))
+    np.testing.assert_array_equal(found, [0, 38, 40, 42, 43])
+
+
+@pytest.mark.parametrize(("n_hidden", "epsilon", "is_told"), [(3, 1, 0), (5, 1, 1), (3, 0.05, 1)])
+def test_few_hidden_features_matter_in_weak_fits_only(n_hidden, epsilon, is_told):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(20_000, 8))
+    X[:, :n_hidden] = random.random((20_000, n_hidden)) < 0.001
+    y = X[:, -1] + 0.3 * random.normal(size=20_000)
+    model = DPLinearRegression(epsilon=epsilon, random_state=KEY)
+    told = lines_warned_by(lambda: model.fit(X, y))
+    assert any("a third of the columns" in one for one in told) == is_told

@@ -1,6 +1,7 @@
 """Personal regression: what is recovered, heads, ids, and searches."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from told import lines_warned_by, warned_by
 
 import skdp
+from skdp.linear_model.personal.fit import choose_prior
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 N_USERS, N_FEATURES = 400, 8
@@ -176,6 +178,24 @@ def test_noisy_responses_alone_are_no_reason_to_doubt_heads():
     assert model.noise_variance_ > 10 * model.prior_variances_.sum()
     assert model.score(X, y, groups=groups) > r2_score(y, model.predict(X))
     assert not any("predicted best by the mean model" in one for one in told)
+
+
+@pytest.mark.parametrize("level", [0.0, 5.0])
+def test_heads_add_much_where_levels_of_users_differ(level, monkeypatch):
+    """Users may vote for so much noise that their slopes are 0; their intercepts are not."""
+
+    def for_noise(vote, start, *rest):
+        choose_prior(vote, start, *rest)
+        return replace(start, prior=start.prior.changed(0.0, 100.0))
+
+    monkeypatch.setattr("skdp.linear_model.personal.fit.choose_prior", for_noise)
+    generator = np.random.default_rng(0)
+    groups = np.repeat(np.arange(500), 8)
+    X = generator.normal(size=(len(groups), 3))
+    y = generator.normal(0, level, 500)[groups] + 0.5 * generator.normal(size=len(groups))
+    model = personalized(epsilon=50.0)
+    told = lines_warned_by(lambda: model.fit(X, y, groups))
+    assert any("predicted best by the mean model" in one for one in told) == (level == 0)
 
 
 def test_a_pickle_has_no_ids_and_nothing_follows_their_names():

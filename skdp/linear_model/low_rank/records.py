@@ -152,6 +152,9 @@ LEAST_SPREAD = 1e-12
 # Responses in bins that noise hides are assumed to have this size, relative to the largest visible
 # bin; normal responses have it. Not studied.
 _HIDDEN_SIZE = 0.6
+# A bin at most the first number of bins from a visible one counts from the second number of noise
+# standard deviations on, as there are few such bins. benchmarks/least_squares/made_up.md
+_NEAR, _CLEAR_OF_NEAR = 2, 3.0
 # At most this many neighboring bins are merged if none is visible. Not studied.
 _MOST_BINS = 8
 # Least estimate of the fraction of responses off the center; not studied.
@@ -202,9 +205,9 @@ def release_spread(
     counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
     # The margin is wide: noise in a single bin, many powers too high, would decide the mean square.
-    edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
-    noisy = released[0] / n_units
-    fractions = _visible_bins(noisy, edge)
+    noise_std /= n_units
+    edge = noise_std * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
+    fractions = _visible_bins(released[0] / n_units, edge, _CLEAR_OF_NEAR * noise_std)
     largest = int(np.flatnonzero(fractions).max(initial=0))
     # Zeros, such as centered constants, are in the first bin, which must give no warning.
     found = POWERS[[max(largest, 1)]]
@@ -223,12 +226,19 @@ def release_spread(
     return Spread(LEAST_SPREAD, fraction, is_guess=True)
 
 
-def _visible_bins(fractions: np.ndarray, edge: float) -> np.ndarray:
+def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.ndarray:
     """Set bins that may be noise to 0; if only the center is left, merge neighboring bins.
 
-    Few responses of many sizes are visible in no single bin.
+    Few responses of many sizes are visible in no single bin. Near visible bins the edge is lower:
+    without bins next to the bulk, a long tail would seem short.
     """
-    visible = np.where(fractions > edge, fractions, 0.0)
+    is_visible, n_before = fractions > edge, 0
+    while n_before < (n_before := int(is_visible.sum())):
+        # The first bin, of zeros, has no neighbors.
+        is_bulk = np.append(False, is_visible[1:])
+        is_near = np.convolve(is_bulk, np.ones(2 * _NEAR + 1), "same") > 0.5
+        is_visible |= is_near & (fractions > near_edge)
+    visible = np.where(is_visible, fractions, 0.0)
     width = 2
     while not visible[1:].any() and width <= _MOST_BINS:
         sums = np.convolve(fractions[1:], np.ones(width), "valid")

@@ -496,7 +496,9 @@ def solve_personal(
         rough = fitted.prior.noise_variance
         fitted = release_scales(model.scales, fitted, users, budget)
         start = choose_prior(model.prior_vote, fitted, rough, users, budget)
-        if start.prior.noise_variance > fitted.prior.noise_variance:
+        voted = start.prior
+        has_intercepts = voted.intercept_variance * row_count > voted.noise_variance
+        if voted.noise_variance > fitted.prior.noise_variance and not has_intercepts:
             # Most users chose a noise variance so large that their heads are nearly 0.
             warnings += (
                 "Most users are predicted best by the mean model: their heads add little to it. "
