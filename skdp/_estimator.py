@@ -191,7 +191,7 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
 
 
 def opened_within(*, hides_groups: bool) -> AbstractContextManager[None]:
-    """Report the passes before a pipeline's first private fit, as one task of the pipeline."""
+    """Report the passes that a pipeline makes before its first private fit, as one task."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
@@ -375,7 +375,10 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         shape = getattr(like, "shape", (n_samples, n_features))
         dimensions = (2, 3) if get_tags(self).input_tags.three_d_array else (2,)
         if len(shape) not in dimensions or math.prod(shape[1:]) != n_features:
-            raise ValueError(f"n_features={n_features} does not fit the shape {shape} of like=.")
+            raise ValueError(
+                f"n_features={n_features} does not fit the shape {shape} of like: leave out "
+                "n_features, or pass a like with as many features."
+            )
         return self._spec_like(n_samples, n_features, like)
 
     @abstractmethod
@@ -469,7 +472,7 @@ class PlannedEstimator(PrivateEstimator):
     """Base class for your own estimator with a plan of its releases, like the estimators of skdp.
 
     Its author promises that `fit` releases what `plan` lists, and nothing else of its rows. Then
-    it may be a step of a :class:`skdp.DPPipeline` or a search, a ledger counts it, and
+    the estimator may be a step of a :class:`skdp.DPPipeline` or a search, a ledger counts it, and
     :func:`skdp.privacy_spent` calls it *private on its author's word*. Its record has
     ``enforced=False``, since a promise is no proof: :func:`skdp.testing.check_privacy` attacks it.
 
@@ -581,7 +584,7 @@ class PlannedEstimator(PrivateEstimator):
             if (found := getattr(plan, name)) != value:
                 raise ValueError(
                     f"plan of {type(self).__name__} must have {name}={value!r}, got {found!r}: "
-                    "self.cost, and what the class has as privacy_unit and adjacency."
+                    "make it with self.cost, self.privacy_unit and self.adjacency."
                 )
         return plan
 
@@ -651,8 +654,8 @@ def restored_on_error(
 ) -> Iterator[None]:
     """Silence numpy during a fit; if the fit raises an error, restore the attributes.
 
-    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. They
-    see the groups of a pass, unless their number must be hidden.
+    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. Each
+    pass shows its groups, unless their number must be hidden.
     """
     # Refuse a bad n_jobs before anything else.
     effective_n_jobs(getattr(estimator, "n_jobs", None))

@@ -21,7 +21,7 @@ from skdp.privacy.precision import as_python
 
 #: Share of the counts.
 MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
-# Number of bins of a column. They are equal steps of arcsinh of `_FINE` times standardized numbers.
+# Number of bins of a column. Bins are equal steps of arcsinh of `_FINE` times standardized numbers.
 # Both ends and 0 have counts of their own.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
 _ENDS_AND_ZERO = 3  # not tuned

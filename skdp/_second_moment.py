@@ -265,8 +265,8 @@ def summed_moment(
 # Mean weight of rows after clipping: least, usual, and standard deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
 # Errors use the ratio of two variances of a column: from the moment, and from the scale. This part
-# of the noise of the second variance is added to it, or intervals of skewed targets would be too
-# short. The ratio is at least the second number.
+# of its noise is added to the second one, or intervals of skewed targets would be too short. The
+# ratio is at least the second number.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column without a useful scale has covariances only if its variance exceeds this many standard
 # deviations of its noise.

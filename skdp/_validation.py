@@ -222,9 +222,9 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
             for inner, outer in pairwise(callers())
         ):
             raise ValueError(
-                f"A cache, such as memory of a Pipeline, would repeat a fit of "
-                f"{type(self).__name__} where the data are the same, noise and all: two results "
-                "would tell whether they are. Pass memory=None."
+                "A cache, such as memory of a Pipeline, would return the same noisy fit of "
+                f"{type(self).__name__} for equal data, and so reveal whether data are equal. Pass "
+                "memory=None."
             )
         # An unfitted estimator is pickled with seed and ledger, which another process needs.
         state = super().__getstate__()
@@ -333,8 +333,8 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = containers.checked_container(X)
         try:
-            # The check for infinity sums entries, which may overflow. It is made even if
-            # scikit-learn is configured to leave it out.
+            # The check for infinity sums entries, which may overflow. The check is made even if
+            # scikit-learn is configured to omit it.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:

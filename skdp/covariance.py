@@ -365,8 +365,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         if self.noise_std_.any() and not found.coef.any():
             warn_of_privacy(
                 f"The model of {shown(target)} predicts the same for all rows, the location of "
-                "this column: noise hides how the others predict it. Fit with a larger epsilon, "
-                "or fewer columns."
+                f"{shown(target)}: noise hides how other columns predict it. Fit with a larger "
+                "epsilon, or fewer columns."
             )
         return self._clipping(model, columns)
 

@@ -172,8 +172,8 @@ def _bernoulli_indices(size: int, probability: float, random: np.random.RandomSt
 # ------------------------------
 # Interactions of users and items.
 
-# Standard deviation of the log-activities of users, and concentration of the tastes. They give
-# `make_interactions` the leading singular value and the coherence in its docstring.
+# Standard deviation of the log-activities of users, and concentration of the tastes. These numbers
+# give `make_interactions` the leading singular value and the coherence in its docstring.
 _ACTIVITY_SPREAD = 0.5  # not tuned
 _TASTE_CONCENTRATION = 0.5  # not tuned
 _MOST_ROUNDS = 20  # not tuned

@@ -53,7 +53,8 @@ def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
     last = last_of(estimator)
     if not hasattr(last, attribute):
         raise TypeError(
-            f"estimator must be {wanted}, or a pipeline that ends so, got {type(last).__name__}."
+            f"estimator must be {wanted}, or a pipeline that ends with one, got "
+            f"{type(last).__name__}."
         )
     return last
 

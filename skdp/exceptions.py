@@ -144,7 +144,7 @@ def named(method: F) -> F:
 
 
 def _by_keyword(expected: Signature, who: str) -> str:
-    """Return the call that passes its only argument by keyword, as text."""
+    """Return advice on arguments by keyword, with an example; "" if there are none."""
     kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
     first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]

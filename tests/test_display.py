@@ -93,7 +93,7 @@ def test_counts_of_a_search_are_one_bar_and_other_things_are_refused(pca):
     shown = PrivacyBudgetDisplay.from_plan(plan)
     assert len(shown.bars_) < len(plan.releases)
     for draw, told in (
-        (CorrelationDisplay.from_estimator, "a DPCovariance, or .* ends so, got DPPCA"),
+        (CorrelationDisplay.from_estimator, "a DPCovariance, or .* ends with one, got DPPCA"),
         (lambda pca: PrivacyBudgetDisplay.from_plan(clone(pca)), "Pass what plan"),
         (PrivacyBudgetDisplay.from_ledger, "as PrivacyLedger"),
         (lambda pca: score_histogram(make_pipeline(pca), X), "model.:-1..transform"),

@@ -77,8 +77,8 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     """Sum the results of a kernel over all parts of a source whose parts are dask chunks.
 
     The active scheduler computes the sum. A task gets chunks and the arguments that all tasks
-    share, and returns bytes: a sum, or a failure. It raises no error, as schedulers log the place
-    of errors, and draws no noise: it may run twice.
+    share, and returns bytes: a sum, or a failure. A task raises no error, as schedulers log where
+    errors come from, and draws no noise, as it may run twice.
 
     Parameters
     ----------

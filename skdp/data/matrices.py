@@ -89,7 +89,7 @@ class RankOneMatrices(containers.SkdpContainer):
     array([[0., 0., 0., 1.],
            [0., 0., 0., 0.]])
 
-    They split like the rows of an array:
+    Matrices split like the rows of an array:
 
     >>> from sklearn.model_selection import train_test_split
     >>> X_train, X_test, y_train, y_test = train_test_split(X, values, test_size=1)
@@ -198,7 +198,7 @@ class RankOneMatrices(containers.SkdpContainer):
     def block_starts(self) -> np.ndarray:
         """First matrices of the blocks, and the end.
 
-        They depend only on the shape and on which factors are sparse.
+        Blocks depend only on the shape and on which factors are sparse.
         """
         return block_starts(len(self), self.dense_width, is_sparse=self.dense_width == 0)
 

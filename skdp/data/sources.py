@@ -187,8 +187,8 @@ def _without_infinities(block: Any) -> Any:
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
     """Return the first row of each block, and the end.
 
-    They depend only on the shape, since the contribution of a row must not depend on other rows. No
-    block is a single row unless there is only one: alone in a product, a row may round differently.
+    Blocks depend only on the shape, since the contribution of a row must not depend on other rows.
+    No block has one row unless X has: alone in a product, a row may round differently.
     """
     n_blocks = math.ceil(n_rows / _block_length(n_rows, n_features, is_sparse=is_sparse))
     starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)

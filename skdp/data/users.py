@@ -126,7 +126,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Largest length of a representation, whose outer products are the largest sum."""
+        """Number of entries of a representation; a sum of its outer products is the largest sum."""
         return self.n_features**2
 
     @property

@@ -267,8 +267,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        # A random sketch rarely lengthens a change much, which saves noise. It is safe only if
-        # nobody can know the sketch before the fit, and whoever knows the seed can.
+        # A random sketch rarely lengthens a change much, which saves noise. That is safe only if
+        # nobody can know the sketch before the fit, as whoever knows the seed can.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 

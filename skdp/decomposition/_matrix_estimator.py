@@ -607,8 +607,8 @@ def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
         # Clipping takes at least this from the mean squared norm, in squared bounds.
         missing = part * (multiple**2 - 1)
         clipped = result.total / n_rows / result.row_norm**2
-        # Far rows are clipped to the bound, so each has at most one squared bound. They may be all
-        # that the components do not explain.
+        # Far rows are clipped to the bound, so each has at most one squared bound. Far rows may be
+        # all that the components do not explain.
         lost = min((1 - explained) * clipped / part, 1.0)
         cut = max(cut, lost * missing / (missing + clipped))
     return float(cut)

@@ -122,10 +122,10 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
         shape = (1, int(n_features))
         return csr_array(shape) if sparse else np.zeros(shape), None
     if sparse:
-        raise ValueError("sparse=True is for fits without like: leave it out; like itself says it.")
+        raise ValueError("Leave sparse out: like itself shows whether rows are sparse.")
     _, size, like = planned_size(1, None, checks.public_like(like))
     if n_features not in (None, size):
-        raise ValueError(f"n_features={n_features} does not fit the {size} features of like=.")
+        raise ValueError(f"n_features={n_features}, but like has {size} features: pass only like.")
     dtype, names = float_dtype(like), as_feature_names(checks.feature_names(like))
     if isinstance(like, RankOneMatrices):
         parts = (one[:1] * 0 for one in (like.left, like.right))

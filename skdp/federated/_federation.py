@@ -158,7 +158,10 @@ class _Asking:
 
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
         if any(answer.fields["release"] != self._number for answer in answers.values()):
-            raise FederationError("An owner has replied about another release: check send.")
+            raise FederationError(
+                "An owner has answered about another release than the one it was asked for: send "
+                "must return the answers to the messages that it got."
+            )
         # With different histories, masks would not cancel: the fit ends before that.
         if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(

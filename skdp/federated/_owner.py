@@ -67,7 +67,7 @@ class Handshake:
         given, key = [public for _, public in asked.fields["publics"]], bytes.fromhex(state.pair)
         publics, keys = _read_keys(tuple(given))
         if publics[self._number] != masks.public_of(key):
-            raise FederationError("The public key that stands for this owner is not its own.")
+            raise FederationError("A message has a public key for this owner that is not its own.")
         neighbors = self._neighbors(publics, keys)
         for number in (self._number, *neighbors):
             signature = asked.fields["signatures"][number]
@@ -237,9 +237,9 @@ class RunningFit:
 class Owner:
     """One owner of rows in one federated fit.
 
-    It runs the fit on its own rows. If the fit releases a sum, the owner sends its part as counts
-    with a share of the noise, masked so that the coordinator can read only the sum of all owners,
-    and continues with that sum.
+    The owner runs the fit on its own rows. If the fit releases a sum, the owner sends its part as
+    counts with a share of the noise, masked so that the coordinator can read only the sum of all
+    owners, and continues with that sum.
 
     Parameters
     ----------
@@ -557,7 +557,9 @@ class Owner:
         if found is None:
             self._end()
             self._state.save(self._path)
-            raise FederationError("The fit has ended: it cannot go on.")
+            raise FederationError(
+                "The fit has failed for this owner, and cannot continue: begin a new one."
+            )
         self._state.sums.append(to_text(total.astype("<i8").tobytes()))
         self._story.add(total, absent)
         self._keep(found)

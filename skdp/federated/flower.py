@@ -118,8 +118,8 @@ def server_app(
 ) -> ServerApp:
     """Make the app of the server, which leads a fit of owners.
 
-    It asks all connected nodes, and knows owners by the numbers in their answers: nodes have no
-    order, may arrive late, and may be other ones when an owner returns.
+    The server asks all connected nodes, and knows owners by the numbers in their answers: nodes
+    have no order, may arrive late, and an owner may return on another node.
 
     Parameters
     ----------

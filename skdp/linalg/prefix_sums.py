@@ -83,7 +83,7 @@ class PrefixNoise:
     def window_std(self, first: int, last: int) -> float:
         """Return the noise std of a sum of epochs, from `first` to the one before `last`.
 
-        It equals the noise of the difference of two prefix sums, in units of fresh noise.
+        The std equals that of the difference of two prefix sums, in units of fresh noise.
         """
         covariance = np.zeros((len(self.decays) + 1,) * 2)
         for epoch in range(last):

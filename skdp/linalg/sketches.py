@@ -23,8 +23,8 @@ Pair = tuple[np.ndarray, np.ndarray]
 class Sketch(ABC):
     r"""A public random matrix :math:`\Phi` of shape (n, t), with orthogonal columns.
 
-    It maps n dimensions to t, with :math:`E \|\Phi^T x\|^2 = \|x\|^2`. Its entries are multiples of
-    a power of two, so that fixed-point sums represent them exactly.
+    The matrix maps n dimensions to t, with :math:`E \|\Phi^T x\|^2 = \|x\|^2`. Its entries are
+    multiples of a power of two, so that fixed-point sums represent them exactly.
     """
 
     shape: tuple[int, int]

@@ -217,8 +217,8 @@ class DPLinearRegression(PrivateRegressor):
         stays_sparse = holds_sparse(rows) and size[1] > _LONGEST_WRITTEN_OUT
         if stays_sparse and interval is not None:
             raise ValueError(
-                "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
-                "centered. Pass bounds=None, or a dense X."
+                "bounds are for dense rows, or sparse rows of at most 64 features: longer sparse "
+                "rows are not centered. Pass bounds=None, or a dense X."
             )
         prior = None
         if self.prior is not None:

@@ -371,7 +371,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
     if len(found) < 2:
         raise ValueError(
             "y has labels of one class only, but a classifier needs two classes or more: pass "
-            "classes, with those that y lacks."
+            "classes, a list of all possible labels."
         )
     if len(found) > _MOST_LABELS:
         raise ValueError(

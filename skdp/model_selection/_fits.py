@@ -330,8 +330,8 @@ def search_of(
     """Check grid and data; return the candidates, and the costs of their fits."""
     checked = partial(prepare, X=X, y=y, seed=seed, users=users)
     candidates = candidates_of(grid, estimator, checked)
-    # Each candidate is first traced as if its steps had the whole cost. This shows how many fits
-    # will share the cost.
+    # Each candidate is first traced as if its steps had the whole cost. These traces show how many
+    # fits will share the cost.
     start = Prefix((), None, X)
     ones = [Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta) for one in candidates]
     pairs = zip(candidates, ones, strict=True)

@@ -44,7 +44,7 @@ def expected_subspace_error(
     r"""Predict the error of private components, before anything is fitted or spent.
 
     The error is the distance of the released components from the exact components of the same
-    clipped rows, for ``solver="covariance"``. It is measured by the sine of the largest angle
+    clipped rows, for ``solver="covariance"``. The distance is the sine of the largest angle
     between the two subspaces, as :func:`skdp.metrics.subspace_distance` does.
 
     Parameters

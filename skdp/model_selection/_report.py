@@ -557,8 +557,8 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     Visits every step of pipelines, unions, column transformers, transformed targets, frozen
     estimators, grid and randomized searches, and pipelines and searches of skdp, however nested.
     The records of steps with a ``privacy_spent_`` are composed. The report names the other steps
-    that have learned from the data without privacy. It concerns these steps only: earlier work on
-    the data, such as choosing a bound or a list of categories, is not checked.
+    that have learned from the data without privacy. The report concerns these steps only: earlier
+    work on the data, such as choosing a bound or a list of categories, is not checked.
 
     Parameters
     ----------
@@ -596,8 +596,8 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     once. Equal records of different fits count separately.
 
     A ``FrozenEstimator`` was fitted before, to other rows, which are public or have their own
-    report. It is called frozen and not counted. If it was fitted to the same rows, either it
-    learned without privacy, or its record has to be added with ``compose``.
+    report. The report calls it frozen, and does not count it. If it was fitted to the same rows,
+    either it learned without privacy, or its record has to be added with ``compose``.
 
     A ``FixedThresholdClassifier`` of a frozen classifier learns nothing else: its report is that of
     the classifier.

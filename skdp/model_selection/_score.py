@@ -444,7 +444,9 @@ def classes_for(scoring: str, last: Any) -> Any:
     """Return the public classes; refuse classes with which a score cannot be computed."""
     classes = last.classes_ if hasattr(last, "classes_") else given_classes(last.classes)
     if SCORES[scoring].of_two and len(classes) != 2:
-        raise ValueError(f"scoring={scoring!r} needs two classes, got {len(classes)}.")
+        raise ValueError(
+            f"scoring={scoring!r} needs two classes, got {len(classes)}: pass another scoring."
+        )
     return classes
 
 
@@ -620,11 +622,11 @@ def private_score(
     which rows are meant, and charges the score in full.
 
     If the rows were set apart before the fit, every row is either in the fit or in the score, and
-    so are all rows of a user. Both together then cost the larger of the two records, not their sum
-    [1]_, provided that unit and adjacency agree. The split must not depend on the rows. A random
-    split that nobody knows does not. Nor does a split by positions or by a known seed, if the order
-    of the rows reveals nothing about them. A split of users by positions of their rows does depend
-    on the rows, and so does a split that uses responses, such as a stratified one.
+    so are all rows of a user. Fit and score together then cost the larger of the two records, not
+    their sum [1]_, provided that unit and adjacency agree. The split must not depend on the rows. A
+    random split that nobody knows does not. Nor does a split by positions or by a known seed, if
+    the order of the rows reveals nothing about them. A split of users by positions of their rows
+    does depend on the rows, and so does a split that uses responses, such as a stratified one.
 
     References
     ----------

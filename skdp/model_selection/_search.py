@@ -204,7 +204,10 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
     if one.of_counts:
         lasts = [candidate.run.steps[-1].estimator for candidate in search.candidates]
         if len({tuple(score.classes_for(scoring, last)) for last in lasts}) > 1:
-            raise ValueError(f"scoring={scoring!r} needs candidates with the same classes.")
+            raise ValueError(
+                f"scoring={scoring!r} needs candidates with the same classes: pass classes to "
+                "estimator, and do not search over them."
+            )
         n_units = search.run.n_units or _num_samples(search.run.X)
         return plan_choice_by_counts(scoring, lasts[0], n_candidates, n_units, *given)
     return plan_choice(n_candidates, *given, is_bounded=one.is_bounded)

@@ -117,7 +117,7 @@ def _check_columns(name: str, step: Any) -> None:
     if step.remainder not in ("drop", "passthrough"):
         raise ValueError(
             f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
-            f"{type(step.remainder).__name__}: name the columns that it is for."
+            f"{type(step.remainder).__name__}: list that among transformers, with its columns."
         )
     if any(callable(columns) for _, _, columns in step.transformers):
         raise ValueError(
@@ -284,7 +284,7 @@ def _refusals(
 ) -> Iterator[str]:
     """Return why a step is refused at its position; `is_behind` means behind a private step."""
     if isinstance(step.estimator, str) and step.estimator == "drop":
-        yield f"Step {step.name!r}: 'drop' would leave no columns."
+        yield f"Step {step.name!r}: 'drop' would leave no columns. Remove the step."
     output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
     if output != "default" and not (is_last and step.is_private):
         yield (

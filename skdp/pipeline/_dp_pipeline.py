@@ -264,7 +264,10 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)
         if shape[1:] and math.prod(shape[1:]) != n_features:
-            raise ValueError(f"n_features={n_features} does not fit the shape {shape} of like=.")
+            raise ValueError(
+                f"n_features={n_features} does not fit the shape {shape} of like: leave out "
+                "n_features, or pass a like with as many features."
+            )
         # Only the public layout of rows in parts is read, and no value.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))

@@ -17,8 +17,8 @@ from skdp.data.workers import without_warnings
 # Public rows come in pairs, as some functions treat a single row differently.
 TWICE = 2  # not tuned
 _NUMBERS = "biufc"
-# Values of two public rows: numbers, or texts of several kinds. They differ, so that the result
-# shows if a function uses both rows.
+# Values of two public rows: numbers, or texts of several kinds. The values differ, so that the
+# result shows if a function uses both rows.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
 # Values for one row among equal ones: a function may use other rows only if a value is 0, negative,
 # an outlier or missing. Among 41 equal rows, a value is 6 standard deviations off.

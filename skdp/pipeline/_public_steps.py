@@ -191,7 +191,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
         if not is_same:
             raise ValueError(
                 f"{what} must map each row by itself, but its result for a public row changes "
-                "with the rows beside it."
+                "with the rows beside it: leave it out, or change its function."
             )
 
 
@@ -321,7 +321,7 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
-# Errors of encoders about categories, with cures.
+# Errors of encoders about categories, with advice.
 _OF_ENCODERS = {
     "Unsorted categories": " Pass them sorted, as [False, True].",
     "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
@@ -445,8 +445,8 @@ def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
 def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     """Refuse rows with categories that a public step does not know; otherwise return its result.
 
-    This happens before anything is charged, and names no category. In the fit, encoders accept all
-    rows (`lenient`); only here they are as strict as their parameters say.
+    The refusal comes before anything is charged, and names no category. In the fit, encoders accept
+    all rows (`lenient`); only here they are as strict as their parameters say.
     """
     if isinstance(rows, RowBlocks):
         raise ValueError(

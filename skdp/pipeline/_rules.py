@@ -587,7 +587,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         for part, one in parts_of(estimator) or ():
             is_chain = type(one) is Pipeline and one.memory is None and one.steps
             if is_columns(one):
-                yield f"{where}a ColumnTransformer within another is not supported."
+                yield f"{where}a ColumnTransformer within another: list its parts in the outer one."
             elif is_chain and not any(is_columns(step) for _, step in one.steps):
                 check_unwatched(where, one)
                 yield from _not_private_within(f"{name}__{part}", one)

@@ -175,7 +175,7 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
     With `chosen` only columns of these numbers are counted, and `place` knows no others.
 
     A null row has NaN in all entries, and NaN adds nothing. The zeros that a sparse block does not
-    store count like any others. Both hold for `summing`, too.
+    store count like any others. Null rows and zeros count so for `summing`, too.
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> Counts:
@@ -336,8 +336,8 @@ def may_be_zeros(
 ) -> np.ndarray:
     """Return which columns may be 0 in all rows, by counts of sizes.
 
-    They are mostly 0, and seem constant by moments, or all rows are counted as 0. No rows are
-    missing in their counts.
+    Such columns are mostly 0, and seem constant by moments, or all rows are counted as 0. No rows
+    are missing in their counts.
     """
     missing, hidden = n_rows - counts[:, 0], _HIDDEN * noise_std
     is_seen = is_visible(counts[:, 1:], noise_std).any(axis=1)

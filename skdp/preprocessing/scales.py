@@ -544,8 +544,8 @@ class _Closer(NamedTuple):
     """Intervals for the moments, and what zooms have shown about narrow columns.
 
     A column `is_point` if it is as narrow as the last zoom can show, and neither visible bins nor
-    rows are left out. It `is_blurred` if it is narrow, and noise blurs the zooms or exceeds what
-    any zoom could bear.
+    rows are left out. A column `is_blurred` if it is narrow, and noise blurs the zooms or exceeds
+    what any zoom could bear.
     """
 
     moments: Release

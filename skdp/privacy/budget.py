@@ -104,8 +104,8 @@ class InitialNoiseSums:
 def fixed_point_unit(releases: Iterable[Release]) -> float:
     """Choose the unit of planned sums, a power of two.
 
-    It is at most 2 ** -40 of the smallest noise std, or of a sixteenth of the smallest sensitivity
-    if that is larger. So sums of up to 2 ** 22 times that number do not wrap around.
+    The unit is at most 2 ** -40 of the smallest noise std, or of a sixteenth of the smallest
+    sensitivity if that is larger. So sums of up to 2 ** 22 times that number do not wrap around.
     """
     planned = [(one.noise_std or 0.0, one.sensitivity or 0.0) for one in releases]
     noise_stds, sensitivities = zip(*planned, strict=True)
@@ -649,7 +649,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
 
         Option j, of loss :math:`S_j`, is chosen with a probability proportional to
         :math:`\exp(-S_j / \beta)`. Let R be the sensitivity and :math:`\eta = R / \beta`: the
-        choice is :math:`\eta`-DP. It is mu-GDP if, and only if,
+        choice is :math:`\eta`-DP. The choice is mu-GDP if, and only if,
         :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`. So the accounting is exact.
 
         Parameters

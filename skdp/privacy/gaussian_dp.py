@@ -11,8 +11,8 @@ A fit may be mu-GDP except for an event of probability at most `delta_tail`, aft
 promised. That adds `delta_tail` to the curve of the fit and, by the union bound, to the curve of a
 composition.
 
-Every function rounds to the safe side, budgets down and spending up, by a relative ``1e-9``. That
-is more than the rounding error of its own arithmetic, which is in double precision whatever the
+Every function rounds to the safe side, budgets down and spending up, by a relative ``1e-9``. The
+margin exceeds the rounding error of its own arithmetic, which is in double precision whatever the
 type of the arguments.
 
 References

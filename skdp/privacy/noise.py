@@ -150,7 +150,7 @@ def digest_of(*values: Any) -> bytes:
 def algorithm_generator(seed: int | None) -> np.random.Generator:
     """Make the generator of an algorithm's public randomness, such as its start matrix.
 
-    It never depends on the data: its draws can be observed, and would otherwise be a release.
+    The generator never depends on the data: draws can be observed, and would be a release.
     """
     if seed is None:
         return np.random.default_rng()
@@ -186,7 +186,7 @@ def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
     """Draw noise for a value of that shape, with standard deviation 1.
 
     Random words come from AES-256 in counter mode, and become noise by inversion of a distribution
-    function. That takes about 2.3 times as long as numpy's PCG64, a few per cent of a fit. In
+    function. AES takes about 2.3 times as long as numpy's PCG64, a few per cent of a fit. In
     return, nobody can recover the state of the generator from released noise.
     """
     size = math.prod(shape)

@@ -380,7 +380,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
 def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     """Return the largest epsilon that, at that delta, costs at most `mu`.
 
-    It is rounded down, so that `mu_from_epsilon_delta` of it does not exceed `mu`.
+    The epsilon is rounded down, so that its `mu_from_epsilon_delta` does not exceed `mu`.
     """
     epsilon, less = gaussian_dp.epsilon_at(mu, delta, delta_tail), _LEAST_STEP
     while epsilon > 0 and gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail) > mu:
@@ -640,7 +640,7 @@ def share_for_counts(
 ) -> float:
     """Return the share that gives each of `count` counts a relative error of `precision`.
 
-    The share is clipped to the limits. It depends on public facts only.
+    The share is clipped to the limits. The share depends on public facts only.
     """
     least, most = limits
     squared = (precision * n_units * mu) ** 2

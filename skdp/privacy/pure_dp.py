@@ -9,7 +9,7 @@ are equal. Thus epsilon-DP implies mu-GDP if, and only if,
 
 .. math:: \mu \geq 2 \Phi^{-1}\left(\frac{e^\epsilon}{1 + e^\epsilon}\right).
 
-Every function rounds to the safe side by a relative ``1e-9``. It computes in double precision,
+Every function rounds to the safe side by a relative ``1e-9``. Arithmetic is in double precision,
 whatever the type of the arguments.
 
 References

@@ -80,9 +80,9 @@ def clipped_projection(
 
     .. math:: D = u^2 + v^2 + 2 \kappa u v [\sqrt{(1 - A)(1 - B)} - \kappa \sqrt{AB}].
 
-    It falls in A where :math:`u = b`, so let :math:`A = u^2 \le b^2`, :math:`B = v^2 \le b^2`. If
-    the best :math:`\kappa` is below 1, :math:`D = A + B + (1 - A)(1 - B)/2`, which rises in A and
-    in B. If it is 1, then with :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has
+    The distance falls in A where :math:`u = b`, so let :math:`A = u^2 \le b^2`, :math:`B = v^2 \le
+    b^2`. If the best :math:`\kappa` is below 1, :math:`D = A + B + (1 - A)(1 - B)/2`, which rises
+    in A and in B. If it is 1, then with :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has
     :math:`D = \sin^2(s + t)`, and :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so D rises in s and
     in t. Hence :math:`A = B = b^2`, where :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
     """
@@ -264,8 +264,8 @@ def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0
     - zero_out: :math:`p^2 t^2 + 2 p^4 + e^2 / 2 \le 3.5`, attained by p = t = e = 1.
     - Replace: the third number adds at most 2 to the squared distance of the others. With r and s
       the sizes of p in both records, the products differ by at most r + s and the squares by
-      :math:`r^2 - s^2`, so that this distance is at most :math:`(r + s)^2 (1 + 2 (r - s)^2)`. It
-      rises if both sizes do so by the same number, and so let r = 1, s = 1 - d:
+      :math:`r^2 - s^2`, so that this distance is at most :math:`(r + s)^2 (1 + 2 (r - s)^2)`. The
+      bound rises if both sizes do so by the same number, and so let r = 1, s = 1 - d:
       :math:`f(d) = (2 - d)^2 (1 + 2 d^2)`. Its derivative is
       :math:`-2 (2 - d) (1 - 4 d + 4 d^2) = -2 (2 - d) (1 - 2 d)^2`, which is not positive: it falls
       from 4 at d = 0. The sum of 6 is attained by p = q = 1 and opposite t and e.

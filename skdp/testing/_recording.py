@@ -40,7 +40,7 @@ class RecordingBudget(PrivacyBudget):
     def bounded(self, number: int) -> np.ndarray:
         """Return the values whose movement the sensitivity bounds.
 
-        For epochs, these values are the epochs times a square root of the prefix sums.
+        Of sums of epochs, these are the data of each epoch times a square root of the prefix sums.
         """
         value = self.values[number]
         if number not in self.roots:

@@ -410,7 +410,7 @@ def test_unsound_sums_end_a_fit_for_good(monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr("skdp.federated._owner.RunningFit.resume", fails)
-        with pytest.raises(FederationError, match="it cannot go on") as caught:
+        with pytest.raises(FederationError, match="cannot continue") as caught:
             owners[0].handle(question)
     assert caught.value.__cause__ is caught.value.__context__ is None
     for owner in (owners[0], an_owner(federation, 0, state=paths[0])):

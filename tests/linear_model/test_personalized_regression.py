@@ -211,7 +211,7 @@ def test_a_pickle_has_no_ids_and_nothing_follows_their_names():
 
 def test_too_few_users_to_be_centered_are_told_so():
     told = warned_by(lambda: personalized(epsilon=0.5).fit(*draw(300)[:3]))
-    assert "find the center of the rows and the responses" in told
+    assert "center of the rows and the responses is taken to be 0" in told
 
 
 def test_names_and_order_of_users_make_no_difference_without_noise():

@@ -430,8 +430,8 @@ def solve_iteration(
     alternates between both sides of a rectangular matrix.
 
     The next basis uses all products so far: least squares averages those of one side, and the rows
-    of the average are shrunk toward their likely signal. Both cost no privacy. A last release, of
-    order p, rotates the bases to the singular vectors.
+    of the average are shrunk toward their likely signal. Averaging and shrinking cost no privacy. A
+    last release, of order p, rotates the bases to the singular vectors.
 
     For a symmetric matrix the method iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`,
     and finds the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,

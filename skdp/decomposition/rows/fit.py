@@ -110,8 +110,8 @@ _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 # The estimate counts only if it differs from 1 and from the quantile by so many standard deviations
 # of its noise, and by the second number.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
-# Rows are far if their count exceeds so many standard deviations of noise. They are giants if the
-# rows between them and the others are at most this part of them: a long tail has more.
+# Rows are far if their count exceeds so many standard deviations of noise. Far rows are giants if
+# the rows between them and the others are at most this part of their number: a long tail has more.
 _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
@@ -149,8 +149,7 @@ def _giants(
     """Return the part of the rows that are far longer than all others, within the bound, or None.
 
     Return also how many times as long they are, and a norm that the others do not exceed. The
-    others are more than half of the rows, and not all of them are 0: half of the rows exceed the
-    least point.
+    others are more than half of the rows, and not all 0: half of the rows exceed the least point.
     """
     longer = 1 - fractions
     # A gap is an interval between two points in which hardly any row lies.
@@ -182,10 +181,11 @@ def solve_projection(
     r"""Release the components, and the rows projected on them: O(n_rows n_components) more memory.
 
     A solver for rows finds the components V. Then the clipped rows times V are released with noise:
-    exchanging a row of norm c moves them by at most 2 c. This noise hides whole rows, and leaves
-    little signal in the coordinates of one. They are shrunk by :math:`\lambda_j / (\lambda_j + n
-    \sigma^2)`, the factor of least squared error, with the released second moment :math:`\lambda_j`
-    along component j and the noise std :math:`\sigma` of each coordinate. Small factors become 0.
+    exchanging a row of norm c moves them by at most 2 c. Such noise hides whole rows, and leaves
+    little signal in a row's coordinates. Coordinates are shrunk by :math:`\lambda_j / (\lambda_j +
+    n \sigma^2)`, the factor of least squared error, with the released second moment
+    :math:`\lambda_j` along component j and the noise std :math:`\sigma` of coordinates. Small
+    factors become 0.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     factors = solve_clipped(spec, plan.components, rows, budget, generator)

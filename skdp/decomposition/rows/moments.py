@@ -27,14 +27,14 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     :math:`v_i` is :math:`y_i / (\lambda + \tau^2 / (\lambda p_i))`. That makes v an eigenvector of
     the noisy matrix minus :math:`\tau^2 / (\lambda p_i)` on its diagonal. Let e be the diagonal of
     the noiseless matrix. The penalty replaces :math:`p_i` by :math:`e_i / (d \bar e)`, and
-    :math:`\tau^2 d / \lambda` by the push :math:`t = \tau \sqrt d` at the edge of the noise. It
-    fades far above the noise, where it gains nothing:
+    :math:`\tau^2 d / \lambda` by the push :math:`t = \tau \sqrt d` at the edge of the noise. The
+    penalty fades far above the noise, where it gains nothing:
 
     .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
         l = \max(\mathrm{trace} / k,\ t).
 
-    The penalty changes no eigenvector if all diagonal entries are equal. It is 0 without noise, and
-    0 without a number of components.
+    The penalty changes no eigenvector if all diagonal entries are equal. Without noise, or a number
+    of components, the penalty is 0.
     """
     if noise_std == 0 or n_components is None:
         return np.zeros(len(diagonal))
@@ -97,7 +97,7 @@ def decompose(
 
     Rows that were centered by a noisy mean add the outer product of one random vector to the
     moment. `center_error` is its mean square: :math:`n \tau^2` for n rows and noise :math:`\tau` of
-    each entry of the mean. It is not in units of `squared_bound`.
+    each entry of the mean. This number is not in units of `squared_bound`.
     """
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)

@@ -121,10 +121,11 @@ def solve_adaptive(
       than :math:`c^2`. The steps replace the part of the matrix in the span of V, weighted by their
       precision. A last release has the variances along the final span.
 
-    A small release in between chooses the branch. It sums the squared coordinates in V, clipped at
-    several levels b, and shows how much signal each level leaves. The steps win if rows spread over
-    many dimensions. They run only if all requested components stand out from the noise, as a step
-    cannot find directions that V lacks; and if noise is the main error, as clipping adds its own.
+    A small release in between chooses the branch. This probe sums the squared coordinates in V,
+    clipped at several levels b, and shows how much signal each level leaves. The steps win if rows
+    spread over many dimensions. The steps run only if all requested components stand out from
+    noise, as a step cannot find directions that V lacks, and if noise is the main error, as
+    clipping adds one.
     """
     moment, rounding = rows.gram()
     released = budget.release(plan.second_moment, moment, rows.bound, rounding=rounding)
@@ -373,8 +374,8 @@ def solve_guided_power(
 
     The mean m is nearly the first component, so the power iteration (M. Hardt, E. Price, 2014,
     :arxiv:`1311.2495`) searches for the others with columns orthogonal to m. After each step the
-    columns are rotated to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e`
-    within groups of features of about the same mean, where e is the mean square of the column in
+    columns are rotated to their singular vectors. Then columns are shrunk by :math:`1 - \sigma^2 /
+    e` within groups of features of about the same mean, where e is the mean square of the column in
     the group: rare items may hold only noise where popular ones hold signal.
     """
     axis = positive_mean.axis
@@ -419,8 +420,8 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 # The solver of a plan, with or without guidance by a mean.
 
 # The whole matrix is released if the squared length of the mean, in squared bounds, lies between
-# these limits, and if the mean spreads over at least this fraction of the features. Both are from
-# benchmarks/diagonal_prior/wide.md.
+# these limits, and if the mean spreads over at least this fraction of the features. The numbers are
+# from benchmarks/diagonal_prior/wide.md.
 _SHARE_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
 _LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
 

@@ -35,9 +35,9 @@ _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# Share of the calibration of fits that are not weak. It corrects intercepts and predictions that
-# are too long: clipped gradients fit the bulk of the records, from which far rows may differ. The
-# second number bounds predictions, in scales, before clipping is loosened.
+# Share of the calibration of fits that are not weak. The calibration corrects intercepts and
+# predictions that are too long: clipped gradients fit the bulk of the records, from which far rows
+# may differ. The second number bounds predictions, in scales, before clipping is loosened.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
 # the third number, within limits, decides on the number of steps without momentum:

@@ -512,8 +512,8 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
 
     These directions have a `spread` below 1, in units of the visible spread. The shrinkage is the
     larger of two cautious estimates. One assumes a spread that is one standard deviation below the
-    released one: it is the part of the noise variance that later steps then remove. The other is
-    the excess of the squared weights over the noise of an even smaller spread, in margins.
+    released one: it is the part of the noise variance that later steps then remove. The other one
+    is the excess of the squared weights over noise of an even smaller spread, in margins.
     """
     n_hidden, n_free = len(weights), max(1, weights.shape[1] - 1)
     seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)

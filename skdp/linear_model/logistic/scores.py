@@ -125,9 +125,9 @@ def length_of(
 ) -> tuple[float, float]:
     """Release losses at several factors of the scores; average the best factor with a guess.
 
-    The second result is the least gain, as a part of the loss of the fractions. The loss is convex,
-    and nearly a parabola for short scores: the loss per unit of length rises nearly in a line.
-    Noise of the fractions, of that deviation, is a loss of its own.
+    The second result is a lower bound of the gain, relative to the loss of the class fractions. The
+    loss is convex, and nearly a parabola for short scores: the loss per unit of length rises nearly
+    in a line. Noise of the fractions, of that deviation, is a loss of its own.
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
@@ -160,7 +160,7 @@ def length_of(
 def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.ndarray:
     """Fit a parabola to losses over log factors; below the least factor it continues as a line.
 
-    It bends toward the values if these differ from it by more than noise of that `variance`.
+    The curve bends toward the values if these differ from it by more than noise of that `variance`.
     """
     places = np.log(FACTORS)
     parabola = np.polynomial.Polynomial.fit(places, values, 2)

@@ -149,9 +149,9 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 
     and each step releases both sides. Unlike the published method (P. Jain, J. Rush, A. Smith, S.
     Song, A. Guha Thakurta, 2021, "Differentially private model personalization", NeurIPS), every
-    step uses all rows of all users. It clips each user as a whole, both sides by the same factor.
-    Unless there are very many users, noise makes the system indefinite, so a step raises small
-    eigenvalues before it solves it.
+    step uses all rows of all users. A step clips each user as a whole, both sides by the same
+    factor. Unless there are very many users, noise makes the system indefinite, so a step raises
+    small eigenvalues before it solves it.
     """
     # Clip levels are released once for all steps, as the scale of heads hardly changes.
     prior = start.prior
@@ -412,8 +412,8 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
     if spec.fit_intercept and hidden:
         # The centers are not released, as noise would hide them.
         yield (
-            f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
-            f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
+            f"The center of {' and '.join(hidden)} is taken to be 0, as {spec.n_units} "
+            f"{spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few to find it. "
             f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
     # Ratio of signal to noise, if all users have the same model.

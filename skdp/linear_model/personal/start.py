@@ -183,9 +183,9 @@ def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
 # Centers of rows and responses, from the means of users.
 
 _CENTER_QUANTILE = 0.6  # not studied
-# A mean of responses becomes 0 below this many standard deviations of its noise. It also does below
-# this fraction of the clip level, unless it exceeds twice the first limit: noise may have raised
-# the clip level. Not studied.
+# A mean of responses becomes 0 below this many standard deviations of its noise. A mean also
+# becomes 0 below this fraction of the clip level, which noise may have raised, unless it exceeds
+# twice the first limit. Not studied.
 _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
 
@@ -274,8 +274,8 @@ def _means_and_parts(batch: UserBatch) -> np.ndarray:
 
     The mean of m responses has a variance M: that between users, and w / m of the variance w within
     users. The rest of the mean square of the m responses is :math:`(w / m) \chi^2_{m-1}`. So the
-    rest over the square of the mean is :math:`u (m - 1) F_{m-1, 1}` with u = w / (m M), whatever
-    the size of M for a user.
+    rest divided by the squared mean is :math:`u (m - 1) F_{m-1, 1}` with u = w / (m M): its law
+    does not depend on the size of M.
     """
     means = np.abs(mean_responses(batch))
     beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
