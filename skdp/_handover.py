@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import carrying
+from skdp._estimator import carried, carrying
 from skdp.covariance import DPCovariance
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition.streams.reports import REPORT
@@ -149,6 +149,8 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
+    if (made := carried(model)) is not None and made[0] is not None:
+        return deepcopy(model)  # of scikit-learn, and made of a release
     if kind in _TWINS:
         check_is_fitted(model)
         return carrying(_TWINS[kind](model), model)

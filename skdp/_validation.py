@@ -296,7 +296,7 @@ _HINTS = {
     "at least one array": " Pass a frame with columns: X has none.",
     "Expected 2D input": " Pass a matrix, with a row of each record.",
     "passed for y": " Pass y.toarray().ravel().",
-    "inhomogeneous": " All rows must have one length, of numbers; an InteractionTable has its X.",
+    "inhomogeneous": " All rows must have one length. An InteractionTable has its rows in table.X.",
     "inconsistent numbers": " Fill gaps in X, and drop no rows for them; drop rows without a y.",
     "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers.",
     "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
@@ -361,7 +361,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         kind = TypeError if isinstance(error, TypeError) else kind
         # A period is added, except after a list of names, one per line.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
-        message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
+        # A check within another has added its hints.
+        hints = [hint for sign, hint in _HINTS.items() if sign in message]
+        message += "".join(hint for hint in hints if hint not in message)
     if isinstance(X, str):
         flaw = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
         if message.startswith("y "):

@@ -107,8 +107,11 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
             "pandas.read_csv(path) makes them of a file, got "
             f"{f'shape {shape}' if shape else type(pairs).__name__}."
         )
-    if list(getattr(given, "columns", ()))[:2] == ["item", "user"]:
-        raise ValueError("pairs must have users first: pass pairs[['user', 'item', ...]].")
+    named = list(getattr(given, "columns", ()))
+    if any(one in named and one != named[place] for place, one in enumerate(("user", "item"))):
+        raise ValueError(
+            "pairs must have users first, then items: pass pairs[['user', 'item', ...]]."
+        )
     rows, users = _placed(_safe_indexing(given, 0, axis=1), users, "users")
     columns, items = _placed(_safe_indexing(given, 1, axis=1), items, "items")
     is_listed = (rows >= 0) & (columns >= 0)
@@ -145,7 +148,8 @@ def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]
     if len(_unique(listed, name)[0]) < len(listed):
         raise ValueError(f"{name} must have every id once, got some of them twice.")
     if len(names) and len(listed) and (kind := _kind(listed)) != (in_pairs := _kind(names)):
-        raise ValueError(f"{name} must be {in_pairs}, as in pairs, got {kind}.")
+        place = "first" if name == "users" else "second"
+        raise ValueError(f"{name} must be {in_pairs}, as in the {place} column, got {kind}.")
     numbers = {one: number for number, one in enumerate(listed.tolist())}
     places = np.array([numbers.get(one, -1) for one in names.tolist()], dtype=np.intp)
     return places[codes], listed

@@ -386,6 +386,10 @@ def test_what_is_made_of_a_release_carries_its_record_until_it_is_changed(name):
             assert "was changed since it was made of a release" in changed.verdict
             setattr(last, attribute, value)
     assert privacy_spent(loaded).is_private
+    # A model of scikit-learn alone is its own twin.
+    twin = to_sklearn(loaded)
+    assert twin is not loaded
+    assert privacy_spent(twin).verdict == report.verdict
 
 
 def test_a_model_that_is_fitted_again_carries_nothing():

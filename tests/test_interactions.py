@@ -71,7 +71,11 @@ def test_numbers_and_names_may_be_mixed_by_column():
             "items in pairs must be all integers or all strings",
         ),
         ([("secret", "tea")], {"users": ["ann", "ann"]}, "users must have every id once"),
-        ([("secret", "tea")], {"items": [1, 2]}, "items must be str, as in pairs, got int"),
+        (
+            [("secret", "tea")],
+            {"items": [1, 2]},
+            "items must be str, as in the second column, got int",
+        ),
     ],
     ids=str,
 )
@@ -106,7 +110,7 @@ def test_no_date_is_taken_for_one_of_another_kind(kind, given):
     if given == kind:
         np.testing.assert_array_equal(make().X.toarray(), np.eye(2, 3))
     else:
-        told = re.escape(f"users must be {kind}, as in pairs, got {given}.")
+        told = re.escape(f"users must be {kind}, as in the first column, got {given}.")
         with pytest.raises(ValueError, match=told):
             make()
 
@@ -190,6 +194,8 @@ def test_a_model_that_scores_no_items_is_refused():
         top_items(DPPersonalizedRegressor(), HISTORY, 1)
 
 
-def test_items_before_users_are_refused():
-    with pytest.raises(ValueError, match="users first"):
-        interaction_table(pd.DataFrame({"item": ["tea"], "user": ["ann"]}), items=["tea"])
+@pytest.mark.parametrize("names", ["item user", "item user stars", "user rating item"])
+def test_named_columns_that_are_not_in_the_order_of_pairs_are_refused(names):
+    pairs = pd.DataFrame([[1] * len(names.split())], columns=names.split())
+    with pytest.raises(ValueError, match=r"users first, then items: pass pairs\[\['user', 'item'"):
+        interaction_table(pairs, items=[1])

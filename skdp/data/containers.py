@@ -233,6 +233,23 @@ def types_of(X: Any) -> list[tuple[Any, str]]:
     return [(name, _kind_of_type(dtype)) for name, dtype in columns]
 
 
+def spelled_kinds(X: Any) -> list[tuple[Any, str]]:
+    """Return whether columns have "numbers" or "texts", by their dtypes; "" if these do not say."""
+    dtypes = dict(enumerate([X.dtype] * X.shape[1])) if hasattr(X, "dtype") else None
+    names = names_of(X) or ()
+    columns = zip(names, X.dtypes, strict=True) if dtypes is None else dtypes.items()
+    return [(name, _spelled_kind(getattr(one, "categories", one))) for name, one in columns]
+
+
+def _spelled_kind(dtype: Any) -> str:
+    dtype = getattr(dtype, "dtype", dtype)
+    if not _kind_of_type(dtype):
+        return "numbers"
+    name = str(dtype).lower().removeprefix("large_")
+    is_text = name.startswith(("str", "<u", ">u")) and not name.startswith("struct")
+    return "texts" * is_text
+
+
 def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
     """Make two public rows from the names and the kinds (text or number) of columns."""
     import pandas as pd
@@ -326,7 +343,8 @@ def _kind_of(column: Any) -> str:
         return "dates"
     if hasattr(getattr(column, "dtype", None), "categories"):
         return "categories"
-    values = np.asarray(column).ravel()
+    # numpy would make the text "nan" of NaN in a list of texts.
+    values = np.asarray(column, object if isinstance(column, list | tuple) else None).ravel()
     if values.dtype.kind == "c":
         return "complex numbers"
     if values.dtype.kind in "biuf":

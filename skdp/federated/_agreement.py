@@ -356,6 +356,8 @@ def _pipeline_data(agreement: Agreement, X: Any, y: Any) -> PipelineData:
     rows = checks.check_rows_or_blocks(X, "DPPipeline", ensure_all_finite=finite)
     _check_size(rows.shape, is_sparse=holds_sparse(rows), null=null, most_rows=agreement.most_rows)
     for step in steps_of(pipeline):
+        if get_tags(step.estimator).target_tags.required:
+            checks.check_given(y, type(step.estimator).__name__)
         if isinstance(step.estimator, PrivateClassifier):
             classes, _ = step.estimator._classes_and_codes(y)
             _check_classes(classes, given_classes(step.estimator.classes))

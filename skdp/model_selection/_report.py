@@ -121,10 +121,8 @@ def _is_dense(part: Any) -> bool:
 PRIVATE, NOT_PRIVATE, UNKNOWN = "private", "not private", "unknown"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 #: What the verdict "private" covers.
-COVERED = (
-    "every step in it is private; what was done before is not checked; privacy_spent(search) "
-    "counts all fits of a search"
-)
+ALL_OF_IT = "every step in it is private; what was done before is not checked"
+COVERED = f"{ALL_OF_IT}; privacy_spent(search) counts all fits of a search"
 #: The note of a verdict on rows and records together.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
@@ -536,6 +534,9 @@ class PrivacyReport:  # numpydoc ignore=PR02
             return "No private step: nothing was learned from the data"
         if not self.is_private:
             return "Not private: all fits together have an epsilon of inf, which is no privacy"
+        if self.steps[0].class_name in ("DPGridSearch", "DPRandomizedSearch"):
+            what = f"This search, with all its fits, is private end to end: {guarantee(self.spent)}"
+            return f"{what}; {ALL_OF_IT}"
         return f"This fit alone is private end to end: {guarantee(self.spent)}; {COVERED}"
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _check_n_features, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp import _validation as checks
 from skdp._estimator import PrivateEstimator
@@ -651,6 +651,9 @@ def private_score(
     names = list(scoring) if is_list else [scoring]
     for name in names:
         checks.validate_plain(SCORING, {"scoring": name}, "private_score")
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        # The error of scikit-learn shows what was passed, which may be rows.
+        raise TypeError(f"estimator must be a fitted estimator, got {type(estimator).__name__}.")
     check_is_fitted(estimator)
     if "r2" in names:
         raise ValueError(
@@ -666,7 +669,7 @@ def private_score(
     y = X.y if y is None and isinstance(X, RowParts) and _takes_responses(names[0]) else y
     X, y = checked_container(X), checked_container(y)
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
-        _check_n_features(estimator, X, reset=False)
+        checks.check_features(X, estimator)
     check_responses(X, y, names[0], type(estimator).__name__)
     if SCORES[names[0]].of_classes:
         check_kind(checked_labels(y), _steps_of(estimator)[-1][1].classes_)

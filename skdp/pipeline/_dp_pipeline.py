@@ -27,7 +27,7 @@ from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
-from skdp.pipeline._public_steps import quietly, transformed
+from skdp.pipeline._public_steps import ONE_COLUMN, quietly, transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
 from skdp.pipeline._shares import Shares, shares_of
 from skdp.privacy import Plan, PrivacySpent
@@ -358,6 +358,9 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Call a method of the last step for mapped rows; predictions are mapped back."""
         if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
+            if hasattr(self.steps[0][1], "build_analyzer") and len(getattr(X, "shape", [0])) > 1:
+                # scikit-learn would take the names of the columns for the texts.
+                raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
             made = super()._applied(name, X, *more)
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # earlier steps drop the index
                 made.index = X.index

@@ -1,6 +1,7 @@
 """Public rows that stand in for private ones."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -8,8 +9,10 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
+from sklearn.utils.validation import _num_samples, check_array
 
-from skdp.data.containers import flaw_of_columns, public_frame
+from skdp._validation import redact_errors
+from skdp.data.containers import flaw_of_columns, not_finite_rows, public_frame, types_of
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.workers import without_warnings
@@ -68,6 +71,22 @@ def plain_rows(rows: Any) -> Any:
         return rows.tocsr()
     is_list = isinstance(rows, list | tuple) and are_numbers(rows) and not are_single(rows)
     return np.asarray(rows, dtype=np.float64) if is_list else rows
+
+
+def have_gaps(rows: Any) -> np.ndarray:
+    """Return which rows have a number that is not finite; missing texts do not count."""
+    if not are_single(rows):
+        if (types := types_of(rows)) and not are_numbers(rows):
+            # Only numbers can be NaN here, and columns of objects may hold numbers.
+            rows = rows[[name for name, kind in types if not kind or are_numbers(rows[name])]]
+        with suppress(Exception), without_warnings(), np.errstate(all="ignore"):
+            values = plain_rows(rows) if issparse(rows) else _with_gaps(rows)
+            return not_finite_rows(values)
+    return np.zeros(redact_errors(_num_samples)(rows), dtype=bool)
+
+
+# numpy refuses nullable booleans with gaps, which scikit-learn converts.
+_with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
 def row_among(rows: Any) -> Any:

@@ -19,13 +19,13 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import _num_samples, check_array
 
 from skdp._estimator import PrivateEstimator
-from skdp._validation import redact_errors
 from skdp.data import containers
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
@@ -45,12 +45,14 @@ _MAY_MIX = (FrozenEstimator, FunctionTransformer)
 # With a seed, noise depends on the rows between steps, so global settings must not change these.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
-    " FunctionTransformer(validate=True), .to_numpy(), set_output(transform='default') help."
+    " A frame is no array: pass FunctionTransformer(validate=True), whose function gets one, or "
+    "return frame.to_numpy(), or call set_output(transform='default')."
 )
 _TEXTS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
     "make_pipeline(SimpleImputer(strategy='constant'), OneHotEncoder(categories=[...])), [names])."
 )
+ONE_COLUMN = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
 _WANTED = "must return a 2-D array or a sparse matrix of real numbers, with a row for each"
 
 
@@ -72,17 +74,17 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     what, rows, function = f"Step {name!r}", plain_rows(rows), getattr(step, method)
     result = attempt(function, rows)
     if isinstance(step, PrivateEstimator) or rules.takes_all_rows(step):
-        return _finite_but_gaps(_real(what, result, rows), rows)
+        return _finite_but_gaps(_real(what, step, result, rows), rows)
     public = _public(what, function, stand_ins(rows))
     if public.rows is None:
         if isinstance(result, Exception):
-            raise ValueError(_refusal(what, result, rows, public.error))
+            raise ValueError(_refusal(what, step, result, rows, public.error))
         # A step fitted to categories may accept no public row.
-        return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
+        return _finite_but_gaps(_real(what, step, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public, function)
     for part, its in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
         _check_by_rows(what, part, its, method)
-    made = _real(what, result, rows)
+    made = _real(what, step, result, rows)
     others = twos.without_categories(public.rows) if twos.have_categories(rows) else public.rows
     _refuse_form(what, form == _form_of(made) == _form_of(attempt(function, others)))
     return _finite_but_gaps(made, rows)
@@ -111,7 +113,7 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
         if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
-            mend = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
+            mend = ONE_COLUMN
         elif not mend and getattr(dtype, "kind", "") in "OU":
             # Which columns have to be numbers differs among the parts of a ColumnTransformer.
             flaw = "" if rules.is_columns(step) else containers.flaw_of_columns(public.rows)
@@ -123,10 +125,10 @@ def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) 
     return form
 
 
-def _real(what: str, result: Any, rows: Any) -> Any:
+def _real(what: str, step: Any, result: Any, rows: Any) -> Any:
     """Return the result of a step as an array in C order or as CSR; refuse other results."""
     if isinstance(result, Exception):
-        raise ValueError(_refusal(what, result, rows))
+        raise ValueError(_refusal(what, step, result, rows))
     if _form_of(result) is None or result.shape[0] != _num_samples(rows):
         raise ValueError(f"{what} {_WANTED}.")
     if issparse(result):
@@ -139,7 +141,7 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
     """Make overflowing rows finite; NaN in rows that had NaN stays, for the next step to refuse."""
     if made.dtype.kind != "f":
         return made
-    has_gaps, all_finite = have_gaps(rows), containers.finite(made)
+    has_gaps, all_finite = twos.have_gaps(rows), containers.finite(made)
     if not has_gaps.any():
         return all_finite
     if not issparse(made):
@@ -220,12 +222,12 @@ def _by_places(step: Any) -> Any:
 @_in_arrays
 def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np.dtype) -> Any:
     rows = rows if hasattr(rows, "iloc") else rows.astype(dtype, copy=False)
-    result, has_gaps = attempt(step.transform, rows), have_gaps(rows)
+    result, has_gaps = attempt(step.transform, rows), twos.have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
         # A missing value becomes NaN again, which the pass that checks these rows refuses.
         made = _map_block(name, step, _without_gaps(rows), form, dtype)
         return containers.with_nan(made, has_gaps)
-    made = _real(f"Step {name!r}", result, rows)
+    made = _real(f"Step {name!r}", step, result, rows)
     _refuse_form(f"Step {name!r}", (issparse(made), made.shape[1]) == form)
     with np.errstate(all="ignore"):
         return _finite_but_gaps(made.astype(dtype, copy=False), rows)
@@ -305,7 +307,7 @@ def _as_numbers(made: Any) -> Any:
     return made.astype(np.float64) if are_objects else made
 
 
-def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str:
+def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str = "") -> str:
     """Return why a step refuses rows; `of_public` is its error for public rows, if there is one."""
     if of_public and are_numbers(rows):
         return of_public
@@ -313,12 +315,20 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
         return f"{what} refuses a missing text. " + containers.GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is not the reason if rows without NaN are refused, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
-    text = _message(what, error) if of_public or not have_gaps(rows).any() else text
+    text = _message(what, error) if of_public or not twos.have_gaps(rows).any() else text
     # Which columns hold texts is public, but not which have missing values.
     texts = [one for one, kind in containers.types_of(rows) if kind]
+    if text.endswith("it refuses.") and not any(type(one) in _MAY_MIX for one in _leaves(step)):
+        tags = [get_tags(one).input_tags for one in _leaves(step)]
+        if of_public or (texts and not any(one.string or one.categorical for one in tags)):
+            return of_public or f"{what} refuses its rows. {containers.flaw_of_columns(rows)}"
     if texts and text.endswith("it refuses."):
         text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
+
+
+def _leaves(step: Any) -> list[Any]:
+    return [one for one in rules.leaves_of(step, is_fitted=False) if not isinstance(one, str)]
 
 
 # Errors of encoders about categories, with advice.
@@ -354,11 +364,13 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows."""
     what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
+    for _, part, columns in step.transformers if rules.is_columns(step) else [("", step, None)]:
+        _refuse_kind_of_categories(what, part, rows, columns)
     public = _public(what, step.fit, stand_ins(rows))
     # A step that accepts no public row may accept only the texts in its parameters.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):
-        raise ValueError(_refusal(what, fitted, rows, public.error))
+        raise ValueError(_refusal(what, step, fitted, rows, public.error))
     if rules.is_columns(fitted):
         # scikit-learn makes the result sparse or dense by the density of rows, which is private.
 
@@ -372,6 +384,22 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
         makes = _public("", _make_sparse, stand_ins(rows))
         fitted.sparse_output_ = bool(step.sparse_threshold and makes.result)
     return fitted
+
+
+def _refuse_kind_of_categories(what: str, part: Any, rows: Any, columns: Any) -> None:
+    """Refuse texts as categories of numbers, and the reverse, by dtypes: none would be found."""
+    encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
+    kinds, lists = list[tuple[Any, str]](), getattr(encoder, "categories", "auto")
+    with suppress(Exception):  # columns that X lacks are refused later
+        kinds = containers.spelled_kinds(columns_of(next(stand_ins(rows)), columns))
+    for (column, kind), given in zip(kinds * isinstance(lists, list), lists, strict=False):
+        are_texts = {isinstance(one, str) for one in given}
+        if kind and are_texts == {kind == "numbers"}:
+            listed = "texts" if kind == "numbers" else "numbers"
+            raise ValueError(
+                f"{what}: column {column} has {kind}, but its categories are {listed}, and none "
+                "will be found. Pass categories=[['1', '2']] for texts, [[1, 2]] for numbers."
+            )
 
 
 @_in_arrays
@@ -405,22 +433,6 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
     if issparse(parts[0]):
         return csr_array(vstack(parts, format="csr")[order])
     return np.concatenate(parts)[order]
-
-
-def have_gaps(rows: Any) -> np.ndarray:
-    """Return which rows have a number that is not finite; missing texts do not count."""
-    if not twos.are_single(rows):
-        if (types := containers.types_of(rows)) and not are_numbers(rows):
-            # Only numbers can be NaN here, and columns of objects may hold numbers.
-            rows = rows[[name for name, kind in types if not kind or are_numbers(rows[name])]]
-        with suppress(Exception):
-            values = plain_rows(rows) if issparse(rows) else quietly(_with_gaps, rows)
-            return containers.not_finite_rows(values)
-    return np.zeros(redact_errors(_num_samples)(rows), dtype=bool)
-
-
-# numpy refuses nullable booleans with gaps, which scikit-learn converts.
-_with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
 # ------------------------------
@@ -567,12 +579,15 @@ def _with_columns(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
     """Name the columns whose entries a part refuses, or else all its columns."""
-    leaves = [one for one in rules.leaves_of(part, is_fitted=False) if not isinstance(one, str)]
+    leaves = _leaves(part)
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused = any(one.string for one in tags), {*kinds.values()}
     cures = {**containers.CURES}
     if is_for_texts and tags[0].string and not is_single:
         return f"{what} takes one column of texts: pass its name or number, and no list."
+    if is_single and not is_for_texts and type(next(iter(leaves), None)) not in _MAY_MIX:
+        listed = [int(one) if one.isdigit() else one for one in names]
+        return f"{what} takes a list of columns: pass {listed}."
     if is_for_texts:
         refused = {"texts and gaps", "NaN"}
         cures |= dict.fromkeys(refused, containers.GAPS_OF_TEXTS)
@@ -617,7 +632,7 @@ def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool
         # The private part refuses texts, even of numbers, which could be converted.
         raise ValueError("could not convert string to float")
     wanted = "allow-nan" if takes_gaps else True
-    checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
+    checked = check_array(rows, accept_sparse="csr", ensure_all_finite=wanted)
     checked = columns_of(checked, slice(most))
     checked = as_dense(checked) if makes_dense else checked
     return containers.finite(checked) if takes_gaps else checked

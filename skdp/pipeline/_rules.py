@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp._validation import SeededEstimator, by_chunks, in_parts
 from skdp.data.containers import checked_container
-from skdp.exceptions import is_called_by
+from skdp.exceptions import is_called_by, named
 from skdp.privacy import PrivacySpent
 
 # ------------------------------
@@ -112,7 +112,11 @@ _TWINS = {
             "CountVectorizer",
             "TfidfVectorizer",
         ),
+        "Normalizer(), which scales texts to one length": ("TfidfTransformer",),
         "OneHotEncoder(categories=[...])": ("OneHotEncoder", "TargetEncoder"),
+        "no encoder, as labels may be texts": ("LabelBinarizer", "LabelEncoder"),
+        "SplineTransformer(degree=0, extrapolation='continue', knots=...) with an array of public "
+        "edges": ("KBinsDiscretizer",),
         "OrdinalEncoder(categories=[...]), with finite unknown_value and encoded_missing_value if "
         "there are any": ("OrdinalEncoder",),
         "knots that are an array, and no extrapolation='error'": ("SplineTransformer",),
@@ -471,6 +475,7 @@ class DelegatesMixin(SeededEstimator):
     inverse_transform = _delegated("inverse_transform", "Map transformed rows back")
 
     @available_if(_delegates("transform"))
+    @named
     def fit_transform(self, X: Any, y: Any = None, *, users: Any = None) -> Any:
         """Fit, and transform the rows.
 
@@ -507,6 +512,7 @@ class DelegatesMixin(SeededEstimator):
         return self._fitted().get_feature_names_out(input_features)
 
     @available_if(_delegates("score"))
+    @named
     def score(self, X: Any, y: Any = None, *, users: Any = None) -> float:
         """Score rows with the fitted estimator.
 
@@ -599,9 +605,12 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
             learns = f"{kind} with {given} may learn from the rows, or refuse single ones"
         frozen = "wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator"
         frozen += " before the first private step" * is_behind
-        nested = f" A {kind} within a Pipeline is no step: put its steps there."
-        nested *= isinstance(estimator, _BaseComposition)
-        yield f"{where}{learns}. Use {instead_of(estimator)}, or {frozen}.{nested}"
+        use = f"Use {instead_of(estimator)}"
+        if isinstance(estimator, FeatureUnion):
+            use = "Use steps in it that learn nothing"
+        elif isinstance(estimator, _BaseComposition):
+            learns, use = f"a {kind} within a Pipeline is no step", "Put its steps there"
+        yield f"{where}{learns}. {use}, or {frozen}."
 
 
 def _no_step(estimator: Any) -> str:
@@ -609,8 +618,8 @@ def _no_step(estimator: Any) -> str:
     kind = type(estimator).__name__
     if isinstance(estimator, DelegatesMixin):
         return (
-            f"a {kind} has a budget of its own, which is not that of the whole. Put its inner "
-            "estimator in its place."
+            f"a {kind} has a budget of its own, which is not that of the whole. Put its steps, or "
+            "its estimator, in its place."
         )
     if isinstance(estimator, type):
         return f"{estimator.__name__} is a class: pass {estimator.__name__}()."

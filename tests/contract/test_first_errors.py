@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.model_selection import FixedThresholdClassifier, cross_val_score
 from sklearn.preprocessing import Normalizer, OneHotEncoder
 
@@ -26,7 +26,7 @@ from skdp import (
 )
 from skdp.interactions import interaction_table, top_items
 from skdp.ledger._ledger import UNITS
-from skdp.model_selection import DPGridSearch, epsilon_curve
+from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
 from skdp.privacy import PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -41,6 +41,8 @@ TABLE = interaction_table([(user, "tea") for user in range(N)], items=["jam", "t
 SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
 OF_USERS = DPStandardScaler(privacy_unit="user")
+TEXTS = ["tea", "some jam"] * (N // 2)
+SPELLED = make_dp_pipeline(CountVectorizer(vocabulary=["jam", "tea"]), CLASSIFIER)
 
 
 def fitted(rows=NUMBERS):
@@ -194,7 +196,7 @@ SHOWN = {
     ),
     "a table of interactions": (
         lambda: DPTruncatedSVD(1).fit(TABLE),
-        r"of numbers; an InteractionTable has its X\.$",
+        r"one length\. An InteractionTable has its rows in table\.X\.$",
     ),
     "items of a user by name": (
         lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), "ann", 1),
@@ -230,6 +232,44 @@ SHOWN = {
     "weights of records": (
         lambda: MODEL.fit(X, Y, dplogisticregression__sample_weight=X[:, 0]),
         "Leave it out: each record counts once, and class_weight .* It takes X, y, users",
+    ),
+    "weights in a score": (
+        lambda: fitted().score(NUMBERS, Y, sample_weight=X[:, 0]),
+        r"DPPipeline\.score: .*'sample_weight'\. Leave it out: each record counts once",
+    ),
+    "rows before the model": (
+        lambda: private_score(X, Y, CLASSIFIER),
+        "^estimator must be a fitted estimator, got ndarray.$",
+    ),
+    "columns of a score in another order": (
+        lambda: private_score(fitted(), NUMBERS[["visits", "age", "income"]], Y),
+        r"order as they were in fit\. Pass X\[list\(model.feature_names_in_\)\]\.$",
+    ),
+    "a column that is not in a list": (
+        lambda: make_dp_pipeline(ColumnTransformer([("one", SCALER, "age")]), CLASSIFIER).fit(
+            NUMBERS, Y
+        ),
+        r"^Step 'columntransformer__one' takes a list of columns: pass \['age'\]\.$",
+    ),
+    "a number that is not in a list": (
+        lambda: make_dp_pipeline(ColumnTransformer([("one", SCALER, 1)]), CLASSIFIER).fit(X, Y),
+        r"takes a list of columns: pass \[1\]\.$",
+    ),
+    "categories in one list": (
+        encoded(["A", "B"], "town"),
+        r"'columntransformer__codes' raises ValueError: Shape .*=\[\['North', 'South'\]\] for one",
+    ),
+    "texts before a step for numbers": (
+        lambda: make_dp_pipeline(Normalizer(), CLASSIFIER).fit(FRAME, Y),
+        "^Step 'normalizer' refuses its rows. .*Column town holds texts.* OneHotEncoder",
+    ),
+    "a gap in a list of texts": (
+        lambda: SPELLED.fit([*TEXTS[:-1], np.nan], Y),
+        "'countvectorizer' refuses a missing text. Fill gaps",
+    ),
+    "a frame for texts": (
+        lambda: clone(SPELLED).fit(TEXTS, Y).predict(pd.DataFrame({"tea": TEXTS})),
+        r"which the first step takes. Pass one column of texts, as X\['note'\]",
     ),
     "groups": (
         lambda: CLASSIFIER.fit(X, Y, groups=np.arange(N)),

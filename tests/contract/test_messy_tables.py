@@ -10,6 +10,7 @@ from refusals import refusal_of
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
@@ -76,6 +77,7 @@ TOWN = passing("town")
 WHOLE = TABLE.assign(odd=TABLE["member"].astype(object))
 ODD = WHOLE.assign(odd=WHOLE["odd"].where(WHOLE["id"] != 7, np.nan))
 BOTH = OneHotEncoder(categories=[[False, True]], handle_unknown="ignore")
+SPELLED = OneHotEncoder(categories=[["False", "True"]], handle_unknown="ignore")
 GAUSSIAN = skdp.DPCovariance(missing="mean")
 # What is fitted, to which table, what the error says, and what is fitted instead, to which one.
 ERRORS = {
@@ -220,6 +222,27 @@ ERRORS = {
         TABLE,
         r"'columntransformer__codes' .* sorted, as \[False, True\]. It is about columns: member.",
         encoding("member", False, True),
+        TABLE,
+    ),
+    "texts as categories of numbers": (
+        encoding("id", *map(str, range(N))),
+        TABLE,
+        "'columntransformer__codes': column id has numbers, but its categories are texts, and none",
+        encoding("id", *range(N)),
+        TABLE,
+    ),
+    "texts as categories of booleans with gaps": (
+        pipeline_of(("c", make_pipeline(FILLED, clone(SPELLED)), ["nullable"])),
+        GAPS,
+        "'columntransformer__c': column nullable has numbers, but its categories are texts",
+        pipeline_of(("c", make_pipeline(FILLED, BOTH), ["nullable"])),
+        GAPS,
+    ),
+    "numbers as categories of texts": (
+        encoding("price", 12, 13),
+        TABLE,
+        "column price has texts, but its categories are numbers, .* Pass categories=.* for texts",
+        encoding("price", "12", "13"),
         TABLE,
     ),
     "a category too few": (
@@ -427,3 +450,10 @@ def test_the_cure_for_dates_runs_as_it_stands(rows):
     text = str(refusal_of(skdp.DPPCA(1), rows).value)
     days = eval(re.search(DATES, text)[1], {"X": rows, "pandas": pd})
     assert days.tolist() == (DAYS - pd.Timestamp("2000-01-01")).dt.days.tolist()
+
+
+def test_an_encoder_that_was_fitted_to_public_rows_may_have_found_its_categories():
+    public = TABLE[["member", "town"]]
+    frozen = FrozenEstimator(OneHotEncoder(handle_unknown="ignore").fit(public))
+    model = pipeline_of(AGE, ("codes", frozen, ["member", "town"]))
+    assert model.fit(TABLE, Y)[-1].coef_.shape == (1, 5)

@@ -25,6 +25,7 @@ from skdp import (
     DPStandardScaler,
     DPTraceRegressor,
     RankOneMatrices,
+    make_dp_pipeline,
 )
 from skdp.exceptions import FederationError
 from skdp.federated import Federation, _agreement
@@ -235,6 +236,14 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(name, rows, y, ma
 def test_targets_are_a_list():
     with pytest.raises(ValueError, match="y must be a list with the targets of 3 owners"):
         federation_of("linear").fit(parts_of(X), Y)
+
+
+@pytest.mark.parametrize("name", ["linear", "logistic"])
+def test_a_pipeline_says_that_targets_are_missing(name):
+    last = clone(CASES[name][0])
+    federation = Federation(make_dp_pipeline(DPStandardScaler(), last), N, D, owners=3)
+    with pytest.raises(ValueError, match=f"{type(last).__name__} requires y to be passed"):
+        federation.fit(parts_of(X))
 
 
 # ---- ledgers, states and lies

@@ -31,7 +31,7 @@ from told import lines_warned_by, warned_by
 
 from skdp import DPPipeline, DPTruncatedSVD
 from skdp.model_selection import DPGridSearch, privacy_spent
-from skdp.model_selection._report import COVERED
+from skdp.model_selection._report import ALL_OF_IT, COVERED
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -62,6 +62,15 @@ def test_a_verdict_says_that_it_is_about_steps_only():
     )
     for other in (make_pipeline(Normalizer()), make_pipeline(StandardScaler(), svd())):
         assert COVERED not in privacy_spent(other.fit(X)).verdict
+
+
+def test_a_verdict_on_a_private_search_is_about_all_of_its_fits():
+    search = DPGridSearch(svd(), {"n_components": [1, 2]}, epsilon=1.0).fit(X)
+    assert privacy_spent(search).verdict == (
+        "This search, with all its fits, is private end to end: "
+        f"(1, 1e-06)-DP per row, adjacency 'replace'; {ALL_OF_IT}"
+    )
+    assert COVERED in privacy_spent(search.best_estimator_).verdict
 
 
 @pytest.mark.parametrize(
