@@ -460,9 +460,9 @@ def find_basis(
             matrix.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
         products.add(*matrix.matmul(product, basis, signal))
-        basis = next_basis(products, basis, shrink=matrix.is_cut)
+        # Another average, with the last basis, would amplify the noise of columns beyond the rank.
+        basis = next_basis(products, basis, shrink=matrix.is_cut or product is steps[-1])
         signal = matrix.signal(products, basis)
-    basis = next_basis(products, basis, shrink=True)
     estimate, covariance = products.estimate(basis)
     n_above_noise = count_above_noise(estimate, covariance)
     return Bases(basis, basis, n_above_noise, failed=False, noise_gram=len(basis) * covariance)
