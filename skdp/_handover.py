@@ -88,12 +88,12 @@ def to_sklearn(estimator: Any) -> Any:
     fitted again or changed. Frozen steps are handed over whole: the caller has made sure that they
     were fitted to public rows.
 
-    Other work of skdp becomes steps of a ``Pipeline``. A `DPStandardScaler` that clips is followed
-    by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it fills gaps; without
-    centering its clip has no twin and is refused. A `DPLinearRegression` that clips features comes
-    after two scalers: one clips, the other maps rows back to the units of the data. With a prior
-    and a weak signal, a ``FeatureUnion`` holds the regression and the prior: the twin then takes
-    dense rows only, also from columns and encoders before it.
+    Clipping, gaps and priors of skdp become steps of a ``Pipeline``. A `DPStandardScaler` that
+    clips is followed by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it
+    fills gaps; without centering its clip has no twin and is refused. A `DPLinearRegression` that
+    clips features comes after two scalers: one clips, the other maps rows back to the units of the
+    data. With a prior and a weak signal, a ``FeatureUnion`` holds the regression and the prior: the
+    twin then takes dense rows only, also from columns and encoders before it.
 
     With ``whiten=True``, `explained_variance_` is at least `noise_variance_`, as the coordinates
     are divided by its root. Names of the columns of components begin with ``pca``. Units that

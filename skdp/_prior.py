@@ -1,4 +1,4 @@
-"""Arrays of published models, which fits use as priors."""
+"""Read the arrays of published models that fits use as priors."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

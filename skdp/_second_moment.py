@@ -35,10 +35,10 @@ _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100, a warning says that fits of single models are better. Up to
 # there, rows are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the
-# limit of rows grows with the fourth root of the strength, and that of entries with its square
-# root, up to that of rows: with less noise, less is clipped. Once the limit has grown by the factor
-# 3, noise is small, and only what is rare is clipped: it grows with the power 3/8, with which the
-# noise still falls. benchmarks/sweep/sweep.md.
+# limit of rows grows with the fourth root of the strength, and the limit of entries with its square
+# root, up to the limit of rows: with less noise, less is clipped. Once the limit has grown by the
+# factor 3, noise is small, and only what is rare is clipped: it grows with the power 3/8, with
+# which the noise still falls. benchmarks/sweep/sweep.md.
 WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # With more columns than this there is more noise, and lengths of rows vary less, so the strength is
 # divided by the square root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".

@@ -518,9 +518,10 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         """Draw random rows with the released marginals and correlations.
 
         The rows are a function of released values, and cost nothing more, however many. A linear
-        model of these rows is about that of `regression`. Structure beyond pairs of columns, such
-        as interactions and rare combinations, is missing. From ten rows a column on, correlations
-        of columns with many values vary less from draw to draw than those of independent rows.
+        model fitted to these rows is about the same as that of `regression`. Structure beyond pairs
+        of columns, such as interactions and rare combinations, is missing. From ten rows a column
+        on, correlations of columns with many values vary less from draw to draw than those of
+        independent rows.
 
         Parameters
         ----------

@@ -159,7 +159,7 @@ def largest_depth(
 ) -> int:
     """Bound `depth_of` for any number of rows up to `n_rows`, in one part.
 
-    `is_sparse` is that of the view. With `width`, blocks are those of rows of this length.
+    `is_sparse` is that of the view of rows. With `width`, blocks are as for rows of this length.
     """
     # Let l(n) be the length that `block_starts` aims at for n rows, which never falls with n, and
     # N be `n_rows`. No block of n <= N rows is longer than l(n) <= l(N), or n, but for the rounding

@@ -26,7 +26,7 @@ def rank_or_none(n_components: int | float | str | None) -> int | None:
 
 
 # ------------------------------
-# The result of every solver.
+# The factors that every solver returns.
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ _OF_ROWS = Support(
     centered=("covariance", "adaptive", "power"),
     has_bases=False,
 )
-#: Solvers and settings of each unit. "power" of edges: benchmarks/house/constants.md. Else not
-#: studied.
+#: Solvers and settings of each unit. "power" of edges: benchmarks/house/constants.md. Other numbers
+#: are not studied.
 SUPPORT: dict[type[units.ResolvedUnit], Support] = {
     units.ResolvedRow: _OF_ROWS,
     units.ResolvedUser: _OF_ROWS,

@@ -76,7 +76,7 @@ def public_of(key: bytes) -> bytes:
 
 
 def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Derive a secret with each owner of a public key; refuse invalid keys.
+    """Derive the secret shared with each owner, from the owner's public key; refuse bad keys.
 
     A point of low order makes the secret 0 for any own key: anybody would know it.
     """
@@ -127,11 +127,11 @@ def masked(
 
     Two neighbors derive a key for each release from their shared secret and from `story`, the
     digest of everything that both received: the agreement, all public keys, the release, its
-    layout, and all sums so far. Their mask is the stream of that key. The owner with the smaller
-    number adds it, modulo the words, and the other subtracts it: every mask cancels in the sum.
-    Without the keys of two owners, one sees uniform numbers except for the sum of all. Owners that
-    received different things have different keys, and nothing cancels. A key is used for one
-    stream: an owner must never mask other counts after the same messages.
+    layout, and all sums so far. The mask is the stream of random words from that key. The owner
+    with the smaller number adds it, modulo the words, and the other subtracts it: every mask
+    cancels in the sum. Whoever lacks the keys of two owners sees uniform numbers, except for the
+    sum of all. Owners that received different things have different keys, and nothing cancels. A
+    key is used for one stream: an owner must never mask other counts after the same messages.
     """
     assert number not in secrets
     total = counts.astype(words)

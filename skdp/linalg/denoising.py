@@ -88,7 +88,7 @@ class ProductAverage:
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # Variances are divided by the smallest one, so that nothing overflows.
         smallest = noise_variances.min()
-        # The first round has the last product alone, which certainly fits the model.
+        # The first fit uses only the last product, which certainly fits the model.
         is_last = np.arange(len(noise_variances)) == (self._n_added - 1) % self._n_averaged
         variances = np.where(is_last, 1.0, _DISTRUST) * noise_variances / smallest
         for _ in range(_N_ROUNDS):
@@ -135,7 +135,7 @@ _SMALLEST_SCALE = 1e-4  # not studied
 # Number of rows, and of steps, that estimate the distribution of these variances.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
-# The variance of the signal along any direction is at least this part of that of the noise.
+# Along any direction, the signal has at least this part of the variance of the noise.
 _LEAST_SIGNAL = 0.02  # not studied
 # Above this ratio of variances, nothing needs shrinkage, and squares could overflow.
 _LARGEST_SIGNAL = 1e100  # not tuned
@@ -357,8 +357,8 @@ def regress(
     r"""Solve the normal equations with two penalties: `penalty` on the diagonal, and one for noise.
 
     Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
-    up to :math:`2 \tau \sqrt k`. The penalty is a part of that, in the metric of the noise, and
-    prevents large coefficients along directions that noise hides.
+    up to :math:`2 \tau \sqrt k`. The penalty is a part of this bound, in the metric of the noise.
+    It prevents large coefficients along directions that noise hides.
     """
     chosen = np.ix_([*columns, target], [*columns, target])
     moment, noise = covariance[chosen], noise.of(chosen)

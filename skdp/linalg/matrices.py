@@ -115,7 +115,8 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
     """Move along a tangent vector by `step`, and truncate to the rank, with orthonormal factors."""
     moved = tangent_vector(point, coordinates)
-    # M + step P = [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step B']: no factor is repeated.
+    # M + step P as a product of three factors: [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step
+    # B'].
     size = point.rank
     along, beside = moved.right[:, :size], moved.right[:, size:]
     right = _joined([step * along, step * beside + point.right * point.values])

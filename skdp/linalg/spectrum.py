@@ -33,7 +33,7 @@ def coherence(basis: np.ndarray) -> float:
 
 
 # Relative tolerance of singular values; and root of the largest number added to the diagonal of a
-# scaled Gram matrix. Squares of both are far above rounding.
+# scaled Gram matrix. The squares of both numbers are far above rounding.
 _TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
 
 
@@ -74,7 +74,7 @@ def leading_right_vectors(
 def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the `size` largest eigenvalues of a symmetric matrix, descending, with eigenvectors.
 
-    Their signs are fixed.
+    `with_fixed_signs` chooses the signs of eigenvectors.
     """
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)

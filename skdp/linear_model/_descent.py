@@ -59,7 +59,7 @@ class DescentStep(NamedTuple):
 
     gradient: Release
     vote: Release
-    # None if the step length follows from public facts.
+    # Curvature along the gradient; None if the step length follows from public facts.
     curvature: Release | None = None
 
 

@@ -91,9 +91,9 @@ def expected_subspace_error(
     The component is lost once this is not positive [2]_. The formula holds in the limit, for one
     direction. Here k directions err together, in a matrix of finite size, and directions next to
     the border change places. So the k leading directions and the five next to them are simulated
-    exactly, on the diagonal matrix of the :math:`\lambda_i`. All others enter by random terms whose
-    mean is that of the formula. Up to 200 draws with a fixed public seed are averaged: the same
-    arguments give the same result.
+    exactly, on the diagonal matrix of the :math:`\lambda_i`. All other directions enter by random
+    terms with the mean in the formula. Up to 200 draws with a fixed public seed are averaged: the
+    same arguments give the same result.
 
     With a private center the noise of the mean is added as well. Clipping is accounted for on
     average: the eigenvalues are scaled such that their sum, the mean squared norm, does not exceed
@@ -169,7 +169,7 @@ def _noise_of(
 ) -> tuple[float, float]:
     """Return the noise stds of a plan: off the diagonal of the moment, and of the center.
 
-    Other fits than those that release the second moment are refused.
+    Fits that do not release the second moment are refused.
     """
     estimator.plan(n_samples, n_features)  # refuses what `fit` would refuse
     if estimator.privacy_unit not in ("row", "user"):

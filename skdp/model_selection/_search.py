@@ -40,7 +40,7 @@ from skdp.privacy.plan import PrivacyCost
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 # Part of the choice's share that finds the clip level C of `choose`.
 _RANGE_SHARE = 0.1  # not studied
-# C is this quantile of the ranges of losses; with few rows a lower one, to LEAST_QUANTILE.
+# C is this quantile of the ranges of losses; with few rows a lower one (LEAST_QUANTILE or more).
 _MOST = 0.75  # not studied
 
 

@@ -324,7 +324,7 @@ def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     """Give the labels of y as classes to private steps without classes; return their names.
 
-    Only the labels of all rows are the same in every fit.
+    The labels are those of all rows, so that every fit has the same classes.
     """
     lack_classes = [
         name

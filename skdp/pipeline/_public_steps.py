@@ -621,7 +621,7 @@ def _as_wide(part: Any) -> Any:
     n_components = getattr(part, "n_components", None)
     most = int(n_components) if isinstance(n_components, Integral) else None
     takes_gaps = bool(get_tags(part).input_tags.allow_nan)
-    # Only a scaler returns sparse rows.
+    # Of private parts, only a scaler returns sparse rows.
     facts = {"takes_gaps": takes_gaps, "makes_dense": not isinstance(part, DPStandardScaler)}
     return FunctionTransformer(partial(_widened, most=most, **facts), accept_sparse=True)
 

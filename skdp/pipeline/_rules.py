@@ -230,12 +230,13 @@ def instead_of(step: Any) -> str:
 def is_passed_through(step: Any) -> bool:
     """Return whether a fit does not change a step: frozen, "passthrough", "drop" or None."""
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
-    # Not a subclass, which may fit the estimator inside.
+    # A subclass does not count, as it may fit the estimator inside.
     return is_none or type(step) is FrozenEstimator
 
 
 # Behind a private step, errors and warnings would show single rows. So only these classes may stand
-# there, which map each row by itself and refuse no finite number. Of subclasses this is not known.
+# there, which map each row by itself and refuse no finite number. Subclasses are not accepted, as
+# they may do anything.
 _OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
 OF_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
@@ -246,7 +247,7 @@ OF_ALL_ROWS = (
 def takes_all_rows(step: Any) -> bool:
     """Return whether a step may follow a private one: it maps each row by itself, and refuses none.
 
-    `made_of_extremes` tries its parameters with the largest numbers.
+    `made_of_extremes` then tries the step's parameters on the largest numbers.
     """
     if is_columns(step):
         are_given = not any(callable(columns) for *_, columns in step.transformers)

@@ -172,7 +172,7 @@ class Intervals(NamedTuple):
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Return a function that counts the entries of each column by bin.
 
-    With `chosen` only columns of these numbers are counted, and `place` knows no others.
+    With `chosen`, an array of column numbers, only these columns are counted.
 
     A null row has NaN in all entries, and NaN adds nothing. The zeros that a sparse block does not
     store count like any others. Null rows and zeros count so for `summing`, too.
@@ -569,7 +569,7 @@ def _most_of(
         counted = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
         certain = counted - np.sqrt(last - first) * noise_stds
         is_best = is_all | ((counted >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
-        # One more bin on each side, as thin tails are invisible.
+        # One more bin is added on each side, as thin tails are invisible.
         lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(last + 1, n_bins) / n_bins
         is_majority |= is_best
         is_best &= upper - lower < high - low

@@ -209,7 +209,7 @@ class Moments(NamedTuple):
         return Moments(self.means[:2] / present, self.noise_std / present)
 
     def present(self, n_rows: int) -> np.ndarray:
-        """Return the part of present entries; 1 if it was not counted."""
+        """Return the part of entries that are not missing; 1 if it was not counted."""
         if len(self.means) == 2:
             return np.ones(len(self.noise_std))
         return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
@@ -268,7 +268,7 @@ _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance below this many standard deviations of its noise may be 0.
 _HIDDEN = 2.0  # not studied
 # A flat column is constant if the noise of its variance is below this, in squared half widths. On
-# one-hot tables with few rows, .05 loses up to .4 of R2. Not studied beyond.
+# one-hot tables with few rows, .05 loses up to .4 of R2. Nothing else was studied.
 _LITTLE = 0.025
 # If more than this part of the columns seems constant, noise hides them: together they may predict.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
@@ -408,7 +408,7 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
 # Centers and scales of columns: find intervals, unless they are public, and moments in these.
 
 # Without noise and bounds, entries farther from the mean than the first number are clipped, as
-# their squares would overflow. The second is the unit in which a mean is sought first.
+# their squares would overflow. The second number is the first unit in the search for a mean.
 _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
 # Standard deviations outside these limits are not precise: squares of smaller ones lose digits, and
 # larger ones show that entries were clipped.

@@ -63,7 +63,7 @@ class InitialNoiseSums:
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # Covariance of the noise in the sums and in their buffers, relative to that of fresh noise.
+        # Covariance of the noise in the sums and their buffers, in variances of fresh noise.
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()

@@ -188,7 +188,7 @@ def column_moments(
       :math:`a^2 (1 + (2 - a)^2)`. The derivative of that is :math:`2a (2a^2 - 6a + 5)`, which is
       not negative: it rises up to 4 at a = 2, attained by t = 1, s = -1.
     - zero_out: :math:`t^2 + (t^2 - 1/2)^2 = t^4 + 1/4 \le 5/4`, attained by t = 1. Without the 1/2
-      it would be 2. A null row adds nothing to either sum.
+      the square would be 2. A null row adds nothing to either sum.
 
     If entries may be missing, a present one also adds :math:`w \le 1` to a count, the `presence`; a
     missing one adds nothing, as that of a null row. Then zero_out has :math:`\sqrt{(5/4 + w^2) d}`.
@@ -379,7 +379,8 @@ def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> f
     r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
 
     The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`. Of all ways to pair the two largest norms
-    of each side, pairing them in sorted order gives the largest sum. Not always attained.
+    of each side, pairing them in sorted order gives the largest sum. The bound is not always
+    attained.
     """
     pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
     return step * math.fsum(left * right for left, right in pairs)

@@ -126,7 +126,7 @@ class ShareLayout:
     def size(self) -> int:
         """Number of counts; a symmetric matrix has one for each entry of its upper triangle.
 
-        Without noise each number has `_LIMBS` counts.
+        Without noise each number is sent as `_LIMBS` counts.
         """
         return distinct_entries(self.mechanism, self.shape) * (1 if self.std > 0 else _LIMBS)
 

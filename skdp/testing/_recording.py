@@ -310,7 +310,8 @@ class Group:
     """Datasets, each as arguments of `fit`, that are all neighbors of each other.
 
     With an `origin` each is a neighbor of that one only, in which `make_null` makes a unit null:
-    inside the fit, as no data would have the same effect. Others may be several neighbors apart.
+    inside the fit, as no data would have the same effect. Any two others may differ in several
+    units.
     """
 
     datasets: Sequence[tuple[Any, ...]]

@@ -27,9 +27,10 @@ _VALUE_SHARE = 0.05  # not studied
 # Cutting rows of a basis rotates components, which stay in the span of a wider basis. Laplace noise
 # grows with the number of columns, so ``delta=0`` gets no extra column.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# A larger budget pays for extra columns and, for second moments, for extra steps. Their number is
-# `_strength` over the first number, at most the second. For second moments `_strength` is first
-# multiplied by the third. benchmarks/papers/decentralized_power_method.md
+# A larger budget pays for extra columns and, for second moments, for extra steps. The number of
+# extra columns or steps is `_strength` over the first number, at most the second. For second
+# moments `_strength` is first multiplied by the third.
+# benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # An iteration beats noise on every entry if the shorter side is at least this long:
 # benchmarks/entries/choices.md, "Small matrices: which solver".

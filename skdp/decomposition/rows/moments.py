@@ -187,7 +187,7 @@ def decompose_guided(
 ) -> Factors:
     """Decompose a released moment, guided by `axis` if the moment along the axis is large.
 
-    Other arguments go to `decompose` or `decompose_with_axis`.
+    `decompose` or `decompose_with_axis` gets the other arguments.
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if is_scaled or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):

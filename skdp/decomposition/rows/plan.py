@@ -241,7 +241,7 @@ SolverReleases = Release | AdaptiveReleases | PowerReleases
 class Branch(NamedTuple):
     """Releases of one branch of the plan, after the releases of bounds."""
 
-    # One at most, except in a guided power method, which releases the mean twice.
+    # At most one mean, except in a guided power method, which releases two.
     means: tuple[Release, ...]
     row_norm: Search | None  # of rows that were centered again
     solver: SolverReleases

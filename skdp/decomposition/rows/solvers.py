@@ -243,7 +243,7 @@ def _release_variances(
 ) -> Factors:
     """Release the second moments along the basis vectors, and their sum over all other directions.
 
-    `exact` is the second moment of the rows, without noise, with that `rounding`.
+    `exact` is the noiseless second moment of the rows, and `rounding` its rounding error.
     """
     along = np.einsum("ij,ij->j", basis, exact @ basis)
     values = np.append(along, np.trace(exact) - along.sum())

@@ -165,8 +165,8 @@ class WhitenedRecords:
     """Records, and the function that sums their gradients.
 
     `weighted_values` returns, for a block: the rows times their clip weights, these weights, the
-    weighted responses, and the norms of the weighted, whitened rows. All are 0 for null records.
-    Rows in parts must round as rows in memory do, or a seed would give other noise.
+    weighted responses, and the norms of the weighted, whitened rows. For null records all results
+    are 0. Rows in parts must round as rows in memory do, or a seed would give other noise.
     """
 
     view: Rows
@@ -374,7 +374,7 @@ def descend(
 def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     r"""Bound the rounding error of a sum of gradients, in units of the clip level.
 
-    Rows are whitened after their sum, when the sum may be :math:`\|R^{-1}\|` times as long. The map
+    Gradients are summed before whitening, and may then be :math:`\|R^{-1}\|` times as long. The map
     multiplies the error by :math:`\|R\|`, and adds an error of its own. The products of a row with
     weights do not depend on its place, also if the rows of users move.
     """

@@ -169,7 +169,8 @@ class WhitenedRecords:
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
-            # Sums of rows times residuals, of residuals with weights of rows, and of residuals.
+            # Sums: of rows times residuals, of residuals times the weights of rows, and of
+            # residuals.
             shrinking = self.shrinking(rows, block)
             shrunk, longest = shrinking[:, :1], shrinking[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))

@@ -127,7 +127,8 @@ def length_of(
 
     The second result is a lower bound of the gain, relative to the loss of the class fractions. The
     loss is convex, and nearly a parabola for short scores: the loss per unit of length rises nearly
-    in a line. Noise of the fractions, of that deviation, is a loss of its own.
+    in a line. Noise of the class fractions, with the standard deviation `fraction_std`, adds to the
+    loss.
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
@@ -143,7 +144,7 @@ def length_of(
     guessed = bend / 2 * (FACTORS - 2 * guess)
     unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
     weight = unknown / max(unknown + variance, _TINY)
-    # The same for the differences between losses at different factors.
+    # Then the variance of the differences between losses at different factors.
     unknown, of_each = (bend * _CHANGE_STD) ** 2, len(FACTORS) * variance
     own, beyond = unknown / max(unknown + of_each, _TINY), found - guessed
     likely = guessed + own * beyond + (weight - own) * beyond.mean()

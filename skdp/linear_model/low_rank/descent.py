@@ -184,7 +184,7 @@ class ResponseClipping(RecordClipping):
         total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
-        # The ratio of curvatures with and without weights, if coordinates are uncorrelated.
+        # `gain` is the ratio of curvatures with and without weights, for uncorrelated coordinates.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
         return ClippedGradient(total, facts, n_unclipped, gain)
 
@@ -522,7 +522,7 @@ def calibrate(
 ) -> Calibration:
     """Release mean products of predictions and responses, without the intercept; and mean errors.
 
-    All are in units of the spread of the responses.
+    Products and errors are in units of the spread of the responses.
     """
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))

@@ -324,7 +324,7 @@ _LEAST_RATIO = 3.0
 # than the first number differ from the others, long steps are worse than none, and the second
 # number applies; otherwise the third. Not studied beyond independent entries, digits and sensors.
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
-# Usual distance between mean and median of the responses, in units of their spread.
+# Assumed distance between mean and median of the responses, in units of their spread.
 _USUAL_MEAN = 0.3  # not studied
 # A center found by counts is arbitrary if their noise exceeds this fraction of the units.
 _ROUGH = 0.1  # not studied

@@ -78,18 +78,18 @@ class FittedReleases(NamedTuple):
 
     # Empty unless the first mean is far from 0.
     centers: tuple[CenterReleases, ...]
-    # None if the norm is known, or if the matrices or covariances are public.
+    # The norm to clip to; None if it is known, or if the matrices or covariances are public.
     matrix_norm: Search | None
-    # One for rows and one for columns; None for a side of length 1.
+    # The covariance of rows and that of columns; None for a side of length 1.
     covariances: tuple[Release | None, ...]
-    # None without noise, as nothing is clipped.
+    # The spread of responses; None without noise, as nothing is clipped.
     response_spread: Release | None
     # Sums of responses by row and column of a table; None for other matrices.
     margins: Release | None
-    # None for a random start.
+    # The start; None if it is random.
     start: Release | None
     steps: tuple[descent.DescentStep, ...]
-    # None unless the signal is weak.
+    # The calibration; None unless the signal is weak.
     calibration: Release | None
     # For tables: the spread of residuals after the steps, and their sums by row and column.
     last_spread: Release | None

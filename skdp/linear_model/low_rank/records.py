@@ -157,7 +157,7 @@ _HIDDEN_SIZE = 0.6
 _NEAR, _CLEAR_OF_NEAR = 2, 3.0
 # At most this many neighboring bins are merged if none is visible. Not studied.
 _MOST_BINS = 8
-# Least estimate of the fraction of responses off the center; not studied.
+# Least estimate of the fraction of responses that differ from the center; not studied.
 _LEAST_FRACTION = 0.02
 
 
@@ -362,8 +362,8 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
     Variances that exceed the median by more than 1.5 times `edge`, the largest value of the noise,
     stay as they are. The others are shrunk to their mean by the noise in their variance. No
     variance is below a part of `edge`, as steps could diverge along an underestimated curvature.
-    The second result is the mean over this floor, at most 1. Without noise, values up to 1e-13 of
-    the largest are rounding.
+    The second result is the mean divided by the floor, at most 1. Without noise, values up to 1e-13
+    of the largest are rounding.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)

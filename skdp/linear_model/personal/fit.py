@@ -203,7 +203,7 @@ def _clipped_sums(
         heads[is_null], products[is_null] = 0.0, 0.0
         weighted = weights[:, np.newaxis] * heads
         matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
-        # One pair of components at a time, to save memory.
+        # Loop over pairs of components, to save memory.
         for i, j in np.ndindex(k, k):
             factors = weighted[:, i] * heads[:, j] / batch.counts
             scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
@@ -236,7 +236,7 @@ def release_scales(
     """Release the medians over users of the variances of noise and of intercepts, if planned.
 
     Eigenvalues at the start estimate these variances roughly, well enough for steps. Each search
-    finds a factor of the old variance. Users with too few rows count as 1.
+    finds a factor for the old variance. Users with too few rows count as 1.
     """
     of_users = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
     for search, (name, ratios) in zip(plan, of_users, strict=False):

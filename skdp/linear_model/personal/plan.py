@@ -33,7 +33,7 @@ class PersonalSpec:
     # A user, or a row if there are no ids.
     unit: ResolvedUnit
     n_units: int
-    # Without a column of ids.
+    # Number of features, without a column of ids.
     n_features: int
     dtype: np.dtype
     cost: PrivacyCost
