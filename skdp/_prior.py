@@ -68,7 +68,7 @@ def linear_classifier(model: Any) -> Values:
     return (*linear_model(model), tuple(np.asarray(last.classes_).tolist()))
 
 
-def normal_law(model: Any) -> Values:
+def mean_and_covariance(model: Any) -> Values:
     """Return mean and covariance of a model that has both."""
     has_own = hasattr(model, "covariance_")
     covariance = model.covariance_ if has_own else model.get_covariance()

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import carrying
 from skdp._marginals import are_whole, hides_samples, release_marginals, sample_rows
 from skdp._one_pass import OnePassMixin
-from skdp._prior import FEATURES, NORMAL_LAW, PriorParameter, check_prior, normal_law
+from skdp._prior import FEATURES, NORMAL_LAW, PriorParameter, check_prior, mean_and_covariance
 from skdp._second_moment import (
     WEAK,
     CovarianceSpec,
@@ -192,7 +192,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         "marginals": ["boolean"],
         "prior": "no_validation",  # `check_prior` checks the prior.
     }
-    prior: Any = PriorParameter(normal_law)
+    prior: Any = PriorParameter(mean_and_covariance)
     _kind = CovarianceSpec
 
     def __init__(
@@ -518,10 +518,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         """Draw random rows with the released marginals and correlations.
 
         The rows are a function of released values, and cost nothing more, however many. A linear
-        model fitted to these rows is about the same as that of `regression`. Structure beyond pairs
-        of columns, such as interactions and rare combinations, is missing. From ten rows a column
-        on, correlations of columns with many values vary less from draw to draw than those of
-        independent rows.
+        model of drawn rows is about that of `regression`. Structure beyond pairs of columns, such
+        as interactions and rare combinations, is missing. From ten rows a column on, correlations
+        of columns with many values vary less from draw to draw than those of independent rows.
 
         Parameters
         ----------

@@ -224,8 +224,7 @@ def _warn(message: str) -> None:
 def _place() -> tuple[int, FrameType]:
     """Return the user's line: the first one not in skdp, scikit-learn or joblib.
 
-    A thread or process started by joblib has no line of the user. Warnings from there point at
-    skdp.
+    A thread or process started by joblib has no line of the user. Warnings then point at skdp.
     """
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))

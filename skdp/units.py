@@ -652,7 +652,7 @@ class ResolvedChange(MatrixUnit):
     def row_errors(self, n_rows: int) -> float:
         r"""Bound the rounding error of A Z, in errors of one row: :math:`\sqrt n`.
 
-        The change may be in all n rows. An entry of the product is a sum of m terms. Its error is
+        All n rows may change. An entry of the product is a sum of m terms. Its error is
         at most
         :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|` in any order of summation, where u is the unit
         roundoff and :math:`2 m^2 u < 1`. One more u is for entries that were rounded to float64

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import in_dtype
 from skdp._one_pass import OnePassMixin
-from skdp._prior import PriorParameter, normal_law
+from skdp._prior import PriorParameter, mean_and_covariance
 from skdp._validation import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp.data.rows import RowCache
 from skdp.data.sources import mean_of_results
@@ -168,7 +168,7 @@ class DPPCA(MatrixEstimator):
     }
 
     _is_pca = True
-    prior = PriorParameter(normal_law)
+    prior = PriorParameter(mean_and_covariance)
 
     def __init__(
         self,

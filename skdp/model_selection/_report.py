@@ -264,9 +264,9 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list
     return inner
 
 
-def _steps_of_carried(model: Any, path: str, met: _Met, held: Any) -> Iterator[PrivacyStep]:
+def _steps_of_carried(model: Any, path: str, met: _Met, stored: Any) -> Iterator[PrivacyStep]:
     """Yield the steps of a model with the record of its releases, as `carried` returns it."""
-    name, (record, maker, warned, n_units) = type(model).__name__, held
+    name, (record, maker, warned, n_units) = type(model).__name__, stored
     if record is None:
         yield PrivacyStep(path, name, UNKNOWN, note=_CHANGED)
         return

@@ -236,11 +236,11 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
         losses = score.in_steps(np.clip(losses, 0.0, 1.0))
     else:
         level = score.release_level(plan.level, np.ptp(losses, axis=1), budget, most=_MOST)
-        losses = regrets(losses, level)
+        losses = centered_losses(losses, level)
     return budget.choose(plan.result, losses.sum(axis=0))
 
 
-def regrets(losses: np.ndarray, level: float) -> np.ndarray:
+def centered_losses(losses: np.ndarray, level: float) -> np.ndarray:
     """Clip the losses of each row to half of `level` around their median, in units of `level`."""
     around = losses - np.median(losses, axis=1, keepdims=True)
     return score.in_steps(np.clip(around / level, -0.5, 0.5))

@@ -202,7 +202,7 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
 
     Before the first reading, public rows are mapped, so that no later reading need raise an error.
     """
-    step = _by_places(step) if rules.is_columns(step) and rows.like is None else step
+    step = _with_column_numbers(step) if rules.is_columns(step) and rows.like is None else step
     # A step may accept some public texts and refuse others.
     texts = None if rows.like is None else _public("", step.transform, stand_ins(rows)).rows
     two = by_rows(name, step, next(stand_ins(rows)) if texts is None else texts)
@@ -211,7 +211,7 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
     return mapped_blocks(rows, function, two.shape[1])
 
 
-def _by_places(step: Any) -> Any:
+def _with_column_numbers(step: Any) -> Any:
     """Copy a fitted ColumnTransformer with column numbers for names, which blocks lack."""
     one, places = copy(step), step._transformer_to_input_indices
     one.transformers_ = [(name, part, places[name]) for name, part, _ in step.transformers_]

@@ -75,7 +75,7 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
 def checked_interval(
     bounds: Any, n_features: int, names: Sequence[Any] | None
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return lower and upper bounds of all columns; refuse bad bounds. None stays None."""
+    """Return lower and upper bounds of all columns; refuse bad ones. None gives None."""
     if bounds is None:
         return None
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)

@@ -16,7 +16,7 @@ from skdp.linalg.norms import steps_of
 from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_entries, largest_size
 from skdp.privacy.precision import as_python
-from skdp.privacy.releases import Release, Search, as_html, printed, summaries
+from skdp.privacy.releases import Release, Search, as_html, report_text, summaries
 
 # Relative step by which an epsilon is raised, if rounding has made it too small.
 _EPSILON_STEP = 1e-9  # not tuned
@@ -535,7 +535,7 @@ class Plan:  # numpydoc ignore=PR02
             n_own = len(rest) - _same_prefix(rest[::-1], usual[::-1])
             rows += [("or, as released values say:", ""), *rest[:n_own]]
             rows += [(name, "and on as above") for name, _ in rest[n_own:][:1]]
-        return printed("Plan", self, (), rows)
+        return report_text("Plan", self, (), rows)
 
     def _repr_html_(self) -> str:
         return as_html(repr(self))

@@ -490,7 +490,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     def __repr__(self) -> str:
         notes = [*self._notes, *[f"owners: {self.trust}"] * bool(self.trust)]
-        return printed("PrivacySpent", self, notes, summaries(self.releases))
+        return report_text("PrivacySpent", self, notes, summaries(self.releases))
 
     def _repr_html_(self) -> str:
         return as_html(repr(self))
@@ -518,7 +518,9 @@ def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
     return min(delta, _LARGEST_DELTA), gaussian_dp.compose_tails(tails)
 
 
-def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
+def report_text(
+    title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[str, str]]
+) -> str:
     """Format the guarantee of a record or a plan, with a line for each release or search."""
     lines = [
         f"{title}: ({spent.epsilon:.4g}, {spent.delta:.4g})-DP "

@@ -378,9 +378,8 @@ def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
 def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
 
-    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`. Of all ways to pair the two largest norms
-    of each side, pairing them in sorted order gives the largest sum. The bound is not always
-    attained.
+    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`. Of all pairings of the two largest norms
+    of each side, the sorted one has the largest sum. The bound is not always attained.
     """
     pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
     return step * math.fsum(left * right for left, right in pairs)

@@ -310,8 +310,7 @@ class Group:
     """Datasets, each as arguments of `fit`, that are all neighbors of each other.
 
     With an `origin` each is a neighbor of that one only, in which `make_null` makes a unit null:
-    inside the fit, as no data would have the same effect. Any two others may differ in several
-    units.
+    inside the fit, as no data would have the same effect. Two others may differ in more units.
     """
 
     datasets: Sequence[tuple[Any, ...]]

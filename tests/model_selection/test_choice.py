@@ -5,7 +5,7 @@ import pytest
 from watched import moved, watched
 
 from skdp.model_selection import _search
-from skdp.model_selection._search import choose, plan_choice, regrets
+from skdp.model_selection._search import centered_losses, choose, plan_choice
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import PrivacyCost
 
@@ -44,7 +44,7 @@ def test_regrets_of_a_row_differ_by_at_most_one(seed, n_candidates):
     losses[0], losses[1] = HUGE, -HUGE
     losses[2, 0] = HUGE
     for level in (1e-12, 1.0, 1e12):
-        found = regrets(losses, level)
+        found = centered_losses(losses, level)
         assert np.ptp(found, axis=1).max() <= 1
         assert np.abs(found).max() <= 0.5
         # Multiples of a power of two, whose sums are exact in any order.
@@ -111,5 +111,5 @@ def test_the_best_candidate_is_chosen_where_noise_is_small():
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_sums_do_not_depend_on_the_order_of_the_rows(order):
     losses = np.asarray(rows(np.random.default_rng(2), 5000, 3), order=order)
-    sums = regrets(losses, 1e-3).sum(axis=0)
-    np.testing.assert_array_equal(sums, regrets(losses[::-1], 1e-3).sum(axis=0))
+    sums = centered_losses(losses, 1e-3).sum(axis=0)
+    np.testing.assert_array_equal(sums, centered_losses(losses[::-1], 1e-3).sum(axis=0))

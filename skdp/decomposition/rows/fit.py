@@ -77,7 +77,7 @@ def solve_rows(
         decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
     if spec.prior is not None:
         decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
-    of_norms = what_is_clipped(search, rows.bound, spec, budget)
+    of_norms = clipping_facts(search, rows.bound, spec, budget)
     if plan.center is None and branch.means:
         first = rows
         if spec.mean_norm is not None:
@@ -115,7 +115,7 @@ _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
-def what_is_clipped(
+def clipping_facts(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> dict[str, Any]:
     """Estimate from counts the part of squares that clipping leaves, and how many rows are far.
@@ -202,5 +202,5 @@ def solve_projection(
         eigenvalues=np.square(singular_values),
         left=left,
         left_signal=float(signal.max(initial=0.0)),
-        **what_is_clipped(plan.row_norm, rows.bound, spec, budget),
+        **clipping_facts(plan.row_norm, rows.bound, spec, budget),
     )

@@ -175,7 +175,7 @@ _POSITIVITY_SHARE = 0.005  # not studied
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # Guided power method: number of steps, extra columns, and growth of the shares from step to step.
-# The second setting holds from the signal in the last number on.
+# The second setting is for signals of at least the last number.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
 # Share of the search for a norm.
 _NORM_SHARE = 0.03  # not studied
@@ -325,7 +325,7 @@ def plan_rows(spec: RowsSpec) -> RowReleases:
 
 
 def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Branch, ...]:
-    """Plan the solver for centered rows, or a second mean and the norms of rows around it."""
+    """Plan the solver for rows around the mean; or a second mean, and then the solver."""
     usual, row_norm = Branch((), None, _plan_solver(spec, share)), spec.row_norm
     if center is None or not spec.cost.is_private:
         return (usual,)

@@ -217,7 +217,7 @@ def release_agreement(
     """Release how well a prior predicts, and subtract its weighted predictions from the responses.
 
     With a strong signal, the prior predicts from clipped rows, and the fit to these rows mends its
-    errors. With a weak one, it predicts from unclipped rows. `stds` are the standard deviations of
+    errors. With a weak one, it predicts from unclipped rows. `stds`: standard deviations of
     features.
     """
     if release is None or spec.prior is None:

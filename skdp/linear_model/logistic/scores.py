@@ -127,8 +127,7 @@ def length_of(
 
     The second result is a lower bound of the gain, relative to the loss of the class fractions. The
     loss is convex, and nearly a parabola for short scores: the loss per unit of length rises nearly
-    in a line. Noise of the class fractions, with the standard deviation `fraction_std`, adds to the
-    loss.
+    in a line. Noise of the fractions, of std `fraction_std`, adds to the loss.
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))

@@ -262,7 +262,7 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    """Estimate the variance of intercepts from each user's one, relative to that of the prior.
+    """Estimate the variance of intercepts, from each user alone, relative to that of the prior.
 
     An intercept, estimated without a prior of its own, is normal: its variance is that of
     intercepts plus that of its error. The median of its square is `_MEDIAN_SQUARE` times this.
