@@ -465,8 +465,7 @@ def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
 def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
     """Return the warnings of the chosen steps.
 
-    Left out are warnings of a fit that candidates share but use differently, as they may not
-    concern the chosen one.
+    Warnings of a fit that candidates share but use differently are left out.
     """
     private = search.candidates[chosen].shares
     for number in private:

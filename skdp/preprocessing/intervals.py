@@ -523,7 +523,7 @@ def zoomed_intervals(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of chosen columns to the visible bins that hold most of their rows.
 
-    There are many bins, as the noise of a count does not depend on their number. Neighbors are
+    There are many bins, as noise does not depend on their number. Neighbors are
     merged, level by level, until visible bins hold most rows. Counts of `sizes`, which have less
     noise, must not show too many rows outside. Return also which columns to zoom into, as their
     visible bins hold few rows, or are narrower than the interval; and which columns leave out
