@@ -141,7 +141,7 @@ def tangent_level(spec: TraceClassSpec) -> float:
 # Step length: the inverse of the largest curvature of the loss, 1/4 at p = 1/2. Not studied.
 _STEP = 4.0
 # Noise of the mean of iterates, relative to a mean of independent steps: clipped losses are flatter
-# than steps assume, so that noise decays slowly. Studied without signal, and for normal matrices.
+# than steps assume, so that noise decays slowly. Not studied beyond no signal, and normal matrices.
 _LASTING = 3.0
 # For probabilities, scores are clipped to this many usual sizes. The usual size follows from the
 # median, on which far matrices have no influence.

@@ -268,7 +268,7 @@ _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance below this many standard deviations of its noise may be 0.
 _HIDDEN = 2.0  # not studied
 # A flat column is constant if the noise of its variance is below this, in squared half widths. On
-# one-hot tables with few rows, .05 loses up to .4 of R2. Nothing else was studied.
+# one-hot tables with few rows, .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
 # If more than this part of the columns seems constant, noise hides them: together they may predict.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"

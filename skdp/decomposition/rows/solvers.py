@@ -123,9 +123,8 @@ def solve_adaptive(
 
     A small release in between chooses the branch. This probe sums the squared coordinates in V,
     clipped at several levels b, and shows how much signal each level leaves. The steps win if rows
-    spread over many dimensions. The steps run only if all requested components stand out from
-    noise, as a step cannot find directions that V lacks, and if noise is the main error, as
-    clipping adds one.
+    spread over many dimensions. They run only if all requested components stand out from noise, as
+    a step finds no directions that V lacks, and if noise is the main error.
     """
     moment, rounding = rows.gram()
     released = budget.release(plan.second_moment, moment, rows.bound, rounding=rounding)
