@@ -562,8 +562,9 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     singular_values = singular_values[:n_components]
-    cleaned = debiased(singular_values, noise_std, noisy.shape)
     stands_out = singular_values > gaussian_norm(noisy.shape, noise_std)
+    # The largest values of noise alone lie beyond its edge, and would make a fit worse than 0.
+    cleaned = np.where(stands_out, debiased(singular_values, noise_std, noisy.shape), 0.0)
     stands_out &= are_mostly_signal(cleaned, noise_std, noisy.shape)
     return matrix.factors(
         left[:, :n_components],
