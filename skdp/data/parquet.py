@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.containers import RawBlock, paths_of, public_frame, with_text
+from skdp.exceptions import shortened
 
 try:
     import pyarrow as pa
@@ -175,7 +176,7 @@ def _types(
     for name in [*([] if y is None else [y]), *names]:
         if counts[name] != 1:
             times = "two columns" if counts[name] else "no column"
-            raise ValueError(f"{path} has {times} {name!r}.")
+            raise ValueError(f"{path} has {times} {name!r}; it has {shortened(schema.names)}.")
         kind = types[name] = schema.field(name).type
         if (name == y or name in lists or columns is not None) and pa.types.is_dictionary(kind):
             # The codes of texts may differ between files, so the type is that of the texts.

@@ -358,7 +358,10 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Call a method of the last step for mapped rows; predictions are mapped back."""
         if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
-            if hasattr(self.steps[0][1], "build_analyzer") and len(getattr(X, "shape", [0])) > 1:
+            takes_texts = (
+                hasattr(self.steps[0][1], "build_analyzer") and name != "inverse_transform"
+            )
+            if takes_texts and len(getattr(X, "shape", [0])) > 1:
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
             made = super()._applied(name, X, *more)

@@ -538,7 +538,7 @@ def check_rows_of_columns(
 
 
 def _hint_of_objects(rows: Any) -> str:
-    hint = " Of booleans as objects, .astype('boolean') makes columns of booleans."
+    hint = " Numbers as objects need .convert_dtypes(), booleans as objects .astype('boolean')."
     return hint * any(one == np.dtype(object) for one in getattr(rows, "dtypes", ()))
 
 

@@ -391,3 +391,9 @@ def test_a_unit_that_no_estimator_has_is_warned_of(tmp_path):
         PrivacyLedger.create(tmp_path / name, unit=name, **about)
     units = (kind for kind in vars(skdp.units).values() if hasattr(kind, "counted"))
     assert {kind.name for kind in units if hasattr(kind, "name")} == {*UNITS}
+
+
+def test_a_pipeline_of_texts_maps_coordinates_back_to_words():
+    model = make_dp_pipeline(CountVectorizer(vocabulary=["jam", "tea"]), DPTruncatedSVD(2))
+    coordinates = model.set_params(epsilon=100.0).fit_transform(TEXTS)
+    assert len(model.inverse_transform(coordinates)) == N

@@ -76,6 +76,8 @@ TOWN = passing("town")
 # As pandas.read_csv reads true and false with gaps.
 WHOLE = TABLE.assign(odd=TABLE["member"].astype(object))
 ODD = WHOLE.assign(odd=WHOLE["odd"].where(WHOLE["id"] != 7, np.nan))
+# As a query of a database returns NULL.
+LOOSE = TABLE.assign(loose=TABLE["age"].astype(object).where(TABLE["id"] != 7, None))
 BOTH = OneHotEncoder(categories=[[False, True]], handle_unknown="ignore")
 SPELLED = OneHotEncoder(categories=[["False", "True"]], handle_unknown="ignore")
 GAUSSIAN = skdp.DPCovariance(missing="mean")
@@ -120,7 +122,7 @@ ERRORS = {
     "booleans of objects, filled": (
         pipeline_of(AGE, ("rest", FILLED, ["odd"])),
         WHOLE,
-        r"booleans as objects, .astype\('boolean'\) .* It is about columns: odd.$",
+        r"booleans as objects .astype\('boolean'\)\. .* It is about columns: odd.$",
         pipeline_of(AGE, ("rest", FILLED, ["odd"])),
         WHOLE.astype({"odd": "boolean"}),
     ),
@@ -223,6 +225,13 @@ ERRORS = {
         r"'columntransformer__codes' .* sorted, as \[False, True\]. It is about columns: member.",
         encoding("member", False, True),
         TABLE,
+    ),
+    "gaps in numbers of objects": (
+        pipeline_of(AGE, ("rest", FILLED, ["loose"])),
+        LOOSE,
+        r"Numbers as objects need .convert_dtypes\(\), .* It is about columns: loose.$",
+        pipeline_of(AGE, ("rest", FILLED, ["loose"])),
+        LOOSE.assign(loose=LOOSE["loose"].convert_dtypes()),
     ),
     "texts as categories of numbers": (
         encoding("id", *map(str, range(N))),

@@ -170,7 +170,7 @@ def test_targets_of_other_types_are_refused(tmp_path):
         ({"columns": []}, "columns must name one column or more"),
         ({"columns": ["a", "a"]}, "each once"),
         ({"columns": ["a", "y"], "y": "y"}, "and not y='y'"),
-        ({"columns": ["a", "z"]}, r"0\.parquet has no column 'z'"),
+        ({"columns": ["a", "z"]}, r"0\.parquet has no column 'z'; it has a, "),
         ({"y": "z"}, r"0\.parquet has no column 'z'"),
     ],
 )
