@@ -122,7 +122,7 @@ ERRORS = {
     "booleans of objects, filled": (
         pipeline_of(AGE, ("rest", FILLED, ["odd"])),
         WHOLE,
-        r"booleans as objects .astype\('boolean'\)\. .* It is about columns: odd.$",
+        r"booleans as objects .astype\('boolean'\)\. It is about columns: odd.$",
         pipeline_of(AGE, ("rest", FILLED, ["odd"])),
         WHOLE.astype({"odd": "boolean"}),
     ),
