@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigh, pinvh
 
-from skdp.linalg.spectrum import noise_edge
+from skdp.linalg.spectrum import gaussian_norm, noise_edge
 
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with several bases.
@@ -237,15 +237,14 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
     r"""Reduce singular values by as much as noise has increased them.
 
     Noise moves a singular value x of a large matrix to y with
-    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise
-    reveals nothing about x, and becomes 0 (F. Benaych-Georges, R. R. Nadakuditi, 2012,
-    :doi:`10.1016/j.jmva.2012.04.019`).
+    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2` (F. Benaych-Georges, R. R.
+    Nadakuditi, 2012, :doi:`10.1016/j.jmva.2012.04.019`). A y that noise alone may reach becomes 0.
     """
     largest, squares, noise_squares = _scaled(values, noise_std, shape)
     excess = squares - noise_squares.sum()
     root = np.sqrt(np.maximum(np.square(excess) - 4 * noise_squares.prod(), 0.0))
-    is_above_edge = excess > 2 * np.sqrt(noise_squares.prod())
-    return largest * np.sqrt(np.where(is_above_edge, (excess + root) / 2, 0.0))
+    stands_out = values > gaussian_norm(shape, noise_std)
+    return largest * np.sqrt(np.where(stands_out, (excess + root) / 2, 0.0))
 
 
 def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:

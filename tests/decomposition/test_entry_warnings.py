@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
+from skdp import DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_block_graph, make_interactions
-from skdp.decomposition.entries.solvers import gaussian_norm, spherical_norm
+from skdp.linalg.spectrum import gaussian_norm, spherical_norm
 from skdp.privacy.noise import spherical_laplace
 from skdp.units import Edge, Entry, Interaction, SpectralChange
 
@@ -91,3 +91,15 @@ def test_spherical_noise_exceeds_its_norm_once_in_a_thousand_draws(order):
     draws = spherical_laplace(20_000, order**2, bytes(32))
     share = np.mean(np.linalg.norm(draws, axis=1) > spherical_norm((order, order), 1.0))
     assert 0.0003 < share < 0.0018
+
+
+@pytest.mark.parametrize("n_components", [1, 5])
+def test_a_fit_whose_noise_hides_everything_is_zero(n_components):
+    """Its largest values, which lie a little beyond the edge of the noise, were kept."""
+    X = np.random.default_rng(0).uniform(-1, 1, size=(60, 40))
+    unit = Entry((-1, 1), zero_is_missing=False)
+    model = DPLowRankFactorizer(n_components, epsilon=0.01, privacy_unit=unit, solver="input")
+    with pytest.warns(PrivacyWarning, match="stand"):
+        found = [model.fit(X).singular_values_.max() for _ in range(30)]
+    # Each fit shows something with a probability of 1/1000.
+    assert np.count_nonzero(found) <= 2

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtri, gammainccinv
 
 from skdp.data.rows import Rows
 from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
@@ -23,41 +22,16 @@ from skdp.linalg.denoising import (
     shrunk,
 )
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
-from skdp.linalg.spectrum import noise_edge, orthonormal_basis, random_basis
+from skdp.linalg.spectrum import (
+    TRACY_WIDOM,
+    gaussian_norm,
+    noise_edge,
+    orthonormal_basis,
+    random_basis,
+    spherical_norm,
+)
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
-
-# ------------------------------
-# Tests of components against noise, by released values and public scales.
-
-_RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# The Tracy-Widom law exceeds 3.27 with probability `_RISK`, small matrices twice as often. In
-# simulations from order 2 up, they exceed the value below no more often than `_RISK`.
-_TRACY_WIDOM = 3.84  # not studied
-# In the second test, a singular value must exceed this many standard deviations of its own noise.
-_CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
-
-
-def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times.
-
-    The law is Tracy-Widom (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`), with the
-    centering and scaling of Z. Ma (2012, :doi:`10.3150/10-BEJ334`).
-    """
-    # This centering and scaling fits small matrices better.
-    m, n = np.array(shape) - 0.5
-    edge = math.sqrt(m) + math.sqrt(n)
-    fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
-    # The limit law fails for a single row or column, whose squared norm has a chi-squared law.
-    column = float(chdtri(max(shape), _RISK))
-    return noise_std * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
-
-
-def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute a bound that the norm of spherical noise exceeds once in 1000 times."""
-    size = math.prod(shape)
-    return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
-
 
 # ------------------------------
 # The private matrix, from which only noisy products are released.
@@ -351,6 +325,10 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
 # Singular vectors from released bases and the small released core.
 
 
+# A component is useful only if its singular value exceeds this many deviations of its own noise.
+_CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
+
+
 def rotated(
     matrix: NoisyMatrix,
     bases: Bases,
@@ -562,10 +540,8 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     singular_values = singular_values[:n_components]
-    stands_out = singular_values > gaussian_norm(noisy.shape, noise_std)
-    # The largest values of noise alone lie beyond its edge, and would make a fit worse than 0.
-    cleaned = np.where(stands_out, debiased(singular_values, noise_std, noisy.shape), 0.0)
-    stands_out &= are_mostly_signal(cleaned, noise_std, noisy.shape)
+    cleaned = debiased(singular_values, noise_std, noisy.shape)
+    stands_out = (cleaned > 0) & are_mostly_signal(cleaned, noise_std, noisy.shape)
     return matrix.factors(
         left[:, :n_components],
         cleaned,
@@ -581,7 +557,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
     assert factors.noisy is not None
     n, noise_std = matrix.shape[1], factors.off_diagonal_std
     # The largest eigenvalue of symmetric noise varies more than the norm of noise without symmetry.
-    floor = noise_edge(noise_std, n) + _TRACY_WIDOM * noise_std * n ** (-1 / 6)
+    floor = noise_edge(noise_std, n) + TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
     stands_out &= are_mostly_signal(factors.eigenvalues[:n_components], noise_std, matrix.shape)
     return replace(factors, n_above_noise=int(np.sum(stands_out)))

@@ -12,12 +12,11 @@ from scipy.sparse import issparse
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import Rows
 from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
-from skdp.decomposition.entries.solvers import gaussian_norm
 from skdp.linalg.matrices import FixedRank
 from skdp.linalg.norms import EXACT, LEAST_ROUNDING, UNIT_ROUNDOFF, as_dense
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.sketches import CountSketch, HaarSketch, Sketch, haar_norm, probable_norm
-from skdp.linalg.spectrum import orthonormal_basis
+from skdp.linalg.spectrum import gaussian_norm, orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.budget import to_counts
 from skdp.privacy.plan import PrivacyCost
