@@ -76,8 +76,8 @@ class People:
         """Lay out rows in batches of one size, so that no person changes the rounding of others.
 
         The result of a function for a row may depend on the row's place, by rounding. So the place
-        follows from the row's owner, and from the number of its rows before it. Unused places
-        contain the first row.
+        depends only on the row's owner and on the owner's earlier rows. Unused places contain the
+        first row.
 
         Yields
         ------

@@ -325,7 +325,7 @@ class Agreed(NamedTuple):
     Sums, and arrays with a value for each row, contain the rows of this owner only. Whatever
     depends on the number of rows uses the agreed number: the step of a sample, the target of a
     search, and the rounding that is charged. So these are the same at every owner, whatever the
-    rows. A sample is charged like all rows, as rows in a stream stay whole.
+    rows. A sample is charged for the rounding of all rows, as a stream is not sampled.
     """
 
     n_units: int  # rows of all owners, or owners if these are the units

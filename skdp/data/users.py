@@ -126,7 +126,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Number of entries of a representation; a sum of its outer products is the largest sum."""
+        """Number of entries of a representation; the largest sum is of their products."""
         return self.n_features**2
 
     @property

@@ -415,9 +415,9 @@ def check_visible(found: Regression) -> None:
     least = eigh(*both, eigvals_only=True, check_finite=False)[0]
     if least < _VISIBLE:
         raise ValueError(
-            "The columns that predict depend on each other so much that noise hides how: the "
-            f"direction of least variance has {least:.2g} times what noise alone may have, errors "
-            f"need {_VISIBLE:g}. Pass fewer columns in on=[...], or fit with a larger epsilon."
+            "The columns that predict are nearly dependent, and noise hides how: along some "
+            f"direction their variance is {least:.2g} times what noise alone may have, and errors "
+            f"need {_VISIBLE:g} times. Pass fewer columns in on=[...], or a larger epsilon."
         )
 
 

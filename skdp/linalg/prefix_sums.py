@@ -88,7 +88,8 @@ class PrefixNoise:
         covariance = np.zeros((len(self.decays) + 1,) * 2)
         for epoch in range(last):
             if epoch == first:
-                # Noise of later epochs depends on the buffers only.
+                # What earlier epochs added to sums does not count; noise of later epochs depends on
+                # buffers.
                 covariance[-1], covariance[:, -1] = 0.0, 0.0
             covariance = self.next_covariance(covariance, epoch)
         return float(np.sqrt(covariance[-1, -1]))

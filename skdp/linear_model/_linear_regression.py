@@ -127,7 +127,7 @@ class DPLinearRegression(PrivateRegressor):
     `score` return, noise-free functions of the rows passed in; and the running time. No assumption
     about the data is made.
 
-    Sparse rows of more than 64 features are not centered: `bounds` is refused with them. Rows of
+    Sparse rows of more than 64 features are not centered, and refuse `bounds`. Rows of
     more than 4,096 features are not whitened. Readings of X: two for scales, or with `bounds` two
     or three, and one without noise; up to five more for narrow features; one for the moment; one
     for the lengths of whitened rows, of which three numbers each are stored; one a step; and one

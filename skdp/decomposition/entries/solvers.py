@@ -355,8 +355,8 @@ def rotated(
 
     where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an
     s that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking
-    helps coherent vectors, so the test is too strict for them by a factor. For noise on every
-    entry, :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
+    helps coherent vectors, for which the test is therefore too strict. For noise on every entry,
+    :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
     """
     if is_symmetric:
         eigenvalues, turn = np.linalg.eigh(core.value)

@@ -187,7 +187,7 @@ _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For the second mean, rows are clipped to this multiple of `row_norm`, as all lie to one side.
 WIDER = 2.0  # not studied
-# Share of the mean that variances need.
+# Share of a mean that is released only to center variances.
 _MEAN_SHARE = 0.02  # not studied
 # Parts of the share of the power method: for all clip levels, and for the final spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied

@@ -284,8 +284,8 @@ def level_from(
 
     `noise` is the length of the noise in the mean of all steps, in units of the level. Visible bins
     apart from the bulk are left out. If the rest holds too little, the level stays. If most
-    responses are equal, `rare` has the fraction of the others, and the mean square of all sizes:
-    the part of it that the bins lack belongs to the others, which decide the fit.
+    responses are equal, `rare` has the fraction of the others, and the mean square of all sizes.
+    What the bins lack of it belongs to the others.
     """
     seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(seen.argmax())

@@ -74,7 +74,7 @@ class TraceSpec:
 
     @property
     def usual_steps(self) -> int:
-        """Default number of steps: more if matrices have very different lengths after whitening."""
+        """Default number of steps: few for rows of features, more for strong signals."""
         strength = self.n_units * self.cost.mu / self.n_free
         if min(self.matrix_shape) == 1 and self.cost.is_private:
             return _STEPS[0]
