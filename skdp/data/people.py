@@ -75,9 +75,8 @@ class People:
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lay out rows in batches of one size, so that no person changes the rounding of others.
 
-        The result of a function for a row may depend on the row's place, by rounding. So the place
-        depends only on the row's owner and on the owner's earlier rows. Unused places contain the
-        first row.
+        The result of a function for a row may depend on the row's place, by rounding. So it depends
+        on the row's owner and the owner's earlier rows. Unused places have the first row.
 
         Yields
         ------

@@ -594,8 +594,8 @@ def misordered_pairs(n_units: int, adjacency: str, rounding: float = 0.0) -> flo
     other one; a pair counts the product of its weights, or half of it in a tie. So the pairs that
     a unit is in count at most :math:`a N' + b P' + a b`, between 0 and n (`n_units`), since the
     weights :math:`N' + P'` of all others are at most :math:`n - 1`. Leaving the unit out thus moves
-    the difference of two options by at most n, and exchanging it by 2 n. A unit of one class that
-    one option places before all of the other class, and one behind, comes within 2 of it.
+    the difference of two options by at most n, and exchanging it by 2 n. A unit that one option
+    places before all of the other class, and one behind, attains it up to 2.
     """
     return loss_range(float(n_units), adjacency, rounding)
 

@@ -184,8 +184,7 @@ def solve_projection(
     exchanging a row of norm c moves them by at most 2 c. Such noise hides whole rows, and leaves
     little signal in a row's coordinates. Coordinates are shrunk by :math:`\lambda_j / (\lambda_j +
     n \sigma^2)`, the factor of least squared error, with the released second moment
-    :math:`\lambda_j` along component j and the noise std :math:`\sigma` of coordinates. Small
-    factors become 0.
+    :math:`\lambda_j` along component j and the noise std :math:`\sigma`. Small factors become 0.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     factors = solve_clipped(spec, plan.components, rows, budget, generator)
