@@ -364,6 +364,8 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         # A check within another has added its hints.
         hints = [hint for sign, hint in _HINTS.items() if sign in message]
         message += "".join(hint for hint in hints if hint not in message)
+        if "Factorizer does not accept missing" in text:
+            message = message.replace(containers.MISSING["X"], containers.OBSERVED)
     if isinstance(X, str):
         flaw = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
         if message.startswith("y "):

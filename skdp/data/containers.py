@@ -72,6 +72,8 @@ MISSING = {
     "y": "Leave such records out of X and y, as X[y.notna()] and y[y.notna()] do with pandas. How "
     "many are left is public.",
 }
+#: The same for a table of entries, of which most are unknown.
+OBSERVED = "Pass a sparse matrix of the entries that are known, as csr_array(numpy.nan_to_num(X))."
 
 T = TypeVar("T")
 

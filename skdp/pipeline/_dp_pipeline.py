@@ -364,7 +364,8 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             if takes_texts and len(getattr(X, "shape", [0])) > 1:
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
-            made = super()._applied(name, X, *more)
+            mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
+            made = super()._applied(name, mapped, *more)
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # earlier steps drop the index
                 made.index = X.index
             return made

@@ -66,7 +66,12 @@ def are_single(rows: Any) -> bool:
 
 
 def plain_rows(rows: Any) -> Any:
-    """Convert sparse rows to CSR, and lists of numbers, whose dtype depends on them, to floats."""
+    """Convert sparse rows to CSR, and lists of numbers, whose dtype depends on them, to floats.
+
+    Half precision becomes single, as scikit-learn adds up squares, which would overflow.
+    """
+    if getattr(rows, "dtype", None) == np.float16:
+        rows = rows.astype(np.float32)
     if issparse(rows):
         return rows.tocsr()
     is_list = isinstance(rows, list | tuple) and are_numbers(rows) and not are_single(rows)

@@ -15,6 +15,7 @@ from skdp import (
     DPCovariance,
     DPLinearRegression,
     DPLogisticRegression,
+    DPLowRankFactorizer,
     DPStandardScaler,
     DPTraceClassifier,
     DPTruncatedSVD,
@@ -41,6 +42,7 @@ TABLE = interaction_table([(user, "tea") for user in range(N)], items=["jam", "t
 SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
 OF_USERS = DPStandardScaler(privacy_unit="user")
+GAPS = np.where(X > 3, X, np.nan)
 TEXTS = ["tea", "some jam"] * (N // 2)
 SPELLED = make_dp_pipeline(CountVectorizer(vocabulary=["jam", "tea"]), CLASSIFIER)
 
@@ -232,6 +234,10 @@ SHOWN = {
     "weights of records": (
         lambda: MODEL.fit(X, Y, dplogisticregression__sample_weight=X[:, 0]),
         "Leave it out: each record counts once, and class_weight .* It takes X, y, users",
+    ),
+    "ratings that are missing": (
+        lambda: DPLowRankFactorizer(2, privacy_unit=skdp.units.Entry((1, 9))).fit(GAPS),
+        r"NaN\. Pass a sparse matrix of the entries that are known, as csr_array\(numpy.nan",
     ),
     "weights in a score": (
         lambda: fitted().score(NUMBERS, Y, sample_weight=X[:, 0]),

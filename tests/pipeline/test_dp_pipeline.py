@@ -793,3 +793,13 @@ def test_the_output_of_the_last_step_is_set_before_and_after_a_fit():
     assert type(pipeline.set_output(transform="polars").transform(X)).__name__ == "DataFrame"
     assert type(pipeline.set_output(transform=None).transform(X)).__module__.startswith("polars")
     assert type(pipeline.fit(X).transform(X)).__module__.startswith("polars")
+
+
+def test_rows_in_half_precision_do_not_overflow_in_public_steps():
+    rows = np.random.default_rng(0).integers(200, 900, (60, 3)).astype(np.float16)
+    labels = np.where(rows[:, 0] > rows[:, 1], "yes", "no")
+    one = make_dp_pipeline(Normalizer(), clone(CLASSIFIER), epsilon=math.inf)
+    halves, singles = (clone(one).fit(rows.astype(kind), labels) for kind in ("f2", "f4"))
+    np.testing.assert_array_equal(halves[-1].coef_, singles[-1].coef_)
+    for X in (rows, rows.astype("f4"), rows.astype("f8")):
+        np.testing.assert_allclose(halves.predict_proba(X), singles.predict_proba(X), rtol=1e-4)
