@@ -329,7 +329,7 @@ class RowBlocks(SkdpContainer):
     (2000, 1)
     """
 
-    # Applied to each block; it maps each row by itself. None for no change.
+    # A function that maps each row by itself, applied to every block. None for no change.
     function: Callable[[Any], Any] | None = None
     # Column names of the results of `function`, if they have any.
     names: list[str] | None = None

@@ -113,8 +113,8 @@ class BlockView:
     def map_sum(self, kernel: Kernel, size: int) -> Any:
         """Sum the results of a kernel, each of `size` numbers, over all blocks.
 
-        `sum_depth` assumes a largest size. A larger `size` counts as that size here, so that no
-        leaf has more blocks than `sum_depth` assumes.
+        `sum_depth` holds for sums up to a largest size. A larger `size` counts as that size here,
+        so that no leaf has more blocks than `sum_depth` assumes.
         """
         return map_sum(self, kernel, min(size, _largest_size(self.width)), self.n_jobs)
 

@@ -448,8 +448,9 @@ def short_row_product(
     zero_out these are w entries, each of which changes by at most b. For replace j columns may hold
     an entry before and after, which changes by d, and 2 (w - j) columns one either before or after,
     which changes by b. The bound is the maximum over j, with the largest row norms for the entries
-    that change most: d is at least b, as 0 lies between the bounds. The change is also no longer
-    than that of the row itself, `short_row`. The smaller of the two bounds need not be attained.
+    that change most: d is at least b, as 0 lies between the bounds. The change of the product is
+    also no longer than that of the row itself, `short_row`. The smaller of the two bounds need not
+    be attained.
     """
     n_entries = min(n_entries, len(norms))
     n_changed = n_entries * int(choose(adjacency, zero_out=1, replace=2))

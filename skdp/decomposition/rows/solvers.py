@@ -201,8 +201,8 @@ def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
     if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
         return False
     # Variance that noise would cost if the matrix got the whole share: to second order, tau^2 d /
-    # eigenvalue for each component. A release has that noise variance divided by its part of the
-    # share.
+    # eigenvalue for each component. The noise variance of a release is that divided by its part of
+    # the share.
     loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 

@@ -146,8 +146,8 @@ _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 class WhitenedRecords:
     """Records, and functions that give their clip weights and sum their gradients.
 
-    Weights and norms are 0 for null records. Rows minus their mean are at most `longest`. Gradients
-    are clipped to the `level`. Steps add to the weights `base` of whitened rows.
+    Weights and norms are 0 for null records. Rows minus their mean have norms of at most `longest`.
+    Gradients are clipped to the `level`. Steps add to the weights `base` of whitened rows.
     """
 
     view: LabeledRows

@@ -62,7 +62,7 @@ _MEAN_SHARES = 0.01, 0.02, 0.03
 # Shares of the sums of responses by row and column, before the steps and after them; the last sums
 # correct the first: benchmarks/trace_regression/margins.md.
 _MARGINS_SHARES = 0.1, 0.15
-# Largest share of the norm of matrices around a released center.
+# Largest share of the search for the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
 # The release whose value bounds the gradients.
 _SPREAD = descent.RESPONSE_SPREAD

@@ -298,7 +298,7 @@ def choose_prior(
     """Release the prior that predicts most users best, leaving one response out at a time.
 
     Residuals of the components hold signal if users differ in other directions, too. With a mix,
-    the noise variance is taken to lie between `rough` and the variance of these residuals.
+    the noise variance is assumed to lie between `rough` and that of these residuals.
     """
     part = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
     choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)

@@ -308,7 +308,7 @@ _HIDDEN = (
 def release_user_whitening(
     plan: ClippedSum, users: Users, budget: PrivacyBudget
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Release the mean of users' second moments; return the inverse root of it without its noise.
+    """Release the mean of users' second moments; return its inverse root, with noise removed.
 
     The root is the identity if noise hides even the mean variance of all features.
     """
