@@ -325,6 +325,11 @@ CURES["texts and gaps"] = CURES["texts"]
 # The kind of a column of which only the dtype `object` is known.
 _OBJECTS = "texts, categories or objects"
 CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
+#: Advice for columns of a dtype of pandas or polars whose missing values an imputer does not find.
+OF_DTYPES = {
+    "object": " Numbers as objects need .convert_dtypes(), booleans as objects .astype('boolean').",
+    "Boolean": " Booleans of polars that are missing need .cast(float) before an imputer.",
+}
 #: Advice about texts and missing values for steps that accept texts.
 GAPS_OF_TEXTS = (
     "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "

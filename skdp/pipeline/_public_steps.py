@@ -538,8 +538,8 @@ def check_rows_of_columns(
 
 
 def _hint_of_objects(rows: Any) -> str:
-    hint = " Numbers as objects need .convert_dtypes(), booleans as objects .astype('boolean')."
-    return hint * any(one == np.dtype(object) for one in getattr(rows, "dtypes", ()))
+    kinds = {*map(str, getattr(rows, "dtypes", ()))}
+    return "".join(hint for kind, hint in containers.OF_DTYPES.items() if kind in kinds)
 
 
 def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:

@@ -76,6 +76,7 @@ TOWN = passing("town")
 # As pandas.read_csv reads true and false with gaps.
 WHOLE = TABLE.assign(odd=TABLE["member"].astype(object))
 ODD = WHOLE.assign(odd=WHOLE["odd"].where(WHOLE["id"] != 7, np.nan))
+POLARS = pl.DataFrame({"member": [None, *TABLE["member"].tolist()[1:]], "age": TABLE["age"]})
 # As a query of a database returns NULL.
 LOOSE = TABLE.assign(loose=TABLE["age"].astype(object).where(TABLE["id"] != 7, None))
 BOTH = OneHotEncoder(categories=[[False, True]], handle_unknown="ignore")
@@ -232,6 +233,13 @@ ERRORS = {
         r"Numbers as objects need .convert_dtypes\(\), .* It is about columns: loose.$",
         pipeline_of(AGE, ("rest", FILLED, ["loose"])),
         LOOSE.assign(loose=LOOSE["loose"].convert_dtypes()),
+    ),
+    "gaps in booleans of polars": (
+        pipeline_of(("rest", FILLED, ["member"])),
+        POLARS,
+        r"Booleans of polars .* need .cast\(float\) .* It is about columns: member.$",
+        pipeline_of(("rest", FILLED, ["member"])),
+        POLARS.with_columns(pl.col("member").cast(float)),
     ),
     "texts as categories of numbers": (
         encoding("id", *map(str, range(N))),
