@@ -624,6 +624,8 @@ def _no_step(estimator: Any) -> str:
         )
     if isinstance(estimator, type):
         return f"{estimator.__name__} is a class: pass {estimator.__name__}()."
+    if isinstance(estimator, PrivateEstimator) and not hasattr(estimator, "delta"):
+        return f"{kind} must have epsilon and delta, which its __init__ takes and stores."
     if hasattr(estimator, "fit") or is_passed_through(estimator):
         return ""
     return (

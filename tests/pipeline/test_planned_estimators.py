@@ -221,6 +221,11 @@ class Planless(*Quantiles.__bases__):
         return self
 
 
+class Costless(*Quantiles.__bases__):
+    def fit(self, X, y=None):
+        return self
+
+
 class Recordless(Quantiles):
     def fit(self, X, y=None):
         super().fit(X)
@@ -232,6 +237,7 @@ class Recordless(Quantiles):
     ("kind", "advice"),
     [
         (Planless, r"must have a method plan\(n_samples, n_features\) .*, got NoneType"),
+        (Costless, "must have epsilon and delta, which its __init__ takes and stores"),
         (Recordless, r"must set self\.privacy_spent_ = budget\.spent\(\)"),
     ],
 )
