@@ -37,6 +37,7 @@ from skdp.linear_model.logistic.plan import (
 )
 from skdp.linear_model.logistic.scores import (
     MOST_CLASSES,
+    OF_PENALTY,
     Path,
     PriorPart,
     Scores,
@@ -238,6 +239,9 @@ def descend(
     curvature = flatness * curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=momentum_of(spec, pace, start, white))
+    # The penalty shrinks slopes after each step, which thus converges however large it is.
+    penalty = (white.root * white.variances) @ white.root * (OF_PENALTY / spec.n_units)
+    shrinkage = np.linalg.inv(np.eye(len(penalty)) + pace.step * penalty)
     before, weights, iterates = start, start, list[np.ndarray]()
     places, gradients = list[np.ndarray](), list[np.ndarray]()
     for release in plan:
@@ -247,7 +251,8 @@ def descend(
         noisy = budget.release(release, total, level, rounding=rounding).value
         places.append(records.base + ahead)
         gradients.append(centered(noisy) / spec.n_units)
-        before, weights = weights, ahead - pace.step * gradients[-1]
+        moved = ahead - pace.step * gradients[-1]
+        before, weights = weights, np.vstack([shrinkage @ moved[:-1], moved[-1:]])
         iterates.append(weights)
     mean = mean_of(iterates, pace, white, drops=spec.strength >= LEAST_TO_DROP)
     path = Path.of(places, gradients, noise_std / spec.n_units, white)

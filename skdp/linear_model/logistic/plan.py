@@ -364,11 +364,13 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The choice of momentum: with more, each step gains more, and noise grows.
 
-# Momenta to choose from with more than two classes; 0 means none.
-_MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
+# Momenta to choose from with more than two classes; 0 means none. The largest with two classes,
+# and the largest that a strength alone decides on.
+_MOMENTA = (0.0, 0.5, 0.8, 0.9, 0.95, 0.97)  # benchmarks/classification/momentum.md
+_LARGEST = 0.9  # benchmarks/classification/momentum.md
 # Weights in the predicted excess: of the remaining gain of separated classes, by a power of their
 # distance; and of chance patterns in few records.
-_OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.004  # benchmarks/classification/momentum.md
+_OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.001  # benchmarks/classification/momentum.md
 # At the end of the steps, the loss has this part of the curvature that `Pace` assumes.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # Rows are assumed to explain at most this part of the variance of classes. Hidden directions in
@@ -376,9 +378,10 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With the first number of records per feature, steps tend to be too short. So the momentum is then
-# at least the largest one in `_MOMENTA` up to 1 - c / s. Here c is the second number, and s the
-# strength per score times the curvature of the loss, relative to that for equal classes.
-_MANY, _LESS_THAN_FULL = 25.0, 4.0  # benchmarks/sweep/sweep.md, job "classes"
+# at least 1 - c / s, or the largest one in `_MOMENTA` up to it. Here c is the second number for two
+# classes, else the third, and s the strength per score times the curvature of the loss, relative to
+# that for equal classes.
+_MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
 
 
 @dataclass(frozen=True)
@@ -404,23 +407,25 @@ class Pace:
 def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whitening) -> float:
     """Choose the momentum with the least predicted log loss beyond the minimum.
 
-    Two classes converge soon, and use the momentum that needs half of the steps.
+    Two classes converge soon, and use the momentum that needs half of the steps, or more if noise
+    hardly matters.
     """
-    if spec.n_classes == 2:
-        return 1 - pace.n_steps / n_steps(spec)
-    curvatures = _curvatures_at(start[-1])
+    is_of_two, curvature = spec.n_classes == 2, curvature_at(start[-1])
+    strength = spec.strength / (spec.n_classes - 1) * curvature * spec.n_classes
+    lost = _LESS_OF_TWO if is_of_two else _LESS_OF_MORE
+    has_many = spec.n_units >= _MANY * spec.n_features
+    least = min(_LARGEST, 1 - lost / max(lost, strength)) if has_many else 0.0
+    if is_of_two:
+        return max(1 - pace.n_steps / n_steps(spec), least)
+    largest = _curvatures_at(start[-1]).max()
     # With more momentum, even noise-free steps would diverge.
     paces = [
         replace(pace, momentum=momentum)
         for momentum in _MOMENTA
-        if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
+        if pace.step * largest < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
-    known, curvature = known_of(start, white), curvature_at(start[-1])
-    if spec.n_units >= _MANY * spec.n_features:
-        strength = spec.strength / (spec.n_classes - 1) * curvature * spec.n_classes
-        least = 1 - _LESS_THAN_FULL / strength
-        n_short = sum(pace.momentum <= least for pace in paces[1:])
-        paces = paces[n_short:]
+    paces = paces[sum(pace.momentum <= least for pace in paces[1:]) :]
+    known = known_of(start, white)
     return min(
         paces, key=partial(_excess, spec, curvature, seen_spread(white, _MARGIN), known)
     ).momentum
@@ -521,6 +526,8 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
     noise, noise_most, noise_flat = pace.weight_noise(spread)
     excess = np.sum(weights**2) / (n_free * n_hidden * noise_most) - 1
     in_margins = excess / (_MARGIN * math.sqrt(2 / (n_free * n_hidden)))
+    # Weights are hardly shorter than their noise: short ones show that later steps remove noise.
+    noise = min(noise, np.sum(weights**2) / (n_free * n_hidden))
     return float(np.clip(in_margins, 1 - noise / noise_flat, 1.0))
 
 

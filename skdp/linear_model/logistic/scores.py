@@ -43,10 +43,10 @@ _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
 # Largest squared deviation of a curve from a parabola that noise explains, in variances of noise:
 # two values, plus seven standard deviations.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
-# Part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
-# Without it, scores of few records grow with epsilon until they fit these records alone. Early
-# steps shrink weights, too, so that the whole penalty makes scores too short.
-_OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
+#: Part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
+# Without it, scores of few records grow with epsilon until they fit these records alone. Clipping
+# and early steps shrink weights, too, so that the whole penalty makes scores too short.
+OF_PENALTY = 0.25  # benchmarks/classification/momentum.md
 _TINY = np.finfo(float).tiny
 # Largest root mean square of a prior's scores, to which longer ones are scaled down.
 _LONGEST = 30.0  # not tuned
@@ -110,7 +110,7 @@ def scores_of(
     move *= max(0.0, 1 - of_move / max(float(move @ move), _TINY))
     slopes = white.root @ mean[:-1]
     slopes[white.is_flat] = 0.0
-    penalty = _OF_PENALTY / (2 * n_units) * float(white.variances @ row_squares(slopes))
+    penalty = OF_PENALTY / (2 * n_units) * float(white.variances @ row_squares(slopes))
     size, shift = math.sqrt(square), white.mean @ slopes
     return Scores(slopes, shift, start[-1], move, size, noise / square, penalty)
 
