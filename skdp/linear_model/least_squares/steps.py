@@ -157,7 +157,7 @@ _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned
-_ENDS = 2.0 ** (SIZE_BINS[[0, -1]] / 2)  # not tuned
+_ENDS = 2.0 ** SIZE_BINS[[0, -1]]  # not tuned
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,10 @@ class WhitenedRecords:
             if counts:
                 is_there, n_bins = norms > 0, len(SIZE_BINS)
                 mass = None if block.mass is None else block.mass[is_there]
-                # Twice the logarithm, as sizes are counted by half powers of two.
-                powers = 2 * np.log2(np.clip(sizes[is_there], *_ENDS))
-                places = np.floor(powers).astype(np.intp) - SIZE_BINS[0]
+                # Sizes are counted by half powers of two, the exponents of their squares: numpy may
+                # round a logarithm otherwise in another array.
+                squares = np.clip(np.square(sizes[is_there]), *_ENDS)
+                places = np.frexp(squares)[1] - 1 - SIZE_BINS[0]
                 in_bins = np.bincount(places, mass, n_bins).astype(np.float64)
             errors *= clip_weights(sizes, level, len(slopes))
             return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
