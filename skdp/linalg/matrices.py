@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from skdp.linalg.norms import (
     UNIT_ROUNDOFF,
+    aligned,
     as_dense,
     never_single,
     row_norms,
@@ -233,12 +234,15 @@ class DenseMatrices(Massed):
 
         Callers have to project the sum of the coordinates by `project_coordinates`.
         """
-        along = self._times(self.values, self.scale * _mapped(point.right, self.column_map))
+        values = self.values
+        if self.mass is not None:
+            values = aligned(values.reshape(len(self), -1)).reshape(values.shape)
+        along = self._times(values, self.scale * _mapped(point.right, self.column_map))
         along, left = _mapped(along, self.row_map), self.scale * _mapped(point.left, self.row_map)
-        if self.mass is not None and self.values.shape[2] == 1:
-            beside = one_by_one(self.values[:, :, 0], left)[:, :, np.newaxis]
+        if self.mass is not None and values.shape[2] == 1:
+            beside = one_by_one(values[:, :, 0], left)[:, :, np.newaxis]
         else:
-            beside = left.T @ self.values
+            beside = left.T @ values
         beside = beside if self.column_map is None else beside @ self.column_map
         core = self._times(beside, point.right)
         beside -= self._times(core, point.right.T)

@@ -325,3 +325,21 @@ def test_a_product_of_one_user_rounds_as_among_those_of_others(shape, rank):
         for n_rows in (1, 2):
             rows = slice(first, first + n_rows)
             np.testing.assert_array_equal(_found(rows), together[:, rows])
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("shape", [(3, 23), (17, 9)])
+def test_a_matrix_of_one_user_rounds_as_at_other_addresses(shape, rank):
+    # Matrices with an odd number of entries start at multiples of 16 bytes, or between two.
+    generator = np.random.default_rng(rank)
+    turns = [np.linalg.qr(generator.normal(size=(size, rank)))[0] for size in shape]
+    point = FixedRank(turns[0], generator.normal(size=rank), turns[1])
+    values = generator.normal(size=(9, *shape))
+
+    def _found(first):
+        matrices = DenseMatrices(values[first:].copy(), mass=np.ones(9 - first))
+        coordinates, inner = matrices.tangent(point, 0.5)
+        return np.column_stack([coordinates.values, inner])
+
+    for first in range(9):
+        np.testing.assert_array_equal(_found(first), _found(0)[first:])

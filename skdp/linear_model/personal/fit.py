@@ -12,7 +12,7 @@ from scipy.special import chdtri
 
 from skdp.data.users import UserBatch, Users, map_batch
 from skdp.exceptions import counted
-from skdp.linalg.norms import bin_counts, row_norms, row_squares
+from skdp.linalg.norms import aligned, bin_counts, row_norms, row_squares
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_fraction
 from skdp.linear_model.personal import start as starts
 from skdp.linear_model.personal.plan import (
@@ -123,8 +123,8 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
     # Rows are aligned to 16 bytes, so that rounding does not depend on the users before.
-    slopes = starts.aligned(slopes[:, 0])[:, np.newaxis]
-    inside = starts.aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
+    slopes = aligned(slopes[:, 0])[:, np.newaxis]
+    inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
     slopes = (slopes - inside @ prior.basis.T)[:, 0]
     slope_norms, head_norms = row_norms(slopes), row_norms(heads)

@@ -10,7 +10,7 @@ from scipy.special import fdtri, ndtri
 
 from skdp.data.parts import Targets
 from skdp.data.users import UserBatch, Users
-from skdp.linalg.norms import row_norms, row_squares
+from skdp.linalg.norms import aligned, row_norms, row_squares
 from skdp.linear_model._descent import median_of_responses
 from skdp.linear_model.low_rank.records import whitening_of
 from skdp.linear_model.personal.plan import (
@@ -130,19 +130,6 @@ def leave_one_out_errors_by_features(
     predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
     leverages = np.einsum("bij,bij->bi", inner, features)
     return _mean_squares((responses - predicted) / (1 - leverages), counts)
-
-
-def aligned(values: np.ndarray) -> np.ndarray:
-    """Return a copy in which each row starts at a multiple of 16 bytes.
-
-    On some processors the order of a sum depends on the address of its numbers.
-    """
-    n_rows, size = values.shape
-    if size % 2 == 0:
-        return values
-    padded = np.zeros((n_rows, size + 1))[:, :size]
-    padded[:] = values
-    return padded
 
 
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
