@@ -27,7 +27,12 @@ from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
-from skdp.pipeline._public_steps import ONE_COLUMN, quietly, transformed
+from skdp.pipeline._public_steps import (
+    ONE_COLUMN,
+    quietly,
+    refuse_kinds_of_categories,
+    transformed,
+)
 from skdp.pipeline._rules import SharedBudget, is_columns
 from skdp.pipeline._shares import Shares, shares_of
 from skdp.privacy import Plan, PrivacySpent
@@ -357,6 +362,8 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Call a method of the last step for mapped rows; predictions are mapped back."""
+        if name != "inverse_transform":
+            refuse_kinds_of_categories(f"Step {self.steps[0][0]!r}", self.steps[0][1], X)
         if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
             takes_texts = (
                 hasattr(self.steps[0][1], "build_analyzer") and name != "inverse_transform"

@@ -364,8 +364,7 @@ def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows."""
     what, rows = f"Step {name!r}", twos.as_named(rows) if rules.is_columns(step) else rows
-    for _, part, columns in step.transformers if rules.is_columns(step) else [("", step, None)]:
-        _refuse_kind_of_categories(what, part, rows, columns)
+    refuse_kinds_of_categories(what, step, rows)
     public = _public(what, step.fit, stand_ins(rows))
     # A step that accepts no public row may accept only the texts in its parameters.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
@@ -386,20 +385,21 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     return fitted
 
 
-def _refuse_kind_of_categories(what: str, part: Any, rows: Any, columns: Any) -> None:
+def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
     """Refuse texts as categories of numbers, and the reverse, by dtypes: none would be found."""
-    encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
-    kinds, lists = list[tuple[Any, str]](), getattr(encoder, "categories", "auto")
-    with suppress(Exception):  # columns that X lacks are refused later
-        kinds = containers.spelled_kinds(columns_of(next(stand_ins(rows)), columns))
-    for (column, kind), given in zip(kinds * isinstance(lists, list), lists, strict=False):
-        are_texts = {isinstance(one, str) for one in given}
-        if kind and are_texts == {kind == "numbers"}:
-            listed = "texts" if kind == "numbers" else "numbers"
-            raise ValueError(
-                f"{what}: column {column} has {kind}, but its categories are {listed}, and none "
-                "will be found. Pass categories=[['1', '2']] for texts, [[1, 2]] for numbers."
-            )
+    for _, part, columns in step.transformers if rules.is_columns(step) else [("", step, None)]:
+        encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
+        kinds, lists = list[tuple[Any, str]](), getattr(encoder, "categories", "auto")
+        with suppress(Exception):  # columns that X lacks are refused later
+            two = next(stand_ins(rows)) if isinstance(rows, RowBlocks) else rows[:TWICE]
+            kinds = containers.spelled_kinds(columns_of(two, columns)) * isinstance(lists, list)
+        for (column, kind), given in zip(kinds, lists, strict=False):
+            if kind and {isinstance(one, str) for one in given} == {kind == "numbers"}:
+                listed = "texts" if kind == "numbers" else "numbers"
+                raise ValueError(
+                    f"{what}: column {column} has {kind}, but its categories are {listed}: none is "
+                    "found. Pass categories=[['1', '2']] for texts, and [[1, 2]] for numbers."
+                )
 
 
 @_in_arrays

@@ -244,7 +244,7 @@ ERRORS = {
     "texts as categories of numbers": (
         encoding("id", *map(str, range(N))),
         TABLE,
-        "'columntransformer__codes': column id has numbers, but its categories are texts, and none",
+        "'columntransformer__codes': column id has numbers, but its categories are texts: none",
         encoding("id", *range(N)),
         TABLE,
     ),
@@ -474,3 +474,19 @@ def test_an_encoder_that_was_fitted_to_public_rows_may_have_found_its_categories
     frozen = FrozenEstimator(OneHotEncoder(handle_unknown="ignore").fit(public))
     model = pipeline_of(AGE, ("codes", frozen, ["member", "town"]))
     assert model.fit(TABLE, Y)[-1].coef_.shape == (1, 5)
+
+
+@pytest.mark.parametrize("contain", [pd.DataFrame, pl.DataFrame])
+def test_categories_that_became_texts_after_the_fit_are_refused(contain):
+    rows = TABLE[["member", "town"]].astype({"town": object})
+    codes = [("m", BOTH, ["member"]), ("t", OneHotEncoder(categories=[TOWNS]), ["town"])]
+    model = pipeline_of(*codes).fit(contain(rows), Y)
+    spelled = rows.assign(member=rows["member"].astype(str).astype("string"))
+    for apply in (model.predict, model.predict_proba, lambda X: model.score(X, Y)):
+        with pytest.raises(ValueError, match="column member has texts, but its categories are num"):
+            apply(contain(spelled))
+        with pytest.raises(
+            ValueError, match="column town has numbers, but its categories are texts"
+        ):
+            apply(contain(rows.assign(town=1)))
+    assert model.predict(contain(rows.astype({"member": float}))).shape == (N,)
