@@ -256,7 +256,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         weights = in_dtype(result.weights.T, spec.dtype)
         self.classes_ = spec.classes
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
-        self._gain = result.gain
+        self._is_sure = result.is_sure
         return result.warnings
 
     def __sklearn_tags__(self) -> Any:

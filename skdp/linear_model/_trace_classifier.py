@@ -214,7 +214,7 @@ def solve_trace_classes(
     weights = scores.weights(factor)
     # The descent was on centered matrices; the new intercept is for matrices as passed.
     weights[-1] -= mean @ weights[:-1]
-    return Estimate(weights, warnings, gain, bounds=scores.bounds(factor))
+    return Estimate(weights, warnings, bounds=scores.bounds(factor))
 
 
 def _scores_of(

@@ -26,7 +26,7 @@ from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic_regression import PrivateClassifier
-from skdp.linear_model.logistic.fit import LABELS_BECOME_PUBLIC
+from skdp.linear_model.logistic.fit import LABELS_BECOME_PUBLIC, UNLIKE_COLUMNS
 from skdp.pipeline import _composition as composition
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._composition import rows_of_step
@@ -352,16 +352,20 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 # Fitting the next step.
 
 
-# If a model reduces the log loss of class frequencies by this part, it lacks hardly any signal.
-_CLEAR_GAIN = 0.75  # benchmarks/sweep/sweep.md, job "classes"
-
-
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Remove warnings of hidden columns if the last step surely predicts well."""
-    if getattr(fitted[-1], "_gain", 0.0) >= _CLEAR_GAIN:
-        for one in fitted:
-            if given := getattr(one, "_warnings_given", ()):
-                one._warnings_given = [text for text in given if HIDDEN_COLUMNS not in text]
+    """Remove warnings of hidden and unlike columns if the last step surely misses little.
+
+    Unlike columns matter in raw units, and so stay without a scaler.
+    """
+    if not getattr(fitted[-1], "_is_sure", False):
+        return
+    is_scaled = any(hasattr(one, "scale_") for one in fitted)
+    alarms = (HIDDEN_COLUMNS, UNLIKE_COLUMNS) if is_scaled else (HIDDEN_COLUMNS,)
+    for one in fitted:
+        if given := getattr(one, "_warnings_given", ()):
+            one._warnings_given = [
+                text for text in given if not any(alarm in text for alarm in alarms)
+            ]
 
 
 def fit_public(run: Run, prefix: Prefix) -> Any:

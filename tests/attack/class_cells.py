@@ -192,7 +192,7 @@ def strangers(cell, data):
 
 def released(cell):
     """Names of the attributes that released values make."""
-    return {"coef_", "intercept_", "_gain", "score_bounds_"} | (
+    return {"coef_", "intercept_", "_is_sure", "score_bounds_"} | (
         {"prior_weight_", "_std_errors"} if not cell.has_matrices else set()
     )
 

@@ -69,6 +69,11 @@ _LEAST_STRENGTH = 12.0
 # Parts of the log loss of the class frequencies: a gain below the first is negligible; above the
 # second, the model separates the classes.
 LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
+# A fit surely misses little if it gains the first part, or the second one with scores whose squares
+# are noise up to the third number.
+_SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
+#: First words of a warning that a fit which surely misses little does not give behind a scaler.
+UNLIKE_COLUMNS = "A few columns may decide alone"
 
 
 def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
@@ -85,9 +90,12 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_fit(
-    spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, gain: float
+    spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, gain: float, *, is_sure: bool
 ) -> Iterator[str]:
-    """Warn of hidden or unlike columns, rare classes and small gains, from released values."""
+    """Warn of hidden or unlike columns, rare classes and small gains, from released values.
+
+    With two classes, a fit that `is_sure` has found the rarer one.
+    """
     units = spec.unit.counted
     # Noise hides the variances of the rows along all directions.
     if gain < CLEAR_GAIN and not whitening.is_clear:
@@ -99,13 +107,13 @@ def warnings_for_fit(
         )
     elif gain < CLEAR_GAIN and whitening.are_unlike:
         yield (
-            "A few columns may decide alone: they vary far more than the others, whose variation "
-            "noise hides. Put skdp.DPStandardScaler before this step, unless it is there, or the "
-            "columns are 0 and 1, or counts of words."
+            f"{UNLIKE_COLUMNS}: they vary far more than the others, whose variation noise hides. "
+            "Put skdp.DPStandardScaler before this step, unless it is there, or the columns are 0 "
+            "and 1, or counts of words."
         )
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
-    if len(rare):
+    if len(rare) and not (is_sure and spec.n_classes == 2):
         # The warning gives indices of classes, as labels may be private labels of y.
         shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
         yield (
@@ -388,7 +396,7 @@ class Estimate(NamedTuple):
 
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
-    gain: float = 0.0  # sure gain, as a part of the loss of the fractions
+    is_sure: bool = False  # whether the model misses hardly any signal
     prior_weight: float = 0.0
     std_errors: np.ndarray | None = None  # of the coefficients, if they are known
     bounds: np.ndarray | None = None  # of the scores that probabilities are made of
@@ -472,11 +480,13 @@ def solve_logistic(
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
     factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     gain += prior.gain
-    warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain))
+    is_sure = gain >= _SURE_WITH and scores.noise <= _LITTLE_NOISE
+    is_sure = bool(is_sure or gain >= _SURE_GAIN)
+    warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain, is_sure=is_sure))
     weights, errors = scores.weights(factor), None
     if spec.n_classes <= MOST_CLASSES:
         errors = std_errors(path, whitening, level, spec.n_units, weights[:-1])
-    return Estimate(weights, warnings, gain, prior.weight, errors, scores.bounds(factor))
+    return Estimate(weights, warnings, is_sure, prior.weight, errors, scores.bounds(factor))
 
 
 def _counted(
