@@ -482,7 +482,9 @@ def solve_personal(
     whitening: np.ndarray | None = None
     warnings: tuple[str, ...] = ()
     if plan.user_moment is not None:
-        whitening, warnings = starts.release_user_whitening(plan.user_moment, users, budget)
+        whitening, warnings = starts.release_user_whitening(
+            plan.user_moment, users, budget, is_pooled=spec.is_pooled
+        )
         users.multiply_rows(whitening)
     model = plan.model
     if isinstance(model, MeanReleases):

@@ -11,7 +11,7 @@ from scipy.special import fdtri, ndtri
 from skdp.data.parts import Targets
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import aligned, row_norms, row_squares
-from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model._descent import clipped_fraction, median_of_responses
 from skdp.linear_model.low_rank.records import whitening_of
 from skdp.linear_model.personal.plan import (
     CENTER_CERTAINTY,
@@ -282,7 +282,10 @@ def root_mean_squares(batch: UserBatch) -> np.ndarray:
 # ------------------------------
 # A map that whitens features, from the users' second moments.
 
-_WHITENING_QUANTILE, _CERTAINTY = 0.5, 3.0  # not studied
+# Part of the second moments that is clipped, and its limits for a mean model, to whose moment half
+# does more harm: with a strong signal it clips few. benchmarks/personalization/real_data.md
+_CLIPPED, _CLIPPED_OF_POOLED, _WANTED_BIAS = 0.5, (0.02, 0.5), 25.0
+_CERTAINTY = 3.0  # not studied
 # A feature is small if its variance is below this fraction of the largest: not studied.
 _SMALL = 0.1
 _HIDDEN = (
@@ -293,14 +296,18 @@ _HIDDEN = (
 
 
 def release_user_whitening(
-    plan: ClippedSum, users: Users, budget: PrivacyBudget
+    plan: ClippedSum, users: Users, budget: PrivacyBudget, *, is_pooled: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Release the mean of users' second moments; return its inverse root, with noise removed.
 
     The root is the identity if noise hides even the mean variance of all features.
     """
     norms = users.map_users(moment_norms)
-    level = release_level(plan.norm, norms, _WHITENING_QUANTILE, budget)
+    fraction = _CLIPPED
+    if is_pooled:
+        strength = users.n_users * budget.cost.mu / math.sqrt(users.n_features)
+        fraction = clipped_fraction(strength, _WANTED_BIAS, _CLIPPED_OF_POOLED)
+    level = release_level(plan.norm, norms, 1 - fraction, budget)
     weights = clip_weights(norms, level, users.n_features**2)
     n_features = users.n_features
 
