@@ -17,7 +17,11 @@ def test_a_start_alone_takes_the_budget_of_all_steps():
         fitted = model.fit(X, y)
         shares[n_iter] = {line.name: line.share for line in fitted.privacy_spent_.releases}
         errors[n_iter] = np.linalg.norm(fitted.coef_matrix_ - M) / np.linalg.norm(M)
-    steps = {name for name in shares[3] if name.split()[0] in ("gradient", "clip", "curvature")}
+    steps = {
+        name
+        for name in shares[3]
+        if name.split()[0] in ("gradient", "clip", "curvature", "residual")
+    }
     assert steps == shares[3].keys() - shares[0].keys()
     of_steps = math.fsum(shares[3][name] for name in steps)
     assert shares[0]["start"] == pytest.approx(shares[3]["start"] + of_steps)

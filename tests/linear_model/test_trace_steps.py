@@ -10,6 +10,7 @@ from told import warned_by
 
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
+from skdp.linear_model.low_rank.records import release_curvature
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SECRET = 2**100
@@ -43,6 +44,21 @@ def test_steps_on_images_are_not_too_long(unit):
     X = digits(0)
     y = X[:, :, 4:].sum(axis=(1, 2))
     assert scored(X, y, epsilon=4.0, privacy_unit=unit) > 0.6
+
+
+def test_a_descent_that_goes_astray_ends_at_0_and_says_so(monkeypatch):
+    """Noise may hide the records that make a curvature large; here it hides most of all."""
+
+    def too_small(*arguments):
+        return release_curvature(*arguments) / 50
+
+    monkeypatch.setattr("skdp.linear_model.low_rank.descent.release_curvature", too_small)
+    X, y = sensors(0)
+    model = DPTraceRegressor(epsilon=4.0, random_state=SECRET)
+    message = warned_by(lambda: model.fit(X, y + 5))
+    assert "All coefficients are 0: the descent ended where" in message
+    assert not model.coef_.any()
+    assert model.score(X, y + 5) > -0.1
 
 
 def correlated_with(covariance, seed, shape=(6, 8), n=8000):

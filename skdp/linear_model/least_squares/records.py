@@ -158,7 +158,7 @@ def release_response_scale(
     if spread.is_guess:
         budget.warnings.append(f"{GUESSED_SPREAD} responses.")
     off_center = spread.fraction_off_center
-    size = spread.size * math.sqrt(off_center)
+    size = spread.of_all
     # If the scale is a guess, nothing is known of how many responses differ from the center.
     return ResponseScale(center, size, 1.0 if spread.is_guess else off_center)
 

@@ -268,6 +268,9 @@ def release_start(
 _STEP = 0.5
 # Clipping is assumed to multiply the curvature by at least this; not studied.
 _LEAST_FLATTENING = 0.1
+# Where counts have more noise than this part of the records, a curvature is at least the mean of
+# those up to then. benchmarks/trace_regression/unlike_data.md
+_ROUGH = 0.02
 # The clip level never falls below this fraction of the first one; not studied.
 _LEAST_LEVEL = 1e-9
 # The fit warns if in one of the last steps the fraction of unclipped gradients was below this part
@@ -304,6 +307,16 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None
     start_ratios: np.ndarray | None = None
+
+    def without_coefficients(self, most: float, *warnings: str) -> "Estimate":
+        """Set all coefficients to 0, and replace the warnings if others are given.
+
+        An intercept above `most` is noise of unknown sign, and is shrunk.
+        """
+        none = self.point.with_values(0 * self.point.values)
+        ratio = self.offset / most
+        offset = self.offset / (1 + ratio * ratio)
+        return replace(self, point=none, offset=offset, warnings=warnings or self.warnings)
 
 
 class _Gradient(NamedTuple):
@@ -377,12 +390,18 @@ def descend(
     offset, level = 0.0, largest
     before: _Gradient | None = None
     length, steepest, votes, sizes, moves = 0.0, 0.0, [], [], list[float]()
+    curvatures, rough = list[float](), _ROUGH * clipping.records.design.n_records
     for step in plan:
         gradient = _release_gradient(step, clipping, (point, offset, level), budget)
         votes.append((gradient.unclipped, gradient.vote_std))
         sizes.append(gradient.size)
         curvature = clipping.curvature(step.curvature, gradient, level, budget)
         if curvature is not None:
+            curvatures.append(curvature)
+            if step.curvature is not None and (step.curvature.noise_std or 0.0) > rough:
+                # Noise may hide the few records that make a curvature large, and a step far too
+                # long costs more than one too short.
+                curvature = max(curvature, float(np.mean(curvatures)))
             noise = dimension * float(gradient.noise_std) ** 2
             clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
             moves.append(math.sqrt(clear) / curvature)

@@ -324,6 +324,9 @@ _LEAST_RATIO = 3.0
 # than the first number differ from the others, long steps are worse than none, and the second
 # number applies; otherwise the third. Not studied beyond independent entries, digits and sensors.
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
+# The fit warns if the mean square of residuals is the first number of times that of the responses;
+# from the second on, coefficients become 0. benchmarks/trace_regression/unlike_data.md
+_NO_BETTER, _WORSE = 0.9, 1.1
 # Assumed distance between mean and median of the responses, in units of their spread.
 _USUAL_MEAN = 0.3  # not studied
 # A center found by counts is arbitrary if their noise exceeds this fraction of the units.
@@ -370,6 +373,21 @@ def solve_trace(
     design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
     records = Records(design, responses, view.intercept, transform.covariance)
     estimate = _descend(spec, rest, records, spread, transform, budget, generator, center == 0)
+    if margins is None and rest.last_spread is not None:
+        residuals = _without(design, estimate.point, estimate.offset * view.intercept, responses)
+        left = release_spread(rest.last_spread, residuals, budget, farthest, *of_units).of_all
+        # Few responses off the center are of sizes that noise hides, and residuals are not.
+        is_known = spread.fraction_off_center == 1 and not spread.is_guess
+        left = (left / spread.of_all) ** 2 if is_known else 0.0
+        if left > _WORSE:
+            estimate = estimate.without_coefficients(
+                spread.of_all * (1.0 if center == 0 else _USUAL_MEAN),
+                "All coefficients are 0: the descent ended where predictions are worse than a "
+                f"constant. Pass more {spec.unit.counted}, a larger epsilon, or {_fewer(spec)}.",
+            )
+        elif left > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
+            doubt = warning_of_doubt(spec.unit.counted, _fewer(spec))
+            estimate = replace(estimate, warnings=(doubt,))
     point, offset = transform.undo(estimate)
     # If the means of rows and columns are noise, the low-rank part is all of the model.
     is_alone = margins is None or margins.are_hidden
@@ -518,15 +536,13 @@ def _descend(
         least_curvature=least,
         least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
         least_part=_LEAST_PARTS[off_center >= _USUAL],
-        unexplained=spread.size * math.sqrt(off_center) * spec.is_weak,
+        unexplained=spread.of_all * spec.is_weak,
     )
     # Bound of the mean response: mean size of responses off the center, times their fraction.
     most = max(spread.size * off_center, LEAST_SPREAD)
     if are_hidden(spec, off_center):
         # An intercept beyond the bound is noise, so it is shrunk.
-        none = estimate.point.with_values(0 * estimate.point.values)
-        offset = estimate.offset / (1 + (estimate.offset / most) ** 2)
-        estimate = replace(estimate, point=none, offset=offset)
+        estimate = estimate.without_coefficients(most)
     elif plan.calibration is not None:
         usual = most * (1.0 if is_around_0 else _USUAL_MEAN)
         offset = estimate.offset / (1 + (estimate.noise_std / usual) ** 2)
@@ -547,8 +563,7 @@ def _calibrated(
     budget: PrivacyBudget,
 ) -> trace_descent.Estimate:
     """Multiply the coefficients by a released factor, and add the mean error to the intercept."""
-    off_center = spread.fraction_off_center
-    size = spread.size * math.sqrt(off_center)
+    off_center, size = spread.fraction_off_center, spread.of_all
     found = trace_descent.calibrate(release, estimate, records, size, off_center, budget)
     warnings = estimate.warnings
     # Other warnings cover too few records, and coefficients of 0.

@@ -62,10 +62,14 @@ _MEAN_SHARES = 0.01, 0.02, 0.03
 # Shares of the sums of responses by row and column, before the steps and after them; the last sums
 # correct the first: benchmarks/trace_regression/margins.md.
 _MARGINS_SHARES = 0.1, 0.15
+# Largest share of the spread of residuals where it only tells whether predictions are worse than a
+# constant; not studied.
+_LARGEST_SHARE_OF_RESIDUALS = 0.02
 # Largest share of the search for the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
 # The release whose value bounds the gradients.
 _SPREAD = descent.RESPONSE_SPREAD
+_RESIDUALS = "residual spread"
 
 
 # Releases of a center: the median norm of matrices around the last center, and the mean of their
@@ -91,7 +95,7 @@ class FittedReleases(NamedTuple):
     steps: tuple[descent.DescentStep, ...]
     # The calibration; None unless the signal is weak.
     calibration: Release | None
-    # For tables: the spread of residuals after the steps, and their sums by row and column.
+    # The spread of residuals after the steps and, for tables, their sums by row and column.
     last_spread: Release | None
     last_margins: Release | None
 
@@ -203,15 +207,17 @@ def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
-    """Plan sums by row and column of a table, before and after the steps."""
+    """Plan the spread of residuals and, for a table, sums by row and column around the steps."""
     if not spec.has_margins:
-        return None, None, None
+        share = min(_share_of_counts(2, spec, _BIN_PRECISION), _LARGEST_SHARE_OF_RESIDUALS)
+        is_planned = spec.cost.is_private and spec.has_curvatures and spec.n_iter > 0
+        return None, _plan_powers(spec, _RESIDUALS, share) if is_planned else None, None
     name, (first, last), shape = "row and column sums", _MARGINS_SHARES, (sum(spec.matrix_shape),)
-    spread = _plan_spread(spec, "residual spread") if spec.cost.is_private else None
+    spread = _plan_spread(spec, _RESIDUALS) if spec.cost.is_private else None
     return (
         plan_sum(spec, name, first, shape, _SPREAD, sensitivity.row_sum),
         spread,
-        plan_sum(spec, f"residual {name}", last, shape, "residual spread", sensitivity.row_sum),
+        plan_sum(spec, f"residual {name}", last, shape, _RESIDUALS, sensitivity.row_sum),
     )
 
 

@@ -181,6 +181,11 @@ class Spread:
     fraction_off_center: float = 1.0
     is_guess: bool = False
 
+    @property
+    def of_all(self) -> float:
+        """Return the root mean square of all centered responses, those at the center included."""
+        return self.size * math.sqrt(self.fraction_off_center)
+
 
 def release_spread(
     plan: Release,
