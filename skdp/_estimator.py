@@ -707,7 +707,7 @@ def in_dtype(values: Any, dtype: np.dtype) -> Any:
     """Convert released numbers to the dtype of the data, without overflow; None stays None."""
     if values is None:
         return None
-    # Values are clipped to half of the largest number, as a product of factors may round up.
+    # Half of the largest float, as products of these values may round up to an overflow.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)
 

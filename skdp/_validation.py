@@ -316,8 +316,8 @@ _HINTS = {
     "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in containers.MISSING.items()},
     "Input X contains infinity": f" {containers.CURES['infinity']}",
-    "Input y contains infinity": " Cut it off at public ends, as numpy.clip(y, -1e6, 1e6) does; "
-    "before a logarithm above 0, as numpy.log(numpy.clip(y, .01, None)) does.",
+    "Input y contains infinity": " Clip y to public ends: numpy.clip(y, -1e6, 1e6). For a "
+    "logarithm, to a lower end above 0: numpy.log(numpy.clip(y, .01, None)).",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
 }
 # Errors about entries that are no finite numbers; the names of their columns are appended.

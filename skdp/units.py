@@ -694,7 +694,7 @@ class ResolvedSpectralChange(ResolvedChange):
 
 @dataclass(frozen=True)
 class ResolvedFrobeniusChange(ResolvedChange):
-    """A change of Frobenius norm at most `change`, for bases of spectral norm at most 1."""
+    """A Frobenius norm of at most `change`, also after bases of spectral norm at most 1."""
 
     name: ClassVar[str] = "frobenius"
     follows_rows: ClassVar[bool] = False

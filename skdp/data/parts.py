@@ -568,7 +568,9 @@ class RowBlocks(SkdpContainer):
             If the rows are sparse.
         """
         if self.is_sparse:
-            raise ValueError("to_npy writes dense rows, and these are sparse: iterate over them.")
+            raise ValueError(
+                "to_npy writes dense rows: save each sparse block by scipy.sparse.save_npz."
+            )
         write_npy(path, self)
 
     def __repr__(self) -> str:

@@ -71,7 +71,7 @@ class _Setting:
 
 
 class _WhileRequested(type):
-    """Metaclass of a warning category: all but PrivacyWarning, while a thread asks for silence."""
+    """Metaclass: all warnings but PrivacyWarning belong to it while a thread asks for silence."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)

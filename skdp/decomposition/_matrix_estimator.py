@@ -109,7 +109,7 @@ class ReconstructionMixin:
         return np.asarray(left @ _indexed(self.components_.T, columns, "columns").T) + self._middle
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the mean squared entry of rows outside the span of the components.
+        """Return minus the mean squared error of rows projected on the components.
 
         The score rises with every component, even with one of noise. `singular_values_` shows how
         many are worth using: it is 0 for the others. The score is a noise-free function of the rows

@@ -241,9 +241,9 @@ class PrivacyLedger:
             raise ValueError(f"unit must be a name, or a tuple of names, got {shown(unit)}.")
         if others := [one for one in units if one not in UNITS]:
             warn_of_privacy(
-                f"No estimator of skdp names its unit {shortened([*map(repr, others)])}, and a "
-                f"ledger refuses fits of other units. Pass some of {', '.join(UNITS)}, unless "
-                "estimators of your own have such a unit."
+                f"The new ledger refuses fits of skdp, none of which has the unit "
+                f"{shortened([*map(repr, others)])}. Unless estimators of your own have it, create "
+                f"another ledger with some of {', '.join(UNITS)}."
             )
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {shown(adjacency)}.")

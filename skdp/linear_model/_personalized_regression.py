@@ -381,7 +381,7 @@ class DPPersonalizedRegressor(
 
     Memory is a dense copy in float64, padded by at most a quarter. A fit with all releases reads it
     ``n_iter + 12`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times; with
-    ``epsilon=inf`` steps go on until they converge. "altmin" stores the square of its unknowns.
+    ``epsilon=inf`` steps go on until they converge. "altmin" stores ``n_unknowns**2``.
 
     Examples
     --------

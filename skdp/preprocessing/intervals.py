@@ -253,8 +253,8 @@ def _entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Return stored entries, their columns, and the number of other zeros by column.
 
-    Entries of dense rows have a line for each column, with one center and scale. The last result is
-    the weight of each entry, if all rows of a user together count as one.
+    Entries of dense rows are transposed, an array for each column. The last result is the weight of
+    each entry, if all rows of a user together count as one.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     mass = block.mass

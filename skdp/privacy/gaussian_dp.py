@@ -301,7 +301,8 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
     >>> round(true_positives_at(1.0, 0.01), 4)
     0.0924
     """
-    mu, rate = checked_nonnegative("mu", mu), checked_delta(false_positives)
+    rate = checked_delta(false_positives, "false_positives")
+    mu = checked_nonnegative("mu", mu)
     found = 1.0 if math.isinf(mu) else float(ndtr(mu + float(ndtri(rate)))) * (1 + _SAFETY)
     return min(1.0, _add_up(found, _checked_tail(delta_tail)))
 

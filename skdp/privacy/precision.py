@@ -53,8 +53,8 @@ def checked_nonnegative(name: str, value: float) -> float:
     return float(value)
 
 
-def checked_delta(delta: float) -> float:
+def checked_delta(delta: float, name: str = "delta") -> float:
     """Return delta as a float; refuse numbers outside [0, 1)."""
     if not 0 <= delta < 1:
-        raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
+        raise ValueError(f"{name} must lie in [0, 1), got {delta!r}.")
     return float(delta)

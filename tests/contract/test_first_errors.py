@@ -391,7 +391,7 @@ def test_ends_in_an_array_are_not_shown(kind):
 
 def test_a_unit_that_no_estimator_has_is_warned_of(tmp_path):
     about = {"dataset": "people", "epsilon": 1.0, "delta": 1e-6}
-    with pytest.warns(PrivacyWarning, match=r"its unit 'rows', .* Pass some of row, record, user"):
+    with pytest.warns(PrivacyWarning, match=r"the unit 'rows'.* some of row, record, user"):
         PrivacyLedger.create(tmp_path / "rows", unit="rows", **about)
     for name in UNITS:
         PrivacyLedger.create(tmp_path / name, unit=name, **about)

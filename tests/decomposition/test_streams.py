@@ -424,7 +424,7 @@ def test_factors_are_orthonormal_whatever_is_in_them(size, sketch, epsilon):
 
 def test_sums_that_may_have_wrapped_are_doubted():
     stream = DPStreamingFactorizer(1, shape=(60, 20), privacy_unit=Entry((0, 1)), epsilon=8.0)
-    with pytest.warns(PrivacyWarning, match="wrapped around"):
+    with pytest.warns(PrivacyWarning, match="largest int64"):
         stream.partial_fit(np.full((60, 20), 1e9)).finalize()
 
 

@@ -1,4 +1,4 @@
-"""Solvers of fits that protect rows: noisy, refined or guided moments, and power iterations."""
+"""Solvers that protect rows: noisy moments, refined or led by a mean, and power iterations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

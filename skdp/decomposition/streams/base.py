@@ -588,7 +588,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
                 "The factors are useless: the values are so large beside the noise that sums are "
-                "near the end of their range, or have wrapped around. Divide the values by a "
+                "near the largest int64, or beyond. In a new stream, divide the values by a large "
                 "public number."
             )
         return warnings
