@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
-from told import lines_warned_by
+from told import lines_warned_by, warned_by
 
 from skdp import DPLinearRegression, DPStandardScaler, PrivacyWarning, make_dp_pipeline
 from skdp.linear_model.least_squares.plan import SIZE_BINS
@@ -37,6 +37,15 @@ def test_too_few_records_for_any_coefficient_give_none_and_say_so(fit_intercept)
     assert model.feature_bounds_ is None
     assert (model.predict(X) == model.intercept_).all()
     assert fit_intercept or model.intercept_ == 0
+
+
+def test_fewer_records_than_coefficients_are_too_few_at_each_epsilon():
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(60, 80)), generator.normal(size=60)
+    model = DPLinearRegression(epsilon=256.0, bounds=(-5, 5))
+    with pytest.warns(PrivacyWarning, match="60 records .* too few for 81 coefficients"):
+        model.fit(X, y)
+    assert "too few" not in warned_by(lambda: model.fit(X[:, :20], y))
 
 
 @ignore_warnings

@@ -64,7 +64,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
             f"{units} are too few for any coefficient: {found}. Pass more "
             f"{spec.unit.counted}, or a larger epsilon."
         )
-    elif spec.strength < _LEAST_STRENGTH:
+    elif spec.strength < _LEAST_STRENGTH or spec.n_units <= spec.n_free:
         yield (
             f"{units} are too few for {counted(spec.n_free, 'coefficient')}: predictions may be "
             f"no better than the mean of the responses. {pass_more}"
