@@ -50,7 +50,7 @@ class LyingBudget(RecordingBudget):
         number, *epoch = place
         told = self.script[number][tuple(epoch)] if number < len(self.script) else np.zeros(0)
         # Another branch of a plan makes other releases.
-        told = np.array(told if np.shape(told) == value.shape else 0 * value)
+        told = np.array(told if np.shape(told) == value.shape else np.zeros(value.shape))
         generator = np.random.default_rng([len(self.lie), *place])
         if release.mechanism == CHOICE:
             return np.array(generator.integers(value.size))

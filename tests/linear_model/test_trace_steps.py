@@ -1,6 +1,7 @@
 """Steps of released length, and centers of matrices: images, sensors, offsets."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from told import warned_by
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
 from skdp.linear_model.low_rank.records import release_curvature
+from skdp.testing._recording import fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SECRET = 2**100
@@ -59,6 +61,19 @@ def test_a_descent_that_goes_astray_ends_at_0_and_says_so(monkeypatch):
     assert "All coefficients are 0: the descent ended where" in message
     assert not model.coef_.any()
     assert model.score(X, y + 5) > -0.1
+
+
+def test_residuals_that_noise_hides_tell_nothing_of_the_fit():
+    """A public bound of the responses bounds no residual, and is far above most."""
+    X, y = sensors(0)
+    make = partial(DPTraceRegressor, epsilon=4.0, response_bound=1e3)
+    budget = record(make, (X, y))
+    names = [release.name for release in budget.spent().releases]
+    budget.released[names.index("residual spread")][:] = 0.0
+    model = make()
+    message = warned_by(lambda: fit_with(model, (X, y), scripted_budget(budget.released)))
+    assert "the descent" not in message
+    assert model.score(X, y) > 0.6
 
 
 def correlated_with(covariance, seed, shape=(6, 8), n=8000):

@@ -375,7 +375,8 @@ def solve_trace(
     estimate = _descend(spec, rest, records, spread, transform, budget, generator, center == 0)
     if margins is None and rest.last_spread is not None:
         residuals = _without(design, estimate.point, estimate.offset * view.intercept, responses)
-        left = release_spread(rest.last_spread, residuals, budget, farthest, *of_units).of_all
+        # No bound: residuals that noise hides tell nothing of the fit.
+        left = release_spread(rest.last_spread, residuals, budget, math.inf, *of_units).of_all
         # Few responses off the center are of sizes that noise hides, and residuals are not.
         is_known = spread.fraction_off_center == 1 and not spread.is_guess
         left = (left / spread.of_all) ** 2 if is_known else 0.0
