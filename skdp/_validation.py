@@ -217,10 +217,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         # joblib hashes an estimator to find the cached result of a fit, and would repeat its noise.
         # Other reasons for a hash are harmless.
-        if any(
-            outer[0] == "joblib.memory" and inner[1] == "hash"
-            for inner, outer in pairwise(callers())
-        ):
+        pairs = pairwise(callers())
+        if any(outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairs):
             raise ValueError(
                 "A cache, such as memory of a Pipeline, would return the same noisy fit of "
                 f"{type(self).__name__} for equal data, and so reveal whether data are equal. Pass "

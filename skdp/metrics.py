@@ -83,14 +83,8 @@ def captured_variance(components: Any, X: Any) -> float:
     >>> captured_variance([[1, 0]], [[3, 4], [0, 0]])
     0.36
     """
-    components = check_numbers(components, "components")
-    if len(components) > components.shape[1]:
-        raise ValueError(
-            f"components has shape {components.shape}, but should have at most as many rows as "
-            "columns: call captured_variance(components, X), not the other way round."
-        )
+    basis = _basis_of(components, "call captured_variance(components, X), not the other way round")
     X = check_rows(X, "captured_variance").astype(np.float64, copy=False)
-    basis = orthonormal_basis(components.T)
     total = X.multiply(X).sum() if issparse(X) else np.vdot(X, X)
     projections = X @ basis
     return float(np.vdot(projections, projections) / total) if total > 0 else 0.0
@@ -136,13 +130,18 @@ def coherence(components: Any) -> float:
     >>> coherence([[1, 1, 1, 1]]), coherence([[2, 0, 0, 0]])
     (1.0, 4.0)
     """
+    return spectrum.coherence(_basis_of(components, "pass left singular vectors transposed"))
+
+
+def _basis_of(components: Any, remedy: str) -> np.ndarray:
+    """Return an orthonormal basis of the span of components; refuse more rows than columns."""
     rows = check_numbers(components, "components")
     if len(rows) > rows.shape[1]:
         raise ValueError(
             f"components has shape {rows.shape}, but should have at most as many rows as columns: "
-            "pass left singular vectors transposed."
+            f"{remedy}."
         )
-    return spectrum.coherence(orthonormal_basis(rows.T))
+    return orthonormal_basis(rows.T)
 
 
 def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:

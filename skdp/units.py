@@ -489,9 +489,8 @@ class ResolvedSparseRow(ResolvedEntry):
         return sensitivity.short_row(*self._change) / n_rows
 
     def squares(self, point: np.ndarray) -> float:
-        return sensitivity.short_row_squares(
-            *self.value_range, self.n_entries, self.adjacency, point
-        )
+        known = *self.value_range, self.n_entries, self.adjacency
+        return sensitivity.short_row_squares(*known, point)
 
 
 class SparseRow(Unit):
@@ -536,9 +535,8 @@ class SparseRow(Unit):
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
         lower, upper = checked_bounds(self, self.bounds, epsilon)
-        return ResolvedSparseRow(
-            adjacency, lower, upper, keep_zeros=True, n_entries=int(self.max_entries)
-        )
+        n_entries = int(self.max_entries)
+        return ResolvedSparseRow(adjacency, lower, upper, keep_zeros=True, n_entries=n_entries)
 
 
 # ------------------------------

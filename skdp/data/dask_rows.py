@@ -53,11 +53,8 @@ class Chunks:
     def __init__(self, collection: Any) -> None:
         (optimized,) = optimize(collection)
         # Futures, whose results are at workers, which `optimize` would drop from the graph.
-        futures = {
-            key: value
-            for key, value in dict(collection.__dask_graph__()).items()
-            if hasattr(type(value), "cancel")
-        }
+        given = dict(collection.__dask_graph__())
+        futures = {key: one for key, one in given.items() if hasattr(type(one), "cancel")}
         self.graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
         # The name is unique, as workers store arguments under it.
@@ -66,11 +63,9 @@ class Chunks:
 
 def _block_of(chunks: Chunks | str, number: int) -> Any:
     """Compute a block or, in a task, return the block that the task was given."""
-    return (
-        _BLOCKS.get()[chunks]
-        if isinstance(chunks, str)
-        else computed(Delayed(chunks.keys[number], chunks.graph))
-    )
+    if isinstance(chunks, str):
+        return _BLOCKS.get()[chunks]
+    return computed(Delayed(chunks.keys[number], chunks.graph))
 
 
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
@@ -480,17 +475,9 @@ def _loaders(X: Any) -> list[Callable[[], Any]]:
 
 
 def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> RowParts:
-    return RowParts(
-        loaders,
-        lengths,
-        facts.n_features,
-        facts.dtype,
-        targets,
-        facts.names,
-        pass_over=sum_in_graph,
-        is_sparse=facts.is_sparse,
-        like=facts.like,
-    )
+    given = loaders, lengths, facts.n_features, facts.dtype, targets, facts.names
+    more: Any = {"pass_over": sum_in_graph, "is_sparse": facts.is_sparse, "like": facts.like}
+    return RowParts(*given, **more)
 
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:

@@ -510,10 +510,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
-        written_out = replace(self, writes_factors_out=True)
-        return written_out.map_rows(
-            on_block(lambda matrices: np.clip(entries_of(matrices), *bounds) @ point)
-        )
+        kernel = on_block(lambda matrices: np.clip(entries_of(matrices), *bounds) @ point)
+        return replace(self, writes_factors_out=True).map_rows(kernel)
 
     @property
     def _piece_length(self) -> int:

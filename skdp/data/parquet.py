@@ -86,30 +86,21 @@ def row_groups(
     names = [name for name in first if name != y]
     texts = {name: name not in lists and _is_text(first[name]) for name in names}
     numbers = [name for name in names if not (texts[name] or name in lists)]
-    is_single = all(pa.types.is_float32(first[name]) for name in numbers) and not all(
-        texts.values()
-    )
+    is_single = not all(texts.values()) and all(pa.types.is_float32(first[one]) for one in numbers)
     dtype = np.dtype(np.float32 if is_single else np.float64)
     # Columns for categories are named as by `OneHotEncoder`.
-    made = [
-        one
-        for name in names
-        for one in ([f"{name}_{value}" for value in lists[name]] if name in lists else [name])
-    ]
+    made = list[str]()
+    for name in names:
+        made += [f"{name}_{value}" for value in lists[name]] if name in lists else [name]
     load: Any = partial(_encoded_rows, lists=lists, is_sparse=sparse_output) if lists else _rows
     if any(texts.values()):
         if lists:
             raise ValueError("categories must have all columns of texts, or none.")
         load = partial(_frame, texts=texts)
-    return (
-        [partial(load, *group, names, dtype) for group in groups],
-        lengths,
-        len(made),
-        dtype,
-        None if y is None else [partial(_targets, *group, y) for group in groups],
-        made,
-        public_frame(texts, dtype) if any(texts.values()) else None,
-    )
+    rows = [partial(load, *group, names, dtype) for group in groups]
+    targets = None if y is None else [partial(_targets, *group, y) for group in groups]
+    like = public_frame(texts, dtype) if any(texts.values()) else None
+    return rows, lengths, len(made), dtype, targets, made, like
 
 
 def _files_of(path: str) -> list[str]:

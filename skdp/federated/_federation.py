@@ -212,11 +212,7 @@ class _Asking:
         n_more = self._agreement.dropouts - len(self._absent) if kind == "ready" else 0
         if len(missing) > n_more:
             raise self._missing(missing)
-        answers = {
-            number: unpack(replies[number], TO_COORDINATOR, n_owners)
-            for number in asked
-            if number not in missing
-        }
+        answers = {n: unpack(replies[n], TO_COORDINATOR, n_owners) for n in asked if n in replies}
         for number, answer in answers.items():
             if answer.kind != (expected or kind) or answer.fields["owner"] != number:
                 raise FederationError(f"Owner {number} must reply to this question: check send.")

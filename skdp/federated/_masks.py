@@ -41,9 +41,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 def _hashed(*parts: bytes) -> Any:
-    return hashlib.sha256(
-        b"".join(one for part in parts for one in (_LENGTH.pack(len(part)), part))
-    )
+    return hashlib.sha256(b"".join(_LENGTH.pack(len(part)) + part for part in parts))
 
 
 def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
@@ -202,16 +200,10 @@ class Story:
         """
         if layout is None:
             return digest(self._digest, b"end")
-        facts = (
-            str(self._number),
-            layout.name,
-            layout.mechanism,
-            str(list(layout.shape)),
-            # Rounded, as the last digits of a std from a basis depend on the kind of processor.
-            str(round(layout.std / layout.step * _PARTS_OF_STEP)),
-            layout.step.hex(),
-            layout.words.str,
-        )
+        release = str(self._number), layout.name, layout.mechanism, str(list(layout.shape))
+        # Rounded, as the last digits of a std from a basis depend on the kind of processor.
+        std = str(round(layout.std / layout.step * _PARTS_OF_STEP))
+        facts = *release, std, layout.step.hex(), layout.words.str
         encoded = (fact.encode() for fact in facts)
         return digest(self._digest, b"release", *encoded, *_named(absent))
 

@@ -175,6 +175,12 @@ def _pair_per_owner(check: Check) -> Check:
     return Check(f"a list of all owners, each with {check.what}", holds)
 
 
+def _or(empty: Any, name: str, check: Check) -> Check:
+    """Return the condition of either an empty value, which has a name, or another condition."""
+    holds = check.holds
+    return Check(f"{name} or {check.what}", lambda one, n: one == empty or holds(one, n))
+
+
 def _are_ascending(numbers: Any, n_owners: int) -> bool:
     """Return whether this is a list of different owners in ascending order."""
     if not isinstance(numbers, list) or not all(_is_below(one, n_owners) for one in numbers):
@@ -197,16 +203,9 @@ _RELEASE = Check(
 # SHA-256, X25519 and Ed25519 determine these lengths.
 _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
 _SIGNATURES = _pair_per_owner(_SIGNATURE)
-_CONFIRMATIONS = Check(
-    f"empty or {_SIGNATURES.what}",
-    lambda value, n_owners: value == [] or _SIGNATURES.holds(value, n_owners),
-)
+_CONFIRMATIONS = _or([], "empty", _SIGNATURES)
 
 _ABSENT = Check("a list of different owners in ascending order", _are_ascending)
-_ABSENT_OR_NONE = Check(
-    f"None or {_ABSENT.what}",
-    lambda value, n_owners: value is None or _ABSENT.holds(value, n_owners),
-)
 _NEXT = MessageKind(
     {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _CONFIRMATIONS},
     _SUMS,
@@ -229,7 +228,7 @@ TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
     # An owner who returns after it has sent its part says who was absent at that time.
-    "ready": MessageKind(_ANSWERED | {"absent": _ABSENT_OR_NONE}),
+    "ready": MessageKind(_ANSWERED | {"absent": _or(None, "None", _ABSENT)}),
     "answer": MessageKind(_ANSWERED, _WORDS, lambda fields: True),
     "end": MessageKind(_ANSWERED),
 }

@@ -89,8 +89,7 @@ class Handshake:
 
     def _neighbors(self, publics: Sequence[bytes], keys: bytes) -> dict[int, bytes]:
         """Return the keys of the neighbors, whom all keys together decide on."""
-        count = self._n_neighbors
-        neighbors = masks.neighbors_of(keys, self._number, len(publics), count)
+        neighbors = masks.neighbors_of(keys, self._number, len(publics), self._n_neighbors)
         return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:

@@ -127,14 +127,10 @@ COVERED = f"{ALL_OF_IT}; privacy_spent(search) counts all fits of a search"
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
 # Classes whose records are complete; a subclass may store more than its record says.
+_ROOMS = (decomposition, linear_model, preprocessing)
 _OURS = (
-    covariance.DPCovariance,
-    *(getattr(decomposition, name) for name in decomposition.__all__),
-    *(getattr(linear_model, name) for name in linear_model.__all__),
-    *(getattr(preprocessing, name) for name in preprocessing.__all__),
-    DPGridSearch,
-    DPPipeline,
-    DPRandomizedSearch,
+    *(covariance.DPCovariance, DPGridSearch, DPPipeline, DPRandomizedSearch),
+    *(getattr(room, name) for room in _ROOMS for name in room.__all__),
 )
 AS_DECLARED = "on its author's word"
 HAS_PRIOR = "builds on a prior, which is taken to be public"
@@ -359,9 +355,8 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     candidates, is_counted = search.cv_results_["params"], True
     try:
         # Estimators among the parameters are cloned, as the search does.
-        models = [
-            clone(search.estimator).set_params(**clone(one, safe=False)) for one in candidates
-        ]
+        given = clone(candidates, safe=False)
+        models = [clone(search.estimator).set_params(**one) for one in given]
         fits = [step for model in models for step in rules.fitted_once(model)]
         cost = planned_cost(fits)
         check_splits(search, cost)

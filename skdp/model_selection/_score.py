@@ -429,9 +429,8 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
         return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"
     judged = [estimator]
     if scoring == "reconstruction":
-        judged = [
-            step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
-        ]
+        _, judging = _from_private(_steps_of(estimator))
+        judged = [step for _, step in judging if hasattr(step, "fit")]
     for method in score.methods:
         # Both methods return scores that rank rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
@@ -496,11 +495,8 @@ def _steps_of(model: Any) -> Steps:
 # Share of the search for the clip level of losses, and the wanted quantile of their sizes.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Constraints of functions that make releases of private rows.
-CONSTRAINTS: dict[str, Any] = {
-    **checks.BUDGET,
-    **checks.SEED,
-    "adjacency": [StrOptions(set(ADJACENCIES))],
-}
+CONSTRAINTS: dict[str, Any] = {**checks.BUDGET, **checks.SEED}
+CONSTRAINTS |= {"adjacency": [StrOptions(set(ADJACENCIES))]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -726,10 +722,8 @@ def _scores_of_counts(
     of_all: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
     shapes = {kind: shape for kind, shape in of_all.items() if kind in asked}
-    judged = {
-        kind: of_people(partial(row_losses, asked[kind], estimator), people, X, y)
-        for kind in shapes
-    }
+    losses_of = {kind: partial(row_losses, asked[kind], estimator) for kind in shapes}
+    judged = {kind: of_people(of, people, X, y) for kind, of in losses_of.items()}
     cost, sizes = PrivacyCost(given["epsilon"], given["delta"]), [*map(math.prod, shapes.values())]
     parts = plan_counts(sizes, cost, given["adjacency"], of_scores=_scores in shapes)
     plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])

@@ -108,11 +108,10 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 losses = np.column_stack(judged)
                 noise = score.noise_for(losses, people, search.run.seed_of("choice"))
                 budget = PrivacyBudget.of(choice, noise)
-                best = (
-                    choose_by_counts(scoring, losses, people, choice, budget)
-                    if score.SCORES[scoring].of_counts
-                    else choose(losses, choice.parts, budget)
-                )
+                if score.SCORES[scoring].of_counts:
+                    best = choose_by_counts(scoring, losses, people, choice, budget)
+                else:
+                    best = choose(losses, choice.parts, budget)
                 records["choice"], warnings = budget.spent(), list(budget.warnings)
             fitted = candidates[best]
             if search.split.final[best].of:

@@ -253,11 +253,8 @@ def transformer_of(target: Any) -> Any:
 
 def _supervised(steps: Sequence[Step]) -> list[Any]:
     """Return the private steps that need responses or labels."""
-    return [
-        step.estimator
-        for step in steps
-        if step.is_private and get_tags(step.estimator).target_tags.required
-    ]
+    private = [step.estimator for step in steps if step.is_private]
+    return [one for one in private if get_tags(one).target_tags.required]
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
@@ -326,11 +323,8 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
 
     The labels are those of all rows, so that every fit has the same classes.
     """
-    lack_classes = [
-        name
-        for name, step, *_ in steps_of(estimator)
-        if isinstance(step, PrivateClassifier) and step.classes is None
-    ]
+    own = (one for one in steps_of(estimator) if isinstance(one.estimator, PrivateClassifier))
+    lack_classes = [one.name for one in own if one.estimator.classes is None]
     if not lack_classes or y is None:
         return estimator, []
     classes = PublishedLabels(classes_in(labels_in(y)).tolist())

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -362,12 +363,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Call a method of the last step for mapped rows; predictions are mapped back."""
-        if name != "inverse_transform":
-            refuse_kinds_of_categories(f"Step {self.steps[0][0]!r}", self.steps[0][1], X)
-        if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
-            takes_texts = (
-                hasattr(self.steps[0][1], "build_analyzer") and name != "inverse_transform"
-            )
+        (label, first), is_inverse = self.steps[0], name == "inverse_transform"
+        if not is_inverse:
+            refuse_kinds_of_categories(f"Step {label!r}", first, X)
+        if is_inverse or not (users or isinstance(X, RowBlocks)):
+            takes_texts = hasattr(first, "build_analyzer") and not is_inverse
             if takes_texts and len(getattr(X, "shape", [0])) > 1:
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
@@ -431,11 +431,8 @@ def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
 def _like_to_pass(steps: Any) -> str:
     """Return what to pass as `like` to a plan, if a step chooses columns, for an error."""
     chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
-    named = [
-        n
-        for columns in chosen
-        for n in ([columns] if isinstance(columns, str | slice) else columns)
-    ]
+    lists = ([one] if isinstance(one, str | slice) else one for one in chosen)
+    named = list(chain.from_iterable(lists))
     if not named:
         return ""
     rows = "a numpy.array of objects, with texts where X has texts"
@@ -507,11 +504,5 @@ def make_dp_pipeline(
       or, as released values say:
     ...
     """
-    return DPPipeline(
-        _name_estimators(steps),
-        epsilon=epsilon,
-        delta=delta,
-        shares=shares,
-        ledger=ledger,
-        random_state=random_state,
-    )
+    more = {"shares": shares, "ledger": ledger, "random_state": random_state}
+    return DPPipeline(_name_estimators(steps), epsilon=epsilon, delta=delta, **more)

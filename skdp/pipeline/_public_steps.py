@@ -374,10 +374,8 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
         # scikit-learn makes the result sparse or dense by the density of rows, which is private.
 
         def _make_sparse(rows: Any) -> bool:
-            made = (
-                x if isinstance(part, str) else part.transform(x)
-                for part, x in _parts(fitted, rows)
-            )
+            parts = _parts(fitted, rows)
+            made = (x if isinstance(part, str) else part.transform(x) for part, x in parts)
             return any(map(issparse, made))
 
         makes = _public("", _make_sparse, stand_ins(rows))

@@ -89,44 +89,34 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
 # skdp has only least squares.
 _TWINS = {
     name: twin
-    for twin, names in {
-        "DPLinearRegression": ("LinearRegression", "Ridge", "RidgeCV"),
-        "DPLogisticRegression": ("LogisticRegression", "LogisticRegressionCV"),
-        "DPPCA": ("IncrementalPCA", "PCA"),
-        "DPStandardScaler": ("RobustScaler", "StandardScaler"),
-        "DPStandardScaler, or a FunctionTransformer with public ends of the columns": (
-            "MaxAbsScaler",
-            "MinMaxScaler",
-        ),
-        "DPTruncatedSVD": ("TruncatedSVD",),
-        "func and inverse_func, plain functions, and no transformer, around a private regression "
-        "as the last step; or it around the whole pipeline or search, with check_inverse=False": (
-            "TransformedTargetRegressor",
-        ),
-        "class_weight of the classifier, which a DPGridSearch may choose": (
-            "FixedThresholdClassifier",
-            "TunedThresholdClassifierCV",
-        ),
-        "plain functions": ("FunctionTransformer", "HashingVectorizer"),
-        "HashingVectorizer, or CountVectorizer(vocabulary=[...]) of texts and without functions": (
-            "CountVectorizer",
-            "TfidfVectorizer",
-        ),
-        "Normalizer(), which scales texts to one length": ("TfidfTransformer",),
-        "OneHotEncoder(categories=[...])": ("OneHotEncoder", "TargetEncoder"),
-        "no encoder, as labels may be texts": ("LabelBinarizer", "LabelEncoder"),
-        "SplineTransformer(degree=0, extrapolation='continue', knots=...) with an array of public "
-        "edges": ("KBinsDiscretizer",),
-        "OrdinalEncoder(categories=[...]), with finite unknown_value and encoded_missing_value if "
-        "there are any": ("OrdinalEncoder",),
-        "knots that are an array, and no extrapolation='error'": ("SplineTransformer",),
-        'SimpleImputer(strategy="constant"), or DPStandardScaler(missing="mean")': (
-            "IterativeImputer",
-            "KNNImputer",
-            "SimpleImputer",
-        ),
+    for names, twin in {
+        "LinearRegression Ridge RidgeCV": "DPLinearRegression",
+        "LogisticRegression LogisticRegressionCV": "DPLogisticRegression",
+        "IncrementalPCA PCA": "DPPCA",
+        "RobustScaler StandardScaler": "DPStandardScaler",
+        "MaxAbsScaler MinMaxScaler": "DPStandardScaler, or a FunctionTransformer with public ends "
+        "of the columns",
+        "TruncatedSVD": "DPTruncatedSVD",
+        "TransformedTargetRegressor": "func and inverse_func, plain functions, and no transformer, "
+        "around a private regression as the last step; or it around the whole pipeline or search, "
+        "with check_inverse=False",
+        "FixedThresholdClassifier TunedThresholdClassifierCV": "class_weight of the classifier, "
+        "which a DPGridSearch may choose",
+        "FunctionTransformer HashingVectorizer": "plain functions",
+        "CountVectorizer TfidfVectorizer": "HashingVectorizer, or CountVectorizer(vocabulary=[...])"
+        " of texts and without functions",
+        "TfidfTransformer": "Normalizer(), which scales texts to one length",
+        "OneHotEncoder TargetEncoder": "OneHotEncoder(categories=[...])",
+        "LabelBinarizer LabelEncoder": "no encoder, as labels may be texts",
+        "KBinsDiscretizer": "SplineTransformer(degree=0, extrapolation='continue', knots=...) with "
+        "an array of public edges",
+        "OrdinalEncoder": "OrdinalEncoder(categories=[...]), with finite unknown_value and "
+        "encoded_missing_value if there are any",
+        "SplineTransformer": "knots that are an array, and no extrapolation='error'",
+        "IterativeImputer KNNImputer SimpleImputer": 'SimpleImputer(strategy="constant"), or '
+        'DPStandardScaler(missing="mean")',
     }.items()
-    for name in names
+    for name in names.split()
 }
 
 

@@ -190,17 +190,9 @@ class Search(Release):  # numpydoc ignore=PR02
             As many as the search has steps.
         """
         n_steps, _ = steps_of(len(self.grid))
-        return tuple(
-            Release(
-                f"{self.name}, counts {step}",
-                self.mechanism,
-                self.share / n_steps,
-                self.sensitivity,
-                self.noise_std,
-                shape=self.shape,
-            )
-            for step in range(1, n_steps + 1)
-        )
+        names = [f"{self.name}, counts {step}" for step in range(1, n_steps + 1)]
+        facts = self.mechanism, self.share / max(n_steps, 1), self.sensitivity, self.noise_std
+        return tuple(Release(name, *facts, shape=self.shape) for name in names)
 
 
 class Released(NamedTuple):  # numpydoc ignore=PR02
@@ -361,10 +353,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
             Smallest epsilon, rounded up. At a `delta` of 0 it is finite only for pure differential
             privacy; at a `delta` below `delta_tail` it is infinite.
         """
-        return min(
-            gaussian_dp.epsilon_at(self.mu, delta, self.delta_tail),
-            pure_dp.epsilon_at(self._pure_epsilon, delta),
-        )
+        of_mu = gaussian_dp.epsilon_at(self.mu, delta, self.delta_tail)
+        return min(of_mu, pure_dp.epsilon_at(self._pure_epsilon, delta))
 
     def delta_at(self, epsilon: float) -> float:
         """Return the delta that goes with another `epsilon`.
@@ -379,10 +369,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         float
             Smallest delta, rounded up, `delta_tail` included.
         """
-        delta = min(
-            gaussian_dp.delta_at(self.mu, epsilon, self.delta_tail),
-            pure_dp.delta_at(self._pure_epsilon, epsilon),
-        )
+        of_mu = gaussian_dp.delta_at(self.mu, epsilon, self.delta_tail)
+        delta = min(of_mu, pure_dp.delta_at(self._pure_epsilon, epsilon))
         # At epsilon=inf the curve of pure privacy is 0, but the tail event may still happen.
         return max(delta, self.delta_tail)
 
@@ -437,16 +425,11 @@ class PrivacySpent:  # numpydoc ignore=PR02
         delta, delta_tail = _composed_deltas(records)
         if all(record._is_pure for record in records):
             epsilon = math.fsum(record._pure_epsilon for record in records)
-            shared = [
-                [
-                    replace(one, share=one.share * record.epsilon / epsilon)
-                    for one in record.releases
-                ]
-                for record in records
-            ]
+            pairs = ((one, record.epsilon) for record in records for one in record.releases)
+            releases = [replace(one, share=one.share * own / epsilon) for one, own in pairs]
         else:
             epsilon = gaussian_dp.epsilon_at(mu, delta, delta_tail)
-            shared = [_shared_in_mu(record, mu) for record in records]
+            releases = [one for record in records for one in _shared_in_mu(record, mu)]
         return replace(
             self,
             epsilon=epsilon,
@@ -454,7 +437,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             mu=mu,
             unit=unit,
             seed_fingerprints=fingerprints,
-            releases=tuple(chain.from_iterable(shared)),
+            releases=tuple(releases),
             enforced=all(record.enforced for record in records),
             delta_tail=delta_tail,
             guessable=any(record.guessable for record in records),
@@ -563,7 +546,5 @@ def _shared_in_mu(record: PrivacySpent, total: float) -> list[Release]:
     else:
         spent = math.fsum(shares)
         mus = [record.mu * math.sqrt(share / spent) for share in shares]
-    return [
-        replace(release, share=(mu / total) ** 2)
-        for release, mu in zip(record.releases, mus, strict=True)
-    ]
+    pairs = zip(record.releases, mus, strict=True)
+    return [replace(release, share=(mu / total) ** 2) for release, mu in pairs]
