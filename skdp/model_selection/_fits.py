@@ -13,22 +13,9 @@ from skdp._estimator import Charge, announce_fits, plan_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
 from skdp.exceptions import shortened
+from skdp.pipeline import _run
 from skdp.pipeline._composition import with_names
 from skdp.pipeline._rules import is_columns, is_passed_through, not_private
-from skdp.pipeline._run import (
-    FEATURE_ATTRIBUTES,
-    Fitted,
-    Place,
-    Prefix,
-    Run,
-    extended,
-    fit_private,
-    fit_public,
-    handed,
-    places_of,
-    prepare,
-    without_false_alarms,
-)
 from skdp.pipeline._shares import Shares, Step, shares_of
 from skdp.privacy import PrivacySpent
 from skdp.privacy.plan import PrivacyCost
@@ -45,7 +32,7 @@ class Candidate(NamedTuple):
     """A candidate: its parameters, and the run with its steps."""
 
     parameters: dict[str, Any]
-    run: Run
+    run: _run.Run
     kinds: Sequence[Hashable]  # of the steps, without parameters of their own
     of_steps: tuple[dict[str, Any], ...]  # own parameters of the steps
     shares: Mapping[int, float]  # of the private steps, by step number
@@ -63,13 +50,13 @@ class Keys(NamedTuple):
 
 
 def candidates_of(
-    grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], Run]
+    grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], _run.Run]
 ) -> list[Candidate]:
     """Check each pipeline of a grid, and set the parameters of each candidate on its steps.
 
     Refuse unknown parameters, and parameters that must not be searched.
     """
-    candidates, found = list[Candidate](), dict[Hashable, tuple[Run, list[Hashable], Any]]()
+    candidates, found = list[Candidate](), dict[Hashable, tuple[_run.Run, list[Hashable], Any]]()
     for parameters in grid:
         for name in parameters:
             _check_searched(name)
@@ -151,7 +138,7 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
     return tuple(split)
 
 
-def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
+def _steps_for(of_steps: Iterable[dict[str, Any]], run: _run.Run) -> list[Step]:
     """Set a candidate's parameters on the steps; refuse public steps that become private."""
     given, is_behind = list[Step](), False
     for step, parameters in zip(run.steps, of_steps, strict=True):
@@ -167,7 +154,7 @@ def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
     return with_names(given, run.X)
 
 
-def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
+def _keys_of(candidate: Candidate, places: Sequence[_run.Place]) -> list[Keys]:
     """Return the keys of a candidate at each step, which show the fits that it shares."""
     keys: list[Keys] = []
     before: Hashable = ()
@@ -299,9 +286,9 @@ def _shares(steps: Sequence[Step]) -> dict[int, float]:
 class Search:
     """The candidates of a search, and the costs of their fits."""
 
-    run: Run  # common to all candidates
+    run: _run.Run  # common to all candidates
     candidates: Sequence[Candidate]
-    places: Sequence[Sequence[Place]]
+    places: Sequence[Sequence[_run.Place]]
     keys: Sequence[Sequence[Keys]]
     split: BudgetSplit
 
@@ -328,14 +315,14 @@ def search_of(
     users: Any = None,
 ) -> Search:
     """Check grid and data; return the candidates, and the costs of their fits."""
-    checked = partial(prepare, X=X, y=y, seed=seed, users=users)
+    checked = partial(_run.prepare, X=X, y=y, seed=seed, users=users)
     candidates = candidates_of(grid, estimator, checked)
     # Each candidate is first traced as if its steps had the whole cost. These traces show how many
     # fits will share the cost.
-    start = Prefix((), None, X)
+    start = _run.Prefix((), None, X)
     ones = [Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta) for one in candidates]
     pairs = zip(candidates, ones, strict=True)
-    places = [places_of(one.run, shares, start) for one, shares in pairs]
+    places = [_run.places_of(one.run, shares, start) for one, shares in pairs]
     keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
@@ -358,7 +345,7 @@ def warnings_for_fits(search: Search) -> list[str]:
             for number in shares.of:
                 if (facts := places[number].facts) is None:
                     continue
-                step = handed(one.run, number, shares)
+                step = _run.handed(one.run, number, shares)
                 spec = step._spec_of_size(*facts)
                 messages = step._warnings(spec, plan_of(spec, step._plan(spec)))
                 if all_shares is final or number not in final[j].of:
@@ -373,7 +360,7 @@ def fit_candidates(
 
     The first fit charges the whole cost.
     """
-    members, start = range(len(search.candidates)), Prefix((), None, search.run.X)
+    members, start = range(len(search.candidates)), _run.Prefix((), None, search.run.X)
     found = _Fits(search, search.split.search, charge, records).behind(start, members)
     return [found[j] for j in members]
 
@@ -385,9 +372,9 @@ def refit(
 
     Earlier steps have spent their whole part, and stay as they are.
     """
-    shares, prefix = search.split.final, Prefix((), None, search.run.X)
+    shares, prefix = search.split.final, _run.Prefix((), None, search.run.X)
     for one in fitted[: min(shares[chosen].of)]:
-        prefix = extended(search.candidates[chosen].run, prefix, one)
+        prefix = _run.extended(search.candidates[chosen].run, prefix, one)
     return _Fits(search, shares, None, records).behind(prefix, [chosen])[chosen]
 
 
@@ -399,7 +386,7 @@ class _Fits(NamedTuple):
     charge: Charge | None
     records: dict[str, PrivacySpent]
 
-    def behind(self, prefix: Prefix, members: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+    def behind(self, prefix: _run.Prefix, members: Sequence[int]) -> dict[int, tuple[Any, ...]]:
         """Fit the steps behind a prefix, for all candidates that share it.
 
         Depth first, so that memory holds the rows of one sequence of steps at a time.
@@ -414,12 +401,14 @@ class _Fits(NamedTuple):
             if runs[0].steps[number].is_private:
                 fits = self._together(prefix, runs, self.shares[group[0]])
             else:
-                fits = [(fit_public(run, prefix), None) for run in runs]
+                fits = [(_run.fit_public(run, prefix), None) for run in runs]
             for run, branch, fit in zip(runs, branches, fits, strict=True):
-                found |= self.behind(extended(run, prefix, *fit), branch)
+                found |= self.behind(_run.extended(run, prefix, *fit), branch)
         return found
 
-    def _together(self, prefix: Prefix, runs: list[Run], own: Shares) -> list[tuple[Any, Any]]:
+    def _together(
+        self, prefix: _run.Prefix, runs: list[_run.Run], own: Shares
+    ) -> list[tuple[Any, Any]]:
         """Fit a private step once, for candidates that differ only in free parameters of the step.
 
         Return the step of each candidate, with the scales by which it corrects an earlier scaler.
@@ -430,11 +419,11 @@ class _Fits(NamedTuple):
         if step.share is None or len(self.search.candidates) > 1:
             label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
             label += step.label.removeprefix(step.name)
-        first, *others = (handed(run, number, own, label) for run in runs)
+        first, *others = (_run.handed(run, number, own, label) for run in runs)
         # Candidates that would correct the scaler differently are compared without correcting it.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
-        given = Place(first), label, None if records else self.charge
-        released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
+        given = _run.Place(first), label, None if records else self.charge
+        released = _run.fit_private(runs[0], prefix, *given, corrects_scales=corrects)
         make_of(first, released, others)
         for one in (first, *others):
             one._warnings_given = own.prefixed(number, step.name, one._warnings_given)
@@ -450,10 +439,10 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
     return list(groups.values())
 
 
-def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
+def make_of(first: Any, released: _run.Fitted, others: Iterable[Any]) -> None:
     """Fit the other candidates from the releases of the first; only free parameters differ."""
     for other in others:
-        for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
+        for name in set(_run.FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
         # n_components is the only free parameter in a spec.
         spec = replace(released.spec, n_components=as_python(other.n_components))
@@ -471,5 +460,5 @@ def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> li
     for number in private:
         if search.chooses_within(search.candidates[chosen].run.steps[number].name):
             fitted[number]._warnings_given = []
-    without_false_alarms(fitted)
+    _run.without_false_alarms(fitted)
     return [text for number in private for text in fitted[number]._warnings_given]
