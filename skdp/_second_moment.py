@@ -13,14 +13,8 @@ from skdp.data.rows import DenseBlock, Rows
 from skdp.linalg import denoising
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import noise_edge
-from skdp.preprocessing.scales import (
-    ROUNDING,
-    ScaleReleases,
-    Scales,
-    ScaleSpec,
-    plan_scales_by_share,
-    release_scales,
-)
+from skdp.preprocessing import scales as column_scales
+from skdp.preprocessing.scales import ScaleReleases, Scales, ScaleSpec
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, weighting_to
 from skdp.privacy.plan import left_of
@@ -105,7 +99,7 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     left, (least, largest), scales, share = left_of(marginals), _SCALES_SHARES, None, 0.0
     if spec.scales is None:
         share = left * float(np.clip(least * math.sqrt(WEAK / strength_of(spec)), least, largest))
-        scales = plan_scales_by_share(spec, share, _OF_SIZES)
+        scales = column_scales.plan_scales_by_share(spec, share, _OF_SIZES)
     change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
     row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
     known = {"row_norm": row_norm, "rounding": spec.rounding}
@@ -164,7 +158,7 @@ def release_moment(
         units = center, scale = units_of_bounds(spec, is_centered=is_centered)
     else:
         shape = spec.n_units, spec.n_features
-        scales = release_scales(plan.scales, view, shape, spec.interval, budget)
+        scales = column_scales.release_scales(plan.scales, view, shape, spec.interval, budget)
         center, squares = scales.center, scales.variance
         if is_centered:
             center, squares = np.zeros(len(center)), squares + np.square(center)
@@ -190,7 +184,7 @@ def release_moment(
         noise_std *= math.sqrt(1 - weight)
     if in_bounds:
         squares, means = np.diag(released)[:-1], released[-1, :-1]
-        is_flat = squares - means**2 <= ROUNDING * np.maximum(squares, 1.0)
+        is_flat = squares - means**2 <= column_scales.ROUNDING * np.maximum(squares, 1.0)
         unknown = {"off_usual": ~none, "variance_std": np.full(len(scale), np.inf)}
         scales = Scales(center, scale**2, ~none, none, presence=np.ones(len(scale)), **unknown)
         is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)

@@ -18,20 +18,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skdp import _second_moment as moments
 from skdp._estimator import carrying
 from skdp._marginals import are_whole, hides_samples, release_marginals, sample_rows
 from skdp._one_pass import OnePassMixin
 from skdp._prior import FEATURES, NORMAL_LAW, PriorParameter, check_prior, mean_and_covariance
-from skdp._second_moment import (
-    WEAK,
-    CovarianceSpec,
-    attributes_of,
-    plan_covariance,
-    release_moment,
-    strength_of,
-    summed_moment,
-    units_of_bounds,
-)
+from skdp._second_moment import CovarianceSpec
 from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
@@ -646,12 +638,12 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             prior += bool(self.assume_centered) * np.outer(mean, mean)
         return super()._spec_of(*size, prior=prior, **facts)
 
-    _plan = staticmethod(plan_covariance)
+    _plan = staticmethod(moments.plan_covariance)
 
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
         """Warn if, for so small a budget and so many columns, fits of single models are better."""
-        if spec.cost.is_private and strength_of(spec) < WEAK:
+        if spec.cost.is_private and moments.strength_of(spec) < moments.WEAK:
             yield (
                 f"Many correlations will be mostly noise: {spec.n_units} {spec.unit.counted} with "
                 f"epsilon={spec.cost.epsilon:g} are few for {counted(spec.n_features, 'column')}. "
@@ -668,14 +660,16 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             )
 
     def _sums_of(self, spec: Any, view: Any) -> tuple[np.ndarray, ...]:
-        units = units_of_bounds(spec, is_centered=self.assume_centered)
-        return (summed_moment(spec, view, *units),)
+        units = moments.units_of_bounds(spec, is_centered=self.assume_centered)
+        return (moments.summed_moment(spec, view, *units),)
 
     def _solve(
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
     ) -> tuple[dict[str, Any], Scales]:
-        moment = release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
-        found, is_hidden = attributes_of(moment, spec.prior, is_centered=self.assume_centered)
+        moment = moments.release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
+        found, is_hidden = moments.attributes_of(
+            moment, spec.prior, is_centered=self.assume_centered
+        )
         if spec.marginals:
             facts = found["location_"], found["scale_"], found["feature_bounds_"], spec.are_binary
             released = release_marginals(

@@ -4,7 +4,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from skdp.linear_model._descent import Calibration
-from skdp.linear_model.least_squares import fit, steps
+from skdp.linear_model.least_squares import steps
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank.descent import Estimate
 
@@ -20,7 +20,7 @@ def without_cut():
 def without_shrinkage():
     """Leave the coefficients of linear regressions inside as long as their steps make them."""
     with ExitStack() as patches:
-        patches.enter_context(patch.object(fit, "part_beyond_noise", lambda *_, has_one: 1.0))
+        patches.enter_context(patch.object(steps, "part_beyond_noise", lambda *_, has_one: 1.0))
         one = Calibration(factor=1.0, mean=0.0, explained=1.0)
         patches.enter_context(patch.object(steps, "calibration_of", lambda *_: one))
         yield

@@ -274,10 +274,7 @@ def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALI
 
 
 def calibration_products(
-    predicted: np.ndarray,
-    true: np.ndarray,
-    size: float,
-    bounds: tuple[float, float] = CALIBRATED,
+    predicted: np.ndarray, true: np.ndarray, size: float, bounds: tuple[float, float] = CALIBRATED
 ) -> np.ndarray:
     """Return clipped products of predictions (of expected `size`) and responses; and errors."""
     most_predicted, most_true = (bound * (1 - 1e-12) for bound in bounds)

@@ -21,21 +21,8 @@ from skdp.data.parts import Targets
 from skdp.data.people import People, depth_of_people, keyed_by_people
 from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import as_source, depth_of, digests, holds_sparse, sum_of_results
-from skdp.linear_model._supervised import (
-    UNITS,
-    Shape,
-    SupervisedEstimator,
-    check_kind,
-    checked_labels,
-    checked_weights,
-    classes_in,
-    classes_of,
-    given_classes,
-    known_codes,
-    labels_in,
-    refuse_others,
-    weights_of,
-)
+from skdp.linear_model import _supervised as supervised
+from skdp.linear_model._supervised import Shape, SupervisedEstimator
 from skdp.linear_model.logistic.fit import Estimate, opened, solve_logistic, warnings_for_size
 from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec, of_classes, plan_logistic
 from skdp.linear_model.logistic.scores import MOST_CLASSES
@@ -61,7 +48,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
     classes: Any
     intercept_: np.ndarray
     _kind: ClassVar[type[LogisticSpec]] = LogisticSpec
-    _checked, _warnings = staticmethod(checked_labels), staticmethod(warnings_for_size)
+    _checked, _warnings = staticmethod(supervised.checked_labels), staticmethod(warnings_for_size)
 
     @by_chunks
     def decision_function(self, X: Any) -> Any:
@@ -160,13 +147,13 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         X, y = in_parts(X, y)
         found = self._results(X, lambda scores: of_classes(scores).argmax(axis=1))
         labels = self._targets(X, y)
-        check_kind(labels_in(labels, self.n_jobs), self.classes_)
-        codes = labels.mapped(partial(known_codes, classes=self.classes_))
+        supervised.check_kind(supervised.labels_in(labels, self.n_jobs), self.classes_)
+        codes = labels.mapped(partial(supervised.known_codes, classes=self.classes_))
         check_consistent_length(found, codes)
-        weights = checked_weights(sample_weight, len(found))
+        weights = supervised.checked_weights(sample_weight, len(found))
 
         def _n_right(rows: slice, found: np.ndarray) -> np.ndarray:
-            of_rows = weights_of(weights, rows)
+            of_rows = supervised.weights_of(weights, rows)
             return np.array([of_rows @ (found == codes[rows]), of_rows.sum()])
 
         right, total = sum_of_results(found, _n_right, 2, self.n_jobs)
@@ -209,19 +196,23 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
         """Refuse bad labels; return the classes, and for each label the index of its class."""
-        targets = y if isinstance(y, Targets) else Targets.of(checked_labels(y))
-        labels = labels_in(targets, self.n_jobs)
+        targets = y if isinstance(y, Targets) else Targets.of(supervised.checked_labels(y))
+        labels = supervised.labels_in(targets, self.n_jobs)
         classes = self._known_classes(labels)
-        refuse_others(labels, classes)
-        return classes, targets.mapped(partial(known_codes, classes=classes))
+        supervised.refuse_others(labels, classes)
+        return classes, targets.mapped(partial(supervised.known_codes, classes=classes))
 
     def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:
         """Return the given classes, or those of the labels; matrices take two at most."""
         if labels is None:
-            classes = given_classes(self.classes)
+            classes = supervised.given_classes(self.classes)
         else:
             given = self.classes
-            classes = classes_in(labels) if given is None else classes_of(labels, given)
+            classes = (
+                supervised.classes_in(labels)
+                if given is None
+                else supervised.classes_of(labels, given)
+            )
         if self._takes_matrices and len(classes) > 2:
             raise ValueError(
                 f"Only binary classification is supported. {type(self).__name__} takes two "
@@ -240,7 +231,9 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         classes = self._known_classes() if classes is None else classes
         spec = self._asked(
             self._kind,
-            unit=UNITS[self.privacy_unit](self.adjacency, is_enforced=self.classes is not None),
+            unit=supervised.UNITS[self.privacy_unit](
+                self.adjacency, is_enforced=self.classes is not None
+            ),
             n_units=size[0],
             n_features=size[1],
             classes=classes,

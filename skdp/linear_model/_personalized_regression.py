@@ -31,13 +31,8 @@ from skdp.data.sources import digests
 from skdp.data.users import Users
 from skdp.linalg.norms import row_products
 from skdp.linear_model._supervised import checked_responses, checked_weights, r2_of
+from skdp.linear_model.personal import fit as personal_fit
 from skdp.linear_model.personal.exponential import plan_exponential, solve_exponential
-from skdp.linear_model.personal.fit import (
-    personal_models,
-    solve_personal,
-    warnings_for_model,
-    warnings_for_users,
-)
 from skdp.linear_model.personal.plan import PersonalSpec, checked_spec, plan_personal
 from skdp.linear_model.personal.start import Prior, SharedModel
 from skdp.privacy import Plan
@@ -423,7 +418,7 @@ class DPPersonalizedRegressor(
         "max_rows_per_user": [checks.AT_LEAST_ONE, None],
     }
 
-    _warnings = staticmethod(warnings_for_users)
+    _warnings = staticmethod(personal_fit.warnings_for_users)
 
     def __init__(
         self,
@@ -763,7 +758,7 @@ class DPPersonalizedRegressor(
         return (plan_exponential if spec.solver == "exponential" else plan_personal)(spec)
 
     def _solve(self, spec: PersonalSpec, plan: Any, *opened: Any) -> SharedModel:
-        solve = solve_exponential if spec.solver == "exponential" else solve_personal
+        solve = solve_exponential if spec.solver == "exponential" else personal_fit.solve_personal
         return solve(spec, plan, *opened)
 
     def _set_attributes(self, result: SharedModel, spec: PersonalSpec) -> tuple[str, ...]:
@@ -781,7 +776,7 @@ class DPPersonalizedRegressor(
         self.noise_variance_ = float(prior.noise_variance)
         self.prior_mix_ = float(prior.mix)
         self.snr_ = float(result.snr)
-        return tuple(warnings_for_model(result, spec))
+        return tuple(personal_fit.warnings_for_model(result, spec))
 
     @property
     def _n_features_out(self) -> int:
@@ -815,7 +810,7 @@ class DPPersonalizedRegressor(
         users = data.users(as_python(self.max_rows_per_user), self.n_jobs, is_used)
         # Values that overflow count as 0, as in the fit, and give no warning.
         with np.errstate(all="ignore"):
-            return personal_models(users, self._shared_model())
+            return personal_fit.personal_models(users, self._shared_model())
 
     def _mean_predictions(self, rows: np.ndarray) -> np.ndarray:
         return row_products(rows, self.coef_[np.newaxis]) + self.intercept_

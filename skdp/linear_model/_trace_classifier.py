@@ -26,26 +26,10 @@ from skdp.linear_model._descent import release_fraction
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._weighted_rows import plan_steps
-from skdp.linear_model.logistic.fit import (
-    CLEAR_GAIN,
-    LEAST_GAIN,
-    Estimate,
-    choose_quantile,
-    no_better,
-    release_norm,
-)
-from skdp.linear_model.logistic.plan import (
-    FACTORS,
-    LabeledRows,
-    LogisticSpec,
-    clip_norm,
-    level_factor,
-    likely_fractions,
-    loss_level,
-    n_steps,
-    plan_losses,
-    plan_norm,
-)
+from skdp.linear_model.logistic import fit as logistic_fit
+from skdp.linear_model.logistic import plan as logistic_plan
+from skdp.linear_model.logistic.fit import Estimate
+from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec
 from skdp.linear_model.logistic.scores import Scores, length_of
 from skdp.linear_model.low_rank.descent import cut
 from skdp.linear_model.low_rank.spec import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
@@ -100,11 +84,11 @@ class TraceClassReleases(NamedTuple):
 
 def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     """Plan all releases, in order."""
-    norm, entries = plan_norm(spec), (spec.n_features,)
-    bound = clip_norm(spec) if norm is None else norm.name
+    norm, entries = logistic_plan.plan_norm(spec), (spec.n_features,)
+    bound = logistic_plan.clip_norm(spec) if norm is None else norm.name
     change = sensitivity.row_sum
     mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, entries, bound, change)
-    around = plan_norm(spec, "clip norm around the mean")
+    around = logistic_plan.plan_norm(spec, "clip norm around the mean")
     bound = bound if around is None else around.name
     beside = _norm_beside(bound) if isinstance(bound, float) else bound
     entries = (spec.n_features + 1,)
@@ -114,8 +98,8 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     within = spec.cost.release(
         "scores within bounds", "gaussian", _WITHIN_SHARE, sensitivity.count, {}
     )
-    ends = spread, within, plan_losses(spec)
-    count, share = n_steps(spec), left_of(norm, mean, around, start, *ends)
+    ends = spread, within, logistic_plan.plan_losses(spec)
+    count, share = logistic_plan.n_steps(spec), left_of(norm, mean, around, start, *ends)
     size, level = (spec.rank * sum(spec.matrix_shape) + 1,), tangent_level(spec)
     gradients = plan_steps(spec, count, "tangent gradient", share, size, level)
     return TraceClassReleases(norm, mean, around, start, gradients, *ends)
@@ -132,7 +116,7 @@ def tangent_level(spec: TraceClassSpec) -> float:
     If matrices have norm sqrt(d1 d2) and no preferred direction, the norm of a gradient is at most
     sqrt(n_free + 1), except by chance.
     """
-    return _CLIP * level_factor(spec) * math.sqrt(spec.n_free + 1)
+    return _CLIP * logistic_plan.level_factor(spec) * math.sqrt(spec.n_free + 1)
 
 
 # ------------------------------
@@ -194,7 +178,7 @@ def solve_trace_classes(
     difference, excess = released.value[:-1], released.value[-1]
     excess, std = (one / (_BESIDE * bound * spec.n_units) for one in (excess, released.noise_std))
     # Both fractions differ from a half by the same number, with opposite signs.
-    fractions = likely_fractions(excess * np.array([-1.0, 1.0]), std * math.sqrt(2))
+    fractions = logistic_plan.likely_fractions(excess * np.array([-1.0, 1.0]), std * math.sqrt(2))
     odds = np.log(fractions[1:] / fractions[:1])
     # Root mean square of the entries of a matrix of norm `norm`.
     unit = norm / math.sqrt(spec.n_features)
@@ -207,10 +191,10 @@ def solve_trace_classes(
     scores = _scores_of(spec, plan, view, found, (odds, unit), budget)
     factor, gain = length_of(spec, plan.losses, view, scores, std, budget)
     warnings: tuple[str, ...] = ()
-    if gain < CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
+    if gain < logistic_fit.CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
         warnings = (_HIDDEN,)
-    elif gain < LEAST_GAIN and spec.cost.is_private:
-        warnings = (no_better(spec),)
+    elif gain < logistic_fit.LEAST_GAIN and spec.cost.is_private:
+        warnings = (logistic_fit.no_better(spec),)
     weights = scores.weights(factor)
     # The descent was on centered matrices; the new intercept is for matrices as passed.
     weights[-1] -= mean @ weights[:-1]
@@ -240,11 +224,11 @@ def _scores_of(
     candidates = _NORMAL_MEDIAN * size * _SPREADS
     edges = np.append(candidates[:-1], [np.inf, np.inf])
     counts = GridCounts.of(edges[:-1], view.projection_counts(slopes, edges), spec.n_units)
-    size *= float(_SPREADS[choose_quantile(plan.spread, counts, budget, 0.5)])
+    size *= float(_SPREADS[logistic_fit.choose_quantile(plan.spread, counts, budget, 0.5)])
     within = view.projection_counts(slopes, np.array([_FARTHEST * size, np.inf]))[0]
     fraction, _ = release_fraction(plan.within, within, spec.n_units, budget)
     # Half of the far scores are assumed to be on the wrong side, with clipped losses.
-    clipped_to = loss_level(spec) / math.sqrt(len(FACTORS))
+    clipped_to = logistic_plan.loss_level(spec) / math.sqrt(len(logistic_plan.FACTORS))
     hidden = max(0.0, _NORMAL_WITHIN - fraction) / 2 * max(0.0, _FARTHEST - clipped_to)
     shorter = min(1.0, _LONGEST / size)
     slopes, size = shorter * slopes, shorter * size
@@ -261,8 +245,8 @@ def _release_bound(
 
     The second one exceeds a released median, and equals a norm that is given or guessed.
     """
-    norm = release_norm(spec, release, view, budget, quantile=0.5)
-    return norm, norm if release is None else level_factor(spec) * norm
+    norm = logistic_fit.release_norm(spec, release, view, budget, quantile=0.5)
+    return norm, norm if release is None else logistic_plan.level_factor(spec) * norm
 
 
 def _descend(

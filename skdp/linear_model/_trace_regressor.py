@@ -20,16 +20,9 @@ from skdp.data.people import People, keyed_by_people
 from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
+from skdp.linear_model import _supervised as supervised
 from skdp.linear_model._descent import VOTE
-from skdp.linear_model._supervised import (
-    UNITS,
-    Shape,
-    SupervisedEstimator,
-    as_numbers,
-    as_numbers_or_nan,
-    checked_responses,
-    r2_of,
-)
+from skdp.linear_model._supervised import Shape, SupervisedEstimator
 from skdp.linear_model.low_rank.descent import Estimate
 from skdp.linear_model.low_rank.fit import solve_trace, warnings_for_size
 from skdp.linear_model.low_rank.plan import plan_trace
@@ -57,7 +50,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
     }
 
     response_bound: float | None
-    _checked = staticmethod(checked_responses)
+    _checked = staticmethod(supervised.checked_responses)
 
     @by_chunks
     def predict(self, X: Any) -> Any:
@@ -102,8 +95,8 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
             1 at best.
         """
         X, y = in_parts(X, y)
-        predictions, responses = self.predict(X), self._targets(X, y).mapped(as_numbers)
-        return r2_of(responses, predictions, sample_weight, self.n_jobs)
+        predictions, responses = self.predict(X), self._targets(X, y).mapped(supervised.as_numbers)
+        return supervised.r2_of(responses, predictions, sample_weight, self.n_jobs)
 
     def _public_bound(self) -> float:
         """Return the public bound on the size of a response; inf if there is none."""
@@ -114,12 +107,12 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
         spec = spec_of()
-        source, view = self._view(spec, rows, targets.mapped(as_numbers_or_nan), people)
+        source, view = self._view(spec, rows, targets.mapped(supervised.as_numbers_or_nan), people)
         sides = [source]
         if isinstance(source, RankOneMatrices):
             sides = [as_source(source.left), as_source(source.right)]
         checked = partial(checked_digest, n_jobs=self.n_jobs, is_seeded=self._is_seeded)
-        digests = [*map(checked, sides), checked(targets.mapped(as_numbers), name="y")]
+        digests = [*map(checked, sides), checked(targets.mapped(supervised.as_numbers), name="y")]
         digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
         return spec, (view, digest)
 
@@ -356,7 +349,7 @@ class DPTraceRegressor(PrivateRegressor):
                 f"{type(self).__name__} does not take: pass dense parts, or one sparse matrix."
             )
         check_rank(self.rank, facts["matrix_shape"])
-        facts["unit"] = UNITS[self.privacy_unit](self.adjacency)
+        facts["unit"] = supervised.UNITS[self.privacy_unit](self.adjacency)
         facts["covariance"] = checked_covariance(self.covariance, facts)
         if self.n_iter == 0 and self.init != "spectral":
             raise ValueError("n_iter=0 is for init='spectral' alone: other starts are 0.")

@@ -21,15 +21,9 @@ from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse
 from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import with_data
+from skdp.preprocessing import scales as column_scales
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X, checked_interval
-from skdp.preprocessing.scales import (
-    MOST_NOISE,
-    Scales,
-    ScaleSpec,
-    plan_scales_by_share,
-    release_scales,
-    warnings_for_hidden,
-)
+from skdp.preprocessing.scales import Scales, ScaleSpec
 from skdp.privacy import Plan
 from skdp.units import ResolvedRow, ResolvedUser
 
@@ -102,7 +96,7 @@ def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -
         # A flat column with a variance above its error has a precise scale.
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden = is_lost | scales.are_hidden()
-        yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
+        yield from column_scales.warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
     elif (is_invalid := scales.have_invalid_squares()).any():
         columns = shortened([str(names[column]) for column in np.flatnonzero(is_invalid).tolist()])
         yield (
@@ -418,13 +412,13 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         rows = checks.check_transformed(X, self.n_features_in_, type(self).__name__)
         return checks.transformed(rows, self._scaling.undo)
 
-    _plan = staticmethod(partial(plan_scales_by_share, share=1.0))
+    _plan = staticmethod(partial(column_scales.plan_scales_by_share, share=1.0))
 
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
         """Warn if noise will hide most centers and scales."""
         noise_std = plan.releases[-1].noise_std
-        if spec.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
+        if spec.cost.is_private and noise_std is not None and noise_std > column_scales.MOST_NOISE:
             yield (
                 f"Most centers and scales will be noise: {spec.n_units} {spec.unit.counted} with "
                 f"epsilon={spec.cost.epsilon:g} are too few for "
@@ -433,7 +427,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
 
     def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Scales:
         shape = spec.n_units, spec.n_features
-        return release_scales(plan, view, shape, spec.interval, budget)
+        return column_scales.release_scales(plan, view, shape, spec.interval, budget)
 
     def _set_attributes(self, result: Scales, spec: ScaleSpec) -> Iterator[str]:
         self.mean_, self.var_ = result.center, result.variance

@@ -54,7 +54,7 @@ def test_a_descent_that_goes_astray_ends_at_0_and_says_so(monkeypatch):
     def too_small(*arguments):
         return release_curvature(*arguments) / 50
 
-    monkeypatch.setattr("skdp.linear_model.low_rank.descent.release_curvature", too_small)
+    monkeypatch.setattr("skdp.linear_model.low_rank.records.release_curvature", too_small)
     X, y = sensors(0)
     model = DPTraceRegressor(epsilon=4.0, random_state=SECRET)
     message = warned_by(lambda: model.fit(X, y + 5))

@@ -13,6 +13,7 @@ from skdp.data.rows import Rows
 from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
 from skdp.decomposition.entries.plan import DeflationReleases, EntryReleases, IterationReleases
 from skdp.decomposition.rows.moments import decompose
+from skdp.linalg import spectrum
 from skdp.linalg.denoising import (
     ProductAverage,
     are_mostly_signal,
@@ -22,14 +23,6 @@ from skdp.linalg.denoising import (
     shrunk,
 )
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
-from skdp.linalg.spectrum import (
-    TRACY_WIDOM,
-    gaussian_norm,
-    noise_edge,
-    orthonormal_basis,
-    random_basis,
-    spherical_norm,
-)
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 
@@ -318,7 +311,7 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
     # Laplace and spherical noise have large values, which shrinkage would take for signal.
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
-    return orthonormal_basis(estimate)
+    return spectrum.orthonormal_basis(estimate)
 
 
 # ------------------------------
@@ -371,7 +364,7 @@ def rotated(
         left_turn, singular_values, turn = np.linalg.svd(core.value)
         left_turn, right_turn = left_turn[:, :n_components], turn.T[:, :n_components]
         singular_values = singular_values[:n_components]
-    noise_norm = spherical_norm if matrix.is_pure else gaussian_norm
+    noise_norm = spectrum.spherical_norm if matrix.is_pure else spectrum.gaussian_norm
     stands_out = singular_values > noise_norm(bases.noise_gram.shape, core.noise_std)
     noise_squares = np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn)
     least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core.noise_std) ** 2)
@@ -430,7 +423,7 @@ def find_basis(
 ) -> Bases:
     """Iterate from a random basis of a symmetric matrix; stop early beyond the coherence bound."""
     size = steps[0].shape[1]
-    basis = random_basis(matrix.shape[0], size, generator)
+    basis = spectrum.random_basis(matrix.shape[0], size, generator)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
     products = ProductAverage(n_averaged, is_gaussian=not matrix.is_pure)
     for number, product in enumerate(steps):
@@ -451,8 +444,8 @@ def find_bases(
 ) -> Bases:
     """Iterate from a random basis; stop early if a basis exceeds the coherence bound."""
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
-    left = random_basis(n_rows, size, generator)
-    right = random_basis(n_columns, size, generator)
+    left = spectrum.random_basis(n_rows, size, generator)
+    right = spectrum.random_basis(n_columns, size, generator)
     # Products of A with right bases are averaged, and products of A' with left bases.
     n_averaged, is_gaussian = min(matrix.n_averaged, len(steps)), not matrix.is_pure
     right_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
@@ -516,8 +509,8 @@ def solve_deflation(
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)
     bases = Bases(
-        orthonormal_basis(np.hstack([pair.left for pair in pairs])),
-        orthonormal_basis(np.hstack([pair.right for pair in pairs])),
+        spectrum.orthonormal_basis(np.hstack([pair.left for pair in pairs])),
+        spectrum.orthonormal_basis(np.hstack([pair.right for pair in pairs])),
         n_above_noise=sum(pair.n_above_noise for pair in pairs),
         failed=any(pair.failed for pair in pairs),
         # Different pairs have independent noise, and orthogonalization hardly changes that.
@@ -557,7 +550,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
     assert factors.noisy is not None
     n, noise_std = matrix.shape[1], factors.off_diagonal_std
     # The largest eigenvalue of symmetric noise varies more than the norm of noise without symmetry.
-    floor = noise_edge(noise_std, n) + TRACY_WIDOM * noise_std * n ** (-1 / 6)
+    floor = spectrum.noise_edge(noise_std, n) + spectrum.TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
     stands_out &= are_mostly_signal(factors.eigenvalues[:n_components], noise_std, matrix.shape)
     return replace(factors, n_above_noise=int(np.sum(stands_out)))
@@ -617,7 +610,7 @@ def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
         values = shrunk(values, noise_std, spec.shape)
     else:
         # The core contains the noisy vectors themselves, so it needs no shrinkage.
-        noise_norm = spherical_norm if spec.cost.is_pure else gaussian_norm
+        noise_norm = spectrum.spherical_norm if spec.cost.is_pure else spectrum.gaussian_norm
         floor = noise_norm((spec.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)
     return replace(factors, eigenvalues=np.square(values))

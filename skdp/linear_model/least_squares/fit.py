@@ -10,6 +10,7 @@ import numpy as np
 from skdp.exceptions import counted
 from skdp.linear_model._descent import bounded, warning_of_doubt, warnings_for_bound
 from skdp.linear_model._weighted_rows import bounds_of
+from skdp.linear_model.least_squares import steps as descent_steps
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.least_squares.records import (
     PriorPart,
@@ -19,14 +20,7 @@ from skdp.linear_model.least_squares.records import (
     release_response_scale,
     scaling_by,
 )
-from skdp.linear_model.least_squares.steps import (
-    Descent,
-    calibrate,
-    descend,
-    part_beyond_noise,
-    release_whitening,
-    whitened,
-)
+from skdp.linear_model.least_squares.steps import Descent
 from skdp.preprocessing.scales import Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.clipping import clipped
@@ -139,20 +133,20 @@ def solve_least_squares(
     part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget, stds)
     scale, records = part.scale, replace(records, responses=part.responses)
     records = clipped(records, spec.row_norm).measured()
-    white = release_whitening(spec, plan, records, scaling, found, budget)
-    whitened_records = whitened(records, white, spec.loosening)
+    white = descent_steps.release_whitening(spec, plan, records, scaling, found, budget)
+    whitened_records = descent_steps.whitened(records, white, spec.loosening)
     usual, *more = plan.steps.branches if plan.steps else ((),)
     steps = more[0] if more and white.is_hidden.any() else usual
-    descent = descend(spec, steps, whitened_records, budget, scale.off_center)
+    descent = descent_steps.descend(spec, steps, whitened_records, budget, scale.off_center)
     joint, is_doubtful = white.root @ descent.weights, False
     of_features = joint[: spec.n_features]
     shortened = np.zeros(spec.n_features)
     if plan.calibration is not None:
         known = descent, whitened_records, records.responses, spec, budget, scale.off_center
-        calibration = calibrate(plan.calibration, *known)
+        calibration = descent_steps.calibrate(plan.calibration, *known)
         factor, is_doubtful = calibration.factor, calibration.is_doubtful
         if not spec.is_weak:
-            beyond = part_beyond_noise(descent, white, has_one=spec.fit_intercept)
+            beyond = descent_steps.part_beyond_noise(descent, white, has_one=spec.fit_intercept)
             shortened = max(0.0, beyond - factor) * of_features
             factor = min(factor, beyond)
             is_doubtful = factor < _DOUBTFUL

@@ -15,25 +15,14 @@ from skdp.exceptions import shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, GridCounts, row_norms
 from skdp.linear_model._descent import clipped_fraction
 from skdp.linear_model._weighted_rows import joint_gram, whitened_norms
+from skdp.linear_model.logistic import plan as logistic_plan
 from skdp.linear_model.logistic.plan import (
-    LEAST_TO_DROP,
-    NORMS,
     LabeledRows,
     LogisticReleases,
     LogisticSpec,
     Pace,
     Whitening,
-    centered,
     clip_norm,
-    curvature_at,
-    is_norm_guessed,
-    level_factor,
-    mean_of,
-    momentum_of,
-    plan_norm,
-    start_of,
-    weights_beside,
-    whitening_of,
 )
 from skdp.linear_model.logistic.scores import (
     MOST_CLASSES,
@@ -80,7 +69,7 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
     """Warn of too few records for a clipping norm, from public facts."""
     if not spec.unit.is_enforced:
         yield LABELS_BECOME_PUBLIC
-    if is_norm_guessed(spec):
+    if logistic_plan.is_norm_guessed(spec):
         units = f"{spec.n_units} {spec.unit.counted}"
         yield (
             "Rows are taken to be standardized, and clipped to the root of the number of features: "
@@ -240,13 +229,13 @@ def descend(
     # Step length and momentum follow from the moment and public facts, before the first step.
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
     noise_std = plan[0].sensitivity_for(level) / (spec.cost.mu * math.sqrt(plan[0].share))
-    flatness = min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
+    flatness = min(_LARGEST_CURVATURE, _CURVATURE * logistic_plan.level_factor(spec) ** 2)
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
         # Below these strengths, even the strongest signal hardly exceeds the noise.
         flatness = _CURVATURE_OF_WEAK
-    curvature = flatness * curvature_at(start[-1])
+    curvature = flatness * logistic_plan.curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
-    pace = replace(pace, momentum=momentum_of(spec, pace, start, white))
+    pace = replace(pace, momentum=logistic_plan.momentum_of(spec, pace, start, white))
     # The penalty shrinks slopes after each step, which thus converges however large it is.
     penalty = (white.root * white.variances) @ white.root * (OF_PENALTY / spec.n_units)
     shrinkage = np.linalg.inv(np.eye(len(penalty)) + pace.step * penalty)
@@ -258,11 +247,13 @@ def descend(
         rounding = _rounding(spec, records, records.base + ahead)
         noisy = budget.release(release, total, level, rounding=rounding).value
         places.append(records.base + ahead)
-        gradients.append(centered(noisy) / spec.n_units)
+        gradients.append(logistic_plan.centered(noisy) / spec.n_units)
         moved = ahead - pace.step * gradients[-1]
         before, weights = weights, np.vstack([shrinkage @ moved[:-1], moved[-1:]])
         iterates.append(weights)
-    mean = mean_of(iterates, pace, white, drops=spec.strength >= LEAST_TO_DROP)
+    mean = logistic_plan.mean_of(
+        iterates, pace, white, drops=spec.strength >= logistic_plan.LEAST_TO_DROP
+    )
     path = Path.of(places, gradients, noise_std / spec.n_units, white)
     return scores_of(mean, start, pace, white, spec.n_units), path
 
@@ -385,7 +376,7 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # Longer rows count as having the last norm. Otherwise all candidates would be equally bad if all
 # rows were longer.
-_ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
+_ENDS = np.append(logistic_plan.NORMS[:-1], np.inf)  # not tuned
 # Scores are clipped to this many root mean squares: with two classes, and with more. With 4 for
 # more classes, the log loss rises by .005 at epsilon 256: benchmarks/sweep/sweep.md, "classes".
 _FARTHEST = (4.0, 5.0)
@@ -410,7 +401,7 @@ def opened(
     Return the rows with the counts of their norms, if these are released, or else with their total,
     if the fit begins with it; and their digest, if the noise is keyed.
     """
-    is_counted, bound = plan_norm(spec) is not None, clip_norm(spec)
+    is_counted, bound = logistic_plan.plan_norm(spec) is not None, clip_norm(spec)
     is_summed = spec.begins_with_total and not is_counted
     rows, digest = open_rows(
         view,
@@ -436,7 +427,9 @@ def solve_logistic(
     if plan.coefficients is not None:
         bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
         best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
-        return Estimate(budget.release(plan.coefficients, budget.part_of(centered(best))).value)
+        return Estimate(
+            budget.release(plan.coefficients, budget.part_of(logistic_plan.centered(best))).value
+        )
     assert plan.moment is not None
     assert plan.losses is not None
     strength = spec.n_units * spec.cost.mu
@@ -445,7 +438,7 @@ def solve_logistic(
     # Losses are those of unclipped rows, as in predictions, where only scores are clipped.
     whole = clipped(view, NO_CLIPPING)
     counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
-    view, beside = clipped(view, row_norm), weights_beside(row_norm)
+    view, beside = clipped(view, row_norm), logistic_plan.weights_beside(row_norm)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:
         # A record is one vector: its row, a constant and its label.
@@ -456,18 +449,18 @@ def solve_logistic(
     total = view.map_sum(_joint_moment, (spec.n_features + 1 + spec.n_classes) ** 2)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=spec.rounding)
     moment, noise_std = noisy / spec.n_units, noise_std / spec.n_units
-    whitening = whitening_of(moment, noise_std, beside[0], spec.n_features)
+    whitening = logistic_plan.whitening_of(moment, noise_std, beside[0], spec.n_features)
     whitening = replace(
         whitening,
-        clip_norm=level_factor(spec) * whitening.clip_norm,
+        clip_norm=logistic_plan.level_factor(spec) * whitening.clip_norm,
         class_noise=noise_std / beside[1] * math.sqrt(0.5),
     )
-    start, fractions, fraction_std = start_of(moment, whitening, beside, counted)
+    start, fractions, fraction_std = logistic_plan.start_of(moment, whitening, beside, counted)
     prior = PriorPart()
     if plan.agreement is not None:
         prior = release_agreement(spec, plan.agreement, whole, start[-1], whitening, budget)
         start = np.vstack([(1 - prior.weight) * start[:-1], prior.offsets])
-    level = gradient_level(whitening.clip_norm, spec.n_classes, level_factor(spec))
+    level = gradient_level(whitening.clip_norm, spec.n_classes, logistic_plan.level_factor(spec))
     records = whitened(view, whitening, level, prior.base)
     scores, path = descend(spec, plan.gradients, records, start, budget)
     n_columns = scores.slopes.shape[1]
@@ -475,7 +468,7 @@ def solve_logistic(
     if plan.agreement is not None:
         farthest = math.inf
     scores = replace(scores, base=prior.on_rows, farthest=farthest)
-    if plan.norm is not None and row_norm == NORMS[0]:
+    if plan.norm is not None and row_norm == logistic_plan.NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
     factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
@@ -519,10 +512,12 @@ def release_norm(
         return clip_norm(spec)
     counts = view.counted_norms(_ENDS)
     if isinstance(release, Search):
-        return budget.quantile(release, counts._replace(grid=NORMS), q=quantile)
+        return budget.quantile(release, counts._replace(grid=logistic_plan.NORMS), q=quantile)
     chosen = choose_quantile(release, counts, budget, quantile)
-    budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)
-    return float(NORMS[chosen])
+    budget.warnings += warnings_for_ends(
+        release.name, logistic_plan.NORMS[[chosen]], logistic_plan.NORMS, OTHER_UNITS_OF_X
+    )
+    return float(logistic_plan.NORMS[chosen])
 
 
 def choose_quantile(

@@ -8,40 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from skdp.linalg.matrices import (
-    Coordinates,
-    DenseCoordinates,
-    DenseMatrices,
-    FixedRank,
-    Matrices,
-    inner_product,
-    one_by_one,
-    project_coordinates,
-    retract,
-    tangent_dimension,
-    tangent_vector,
-    truncate,
-)
+from skdp.linalg import matrices as low_rank
+from skdp.linalg.matrices import Coordinates, DenseCoordinates, DenseMatrices, FixedRank, Matrices
 from skdp.linalg.spectrum import random_basis
-from skdp.linear_model._descent import (
-    Calibration,
-    DescentStep,
-    calibration_of,
-    calibration_products,
-    followed_level,
-    n_within,
-    release_fraction,
-)
-from skdp.linear_model.low_rank.records import (
-    Records,
-    Vectors,
-    clipped_sum,
-    downweight_long_rows,
-    inlier_mask,
-    products,
-    public_curvature,
-    release_curvature,
-)
+from skdp.linear_model import _descent as descents
+from skdp.linear_model._descent import Calibration, DescentStep
+from skdp.linear_model.low_rank import records as trace_records
+from skdp.linear_model.low_rank.records import Records, Vectors, products
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
@@ -74,7 +47,7 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
     # There are more coordinates than dimensions, so the null space of their covariance is left out.
-    inside = slice(-tangent_dimension(point.shape, point.rank), None)
+    inside = slice(-low_rank.tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
 
@@ -102,10 +75,10 @@ class RecordClipping:
         at = gradient.point, gradient.offset, gradient.whitening
         vectors, design = self._vectors(*at), self.records.design
         where = gradient.unit_step(self.records.intercept), level, gradient.unclipped
-        return release_curvature(plan, design, vectors, *where, budget)
+        return trace_records.release_curvature(plan, design, vectors, *where, budget)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
-        total, n_unclipped = clipped_sum(self.records.design, vectors, level, size)
+        total, n_unclipped = trace_records.clipped_sum(self.records.design, vectors, level, size)
         return ClippedGradient(total, (level,), n_unclipped)
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
@@ -114,7 +87,7 @@ class RecordClipping:
         whitening = tangent_whitening(point, self.records.covariance)
         gradient = self._sum(self._vectors(point, offset, whitening), level, size)
         # Rounding errors lead out of the tangent space, so project again.
-        inside = project_coordinates(point, gradient.total[: size - self.has_intercept])
+        inside = low_rank.project_coordinates(point, gradient.total[: size - self.has_intercept])
         total = np.append(inside, gradient.total[len(inside) :])
         return gradient._replace(total=total, whitening=whitening)
 
@@ -127,7 +100,7 @@ class RecordClipping:
             if whitening is not None:
                 assert isinstance(coordinates, DenseCoordinates)
                 values = coordinates.values[:, : len(whitening)]
-                times = np.matmul if matrices.mass is None else one_by_one
+                times = np.matmul if matrices.mass is None else low_rank.one_by_one
                 values[:] = times(values, whitening)
             return coordinates, inner + records.intercept * offset - records.responses[rows]
 
@@ -145,7 +118,7 @@ class ResponseClipping(RecordClipping):
     response_range: float
 
     def __post_init__(self) -> None:
-        self._is_inlier = inlier_mask(self.records.design)
+        self._is_inlier = trace_records.inlier_mask(self.records.design)
         self._weights = np.zeros(0)
 
     def largest_level(self, spread: float, dimension: int) -> float:
@@ -160,7 +133,7 @@ class ResponseClipping(RecordClipping):
         if min(design.matrix_shape) == 1:
             return None
         weights, along = self._weights / gradient.gain, gradient.unit_step(self.records.intercept)
-        return public_curvature(design, along, weights, gradient.unclipped)
+        return trace_records.public_curvature(design, along, weights, gradient.unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         """Sum tangent vectors times clipped residuals, with public weights for long matrices."""
@@ -169,7 +142,9 @@ class ResponseClipping(RecordClipping):
         downweights = level < NO_CLIPPING
         if downweights:
             lengths[~self._is_inlier] = 0.0
-        self._weights = weights = downweight_long_rows(lengths, downweights=downweights)
+        self._weights = weights = trace_records.downweight_long_rows(
+            lengths, downweights=downweights
+        )
         # Vectors without weight add nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
 
@@ -179,7 +154,7 @@ class ResponseClipping(RecordClipping):
             factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
             coordinates.multiply(factors)
             total = coordinates.weighted_sum((factors != 0).astype(np.float64))
-            return total, n_within(np.abs(residuals), level)
+            return total, descents.n_within(np.abs(residuals), level)
 
         total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
@@ -240,14 +215,14 @@ def release_start(
     clip = _START_CLIP if has_values else _DIRECTION_CLIP
     level = min(clip * spread * math.sqrt(design.n_entries), NO_CLIPPING)
     vectors = partial(products, responses=records.responses)
-    total, _ = clipped_sum(design, vectors, level, design.n_entries)
+    total, _ = trace_records.clipped_sum(design, vectors, level, design.n_entries)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     mean, noise_std = released / design.n_records, float(noise_std) / design.n_records
     if records.covariance is not None:
         inverse = np.linalg.inv(records.covariance)
         mean, noise_std = inverse @ mean, noise_std * _rms_factor(inverse, len(inverse))
     mean = mean.reshape(design.matrix_shape)
-    whole = truncate(mean, min(mean.shape))
+    whole = low_rank.truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
         # Standard deviation of this mean by chance, if responses are independent of matrices.
@@ -378,7 +353,7 @@ def descend(
     a gradient is, a step has at least `least_part` of its length.
     """
     point, variance = start.point, start.noise_std**2
-    dimension = tangent_dimension(point.shape, point.rank) + clipping.has_intercept
+    dimension = low_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
     # At 0 the residuals are the responses. If these are normal, this clip level leaves the wanted
     # fraction of gradients unclipped.
     largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
@@ -417,7 +392,7 @@ def descend(
             length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
             decay = 1 - _STEP * least_curvature / max(1.0, steepest)
             before = gradient
-        point = retract(point, gradient.coordinates, -length)
+        point = low_rank.retract(point, gradient.coordinates, -length)
         if (norm := float(np.linalg.norm(point.values))) > largest_coefficients:
             point = point.with_values(point.values * (largest_coefficients / norm))
         offset -= length * gradient.slope
@@ -427,7 +402,7 @@ def descend(
         variance = decay**2 * variance + np.square(length * noise_std)
         if clips:
             limits = _LEAST_LEVEL * largest, largest
-            level = followed_level(level, gradient.unclipped, quantile, limits)
+            level = descents.followed_level(level, gradient.unclipped, quantile, limits)
     # Standard deviation of coordinates by chance, if responses are independent of matrices.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
@@ -455,14 +430,16 @@ def _release_gradient(
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
     # The vote is released even if nothing is clipped, as the plan does not depend on that.
-    unclipped, vote_std = release_fraction(plan.vote, n_unclipped, design.n_records, budget)
+    unclipped, vote_std = descents.release_fraction(
+        plan.vote, n_unclipped, design.n_records, budget
+    )
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
-    coordinates = project_coordinates(point, coordinates)
+    coordinates = low_rank.project_coordinates(point, coordinates)
     size = math.hypot(float(np.linalg.norm(coordinates)), slope)
     if whitening is not None:
-        coordinates = project_coordinates(point, whitening @ coordinates)
-    direction = tangent_vector(point, coordinates)
+        coordinates = low_rank.project_coordinates(point, whitening @ coordinates)
+    direction = low_rank.tangent_vector(point, coordinates)
     known = unclipped, vote_std, gain, whitening
     return _Gradient(point, offset, coordinates, direction, slope, size, noise_std, *known)
 
@@ -497,10 +474,11 @@ def _curvature_between(
     The matrices have one row or column, so that all steps are within the tangent space.
     """
     step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
-    squares = inner_product(step, step) + shift * shift
+    inner = partial(low_rank.inner_product, step)
+    squares = inner(step) + shift * shift
     if not squares > 0:
         return 0.0
-    change = inner_product(step, gradient.direction) - inner_product(step, before.direction)
+    change = inner(gradient.direction) - inner(before.direction)
     change += shift * (gradient.slope - before.slope)
     # The last step followed the noise of the earlier gradient, which the difference contains, too.
     common = length * np.square(before.noise_std)
@@ -553,10 +531,10 @@ def calibrate(
         true = (records.responses[rows] - offset) / spread
         is_usable = np.isfinite(true) & np.isfinite(predicted)
         predicted, true = (np.where(is_usable, one, 0.0) for one in (predicted, true))
-        products = calibration_products(predicted, true, size)
+        products = descents.calibration_products(predicted, true, size)
         products[~is_usable] = 0.0
         return np.asarray(matrices.times_mass(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, design.map_sum(_products, 3))
     sums, noise_std = sums / design.n_records, noise_std / design.n_records
-    return calibration_of(sums, noise_std, size, noise / spread, off_center)
+    return descents.calibration_of(sums, noise_std, size, noise / spread, off_center)

@@ -15,13 +15,7 @@ from skdp.data.reduce import on_block
 from skdp.data.sources import Source
 from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
-from skdp.linear_model._descent import (
-    bounded,
-    clipped_fraction,
-    median_of_responses,
-    warning_of_doubt,
-    warnings_for_bound,
-)
+from skdp.linear_model import _descent as descents
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covariance_bound
@@ -39,12 +33,7 @@ from skdp.linear_model.low_rank.records import (
     release_whitening,
 )
 from skdp.linear_model.low_rank.spec import TraceSpec, smaller
-from skdp.preprocessing.scales import (
-    MOST_NOISE,
-    Scales,
-    release_scales,
-    warnings_for_hidden,
-)
+from skdp.preprocessing.scales import MOST_NOISE, Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
@@ -347,10 +336,10 @@ def solve_trace(
     """Release the scales, then the coefficients and the intercept, for matrices as passed."""
     bound, center = spec.response_bound, 0.0
     of_units = spec.n_units, view.design.n_jobs, view.design.people
-    responses = view.responses.mapped(partial(bounded, bound=bound))
+    responses = view.responses.mapped(partial(descents.bounded, bound=bound))
     if plan.response_center:
-        center = median_of_responses(plan.response_center, responses, budget, *of_units)
-        responses = view.responses.mapped(partial(bounded, center=center, bound=bound))
+        center = descents.median_of_responses(plan.response_center, responses, budget, *of_units)
+        responses = view.responses.mapped(partial(descents.bounded, center=center, bound=bound))
     found, rest = _scales(spec, plan, view.design, responses, budget)
     transform, scaled = _transform(spec, rest, found, view.design, responses, budget)
     # Without noise nothing is clipped: an infinite spread.
@@ -364,7 +353,7 @@ def solve_trace(
         if is_rough and 0.7 < spread.size / abs(center) < 1.4:
             # Most responses are as far from the released center as 0 is, so that center was noise.
             center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
-            responses = view.responses.mapped(partial(bounded, bound=bound))
+            responses = view.responses.mapped(partial(descents.bounded, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
     if rest.margins is not None:
         records = Records(scaled, responses, 0.0)
@@ -387,7 +376,7 @@ def solve_trace(
                 f"constant. Pass more {spec.unit.counted}, a larger epsilon, or {_fewer(spec)}.",
             )
         elif left > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
-            doubt = warning_of_doubt(spec.unit.counted, _fewer(spec))
+            doubt = descents.warning_of_doubt(spec.unit.counted, _fewer(spec))
             estimate = replace(estimate, warnings=(doubt,))
     point, offset = transform.undo(estimate)
     # If the means of rows and columns are noise, the low-rank part is all of the model.
@@ -408,7 +397,8 @@ def solve_trace(
     return trace_descent.Estimate(
         point,
         center + offset,
-        warnings=tuple(warnings_for_bound(center, bound)) or (*estimate.warnings, *warnings),
+        warnings=tuple(descents.warnings_for_bound(center, bound))
+        or (*estimate.warnings, *warnings),
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
         start_ratios=estimate.start_ratios,
     )
@@ -449,11 +439,7 @@ def _transform(
 
 
 def _scales(
-    spec: TraceSpec,
-    plan: TraceReleases,
-    design: Design,
-    responses: Targets,
-    budget: PrivacyBudget,
+    spec: TraceSpec, plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
     """Return the map that gives entries mean square 1, one by one or all together.
 
@@ -570,7 +556,7 @@ def _calibrated(
     # Other warnings cover too few records, and coefficients of 0.
     is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
     if found.is_doubtful and is_news:
-        warnings += (warning_of_doubt(spec.unit.counted, _fewer(spec)),)
+        warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)
     return replace(
         estimate,
         point=estimate.point.with_values(found.factor * estimate.point.values),
@@ -596,7 +582,7 @@ def _default_quantile(
     if spread.fraction_off_center < 1:
         usual = max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
     strength = spec.signal_strength * math.sqrt(spec.n_free)
-    return 1 - clipped_fraction(strength, wanted, (_LEAST_CLIPPED, 1 - usual), power=2)
+    return 1 - descents.clipped_fraction(strength, wanted, (_LEAST_CLIPPED, 1 - usual), power=2)
 
 
 def _bounds(spec: TraceSpec, spread: Spread, transform: Transform) -> tuple[float, float]:

@@ -13,20 +13,8 @@ from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import aligned, row_norms, row_squares
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
 from skdp.linear_model.low_rank.records import whitening_of
-from skdp.linear_model.personal.plan import (
-    CENTER_CERTAINTY,
-    MEAN_CERTAINTY,
-    PARTS,
-    ClippedSum,
-    HeadReleases,
-    MeanReleases,
-    PersonalSpec,
-    above_noise,
-    clipped_sum,
-    level_with_noise,
-    mean_clip,
-    release_level,
-)
+from skdp.linear_model.personal import plan as personal_plan
+from skdp.linear_model.personal.plan import ClippedSum, HeadReleases, MeanReleases, PersonalSpec
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.releases import Search
@@ -179,9 +167,11 @@ _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
     """Release the mean of users' mean rows, shrunk by its noise."""
     means = users.map_users(_mean_rows)
-    level = release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
-    center, noise_std = _release_mean(plan.total, clipped_sum(means, level), level, users, budget)
-    return above_noise(center, noise_std, CENTER_CERTAINTY, len(center))
+    level = personal_plan.release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
+    center, noise_std = _release_mean(
+        plan.total, personal_plan.clipped_sum(means, level), level, users, budget
+    )
+    return personal_plan.above_noise(center, noise_std, personal_plan.CENTER_CERTAINTY, len(center))
 
 
 def release_response_center(
@@ -191,8 +181,8 @@ def release_response_center(
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, Targets.of(means), budget, len(means))
-    level = release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
-    total = clipped_sum(means[:, np.newaxis], level)[0]
+    level = personal_plan.release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
+    total = personal_plan.clipped_sum(means[:, np.newaxis], level)[0]
     released, noise_std = _release_mean(plan.total, total, level, users, budget)
     center = float(released)
     least = _LEAST_NOISE_OF_MEANS * noise_std
@@ -225,7 +215,7 @@ _LEVEL_QUANTILE = 0.6  # not studied
 # A search rounds up to a grid point, which is this many times the geometric middle.
 _ABOVE = 2.0**0.25  # not tuned
 # Half of the distance between neighbors in the square root of `PARTS`.
-_HALF_A_PART = 0.5 / len(PARTS)  # not tuned
+_HALF_A_PART = 0.5 / len(personal_plan.PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
 
@@ -307,7 +297,7 @@ def release_user_whitening(
     if is_pooled:
         strength = users.n_users * budget.cost.mu / math.sqrt(users.n_features)
         fraction = clipped_fraction(strength, _WANTED_BIAS, _CLIPPED_OF_POOLED)
-    level = release_level(plan.norm, norms, 1 - fraction, budget)
+    level = personal_plan.release_level(plan.norm, norms, 1 - fraction, budget)
     weights = clip_weights(norms, level, users.n_features**2)
     n_features = users.n_features
 
@@ -381,8 +371,10 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
     """Return the mean model: mean products, shrunk separately inside and outside the basis."""
     inside = basis @ (basis.T @ mean_products)
     size, k = basis.shape
-    outside = above_noise(mean_products - inside, noise_std, MEAN_CERTAINTY, size - k)
-    return above_noise(inside, noise_std, MEAN_CERTAINTY, k) + outside
+    outside = personal_plan.above_noise(
+        mean_products - inside, noise_std, personal_plan.MEAN_CERTAINTY, size - k
+    )
+    return personal_plan.above_noise(inside, noise_std, personal_plan.MEAN_CERTAINTY, k) + outside
 
 
 def release_mean_model(
@@ -415,8 +407,8 @@ def release_start(
     rows, and uses all rows together.
     """
     products, size = _release_size(plan.product_norm, users, levels, budget)
-    level = level_with_noise(size, budget)
-    total = clipped_sum(products, level, is_moment=True)
+    level = personal_plan.level_with_noise(size, budget)
+    total = personal_plan.clipped_sum(products, level, is_moment=True)
     moment, noise_std = _release_mean(plan.products, total, level, users, budget)
     mean = np.zeros(users.n_features), 0.0
     if plan.mean_products is not None:
@@ -463,8 +455,8 @@ def _mean_of_products(
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
     """Release the mean of clipped products; return also the std of its errors."""
-    level = level_with_noise(size * mean_clip(spec), budget)
-    total = clipped_sum(products, level)
+    level = personal_plan.level_with_noise(size * personal_plan.mean_clip(spec), budget)
+    total = personal_plan.clipped_sum(products, level)
     mean, noise_std = _release_mean(release, total, level, users, budget)
     # A mean of products of that size has a sampling error beside the noise, in random directions.
     error = size / np.sqrt(users.n_users * users.n_features)
@@ -498,7 +490,7 @@ def _spectral(
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
     """Return the part of the second moment that the mean explains, at most the moment along it."""
-    value = above_noise(mean, noise_std, 0.0, len(moment))
+    value = personal_plan.above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
         return np.zeros_like(moment)
