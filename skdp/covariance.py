@@ -270,9 +270,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
 
         def _distances(block: np.ndarray) -> np.ndarray:
             centered = block - location
-            return np.asarray(
-                np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True)
-            )
+            sides = centered, precision, centered
+            return np.asarray(np.einsum("ij,jk,ik->i", *sides, optimize=True))
 
         return results_of(rows, _distances)
 
@@ -667,9 +666,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
     ) -> tuple[dict[str, Any], Scales]:
         moment = moments.release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
-        found, is_hidden = moments.attributes_of(
-            moment, spec.prior, is_centered=self.assume_centered
-        )
+        centered = self.assume_centered
+        found, is_hidden = moments.attributes_of(moment, spec.prior, is_centered=centered)
         if spec.marginals:
             facts = found["location_"], found["scale_"], found["feature_bounds_"], spec.are_binary
             released = release_marginals(

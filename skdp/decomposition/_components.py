@@ -307,9 +307,8 @@ class DPPCA(MatrixEstimator):
         n_left_out = min(spec.shape) - n_components
         noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
         # A variance of 0, which noise may cause, would make the precision infinite.
-        self.noise_variance_ = float(
-            max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
-        )
+        least = factors.eigenvalue_noise / degrees_of_freedom
+        self.noise_variance_ = float(max(noise_variance, least))
         self._set_components(factors.leading(n_components), leading, total, dtype)
         if isinstance(spec, RowsSpec) and spec.prior is not None:
             self.prior_weight_ = factors.prior_weight
@@ -547,9 +546,8 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         n_rows, dtype = spec.shape[0], spec.dtype
         # A variance is a mean square minus the squared mean. On average, noise adds its variance to
         # each squared entry of the mean.
-        squared_means = np.maximum(
-            (factors.components @ mean) ** 2 - factors.mean_noise_variance, 0.0
-        )
+        squared_means = (factors.components @ mean) ** 2 - factors.mean_noise_variance
+        squared_means = np.maximum(squared_means, 0.0)
         variances = np.maximum(factors.eigenvalues / n_rows - squared_means, 0.0)
         squared_mean = max(mean @ mean - len(mean) * factors.mean_noise_variance, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())

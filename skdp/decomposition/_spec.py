@@ -51,9 +51,8 @@ class Factors:
     # Left singular vectors, of shape (n_rows, n_eigenvalues), if they may be published.
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
-    mean: np.ndarray = field(
-        default_factory=partial(np.zeros, 0)
-    )  # as released, or a public center
+    # As released, or a public center.
+    mean: np.ndarray = field(default_factory=partial(np.zeros, 0))
     mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is a center
     row_norm: float | None = None  # bound that the rows were clipped to, if any
     unclipped: float = 1.0  # part of the sum of squares left by clipping, from released counts
@@ -82,15 +81,9 @@ class Factors:
         """Decompose the same releases anew, for another number of components."""
         if self.decompose is None:
             return self
-        return replace(
-            self.decompose(n_components=rank_or_none(n_components)),
-            mean=self.mean,
-            mean_noise_variance=self.mean_noise_variance,
-            row_norm=self.row_norm,
-            unclipped=self.unclipped,
-            far_rows=self.far_rows,
-            giants=self.giants,
-        )
+        kept = "mean", "mean_noise_variance", "row_norm", "unclipped", "far_rows", "giants"
+        found = self.decompose(n_components=rank_or_none(n_components))
+        return replace(found, **{name: getattr(self, name) for name in kept})
 
     def leading(self, n_components: int) -> "Factors":
         """Return the first `n_components`, with deterministic signs."""

@@ -206,13 +206,10 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         """Return the given classes, or those of the labels; matrices take two at most."""
         if labels is None:
             classes = supervised.given_classes(self.classes)
+        elif self.classes is None:
+            classes = supervised.classes_in(labels)
         else:
-            given = self.classes
-            classes = (
-                supervised.classes_in(labels)
-                if given is None
-                else supervised.classes_of(labels, given)
-            )
+            classes = supervised.classes_of(labels, self.classes)
         if self._takes_matrices and len(classes) > 2:
             raise ValueError(
                 f"Only binary classification is supported. {type(self).__name__} takes two "
@@ -229,11 +226,10 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         if self.privacy_unit == "user":
             depth = depth_of_people(size[1], is_sparse=holds_sparse(rows))
         classes = self._known_classes() if classes is None else classes
+        is_enforced = self.classes is not None
         spec = self._asked(
             self._kind,
-            unit=supervised.UNITS[self.privacy_unit](
-                self.adjacency, is_enforced=self.classes is not None
-            ),
+            unit=supervised.UNITS[self.privacy_unit](self.adjacency, is_enforced=is_enforced),
             n_units=size[0],
             n_features=size[1],
             classes=classes,

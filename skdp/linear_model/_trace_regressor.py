@@ -23,18 +23,12 @@ from skdp.linalg.matrices import FixedRank
 from skdp.linear_model import _supervised as supervised
 from skdp.linear_model._descent import VOTE
 from skdp.linear_model._supervised import Shape, SupervisedEstimator
+from skdp.linear_model.low_rank import spec as trace_spec
 from skdp.linear_model.low_rank.descent import Estimate
 from skdp.linear_model.low_rank.fit import solve_trace, warnings_for_size
 from skdp.linear_model.low_rank.plan import plan_trace
 from skdp.linear_model.low_rank.records import Records
-from skdp.linear_model.low_rank.spec import (
-    TRACE_CONSTRAINTS,
-    TraceSpec,
-    check_rank,
-    checked_covariance,
-    facts_of,
-    source_of,
-)
+from skdp.linear_model.low_rank.spec import TraceSpec
 from skdp.privacy import Plan
 from skdp.privacy.precision import as_python
 
@@ -274,7 +268,7 @@ class DPTraceRegressor(PrivateRegressor):
     _warnings = staticmethod(warnings_for_size)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
-        **TRACE_CONSTRAINTS,
+        **trace_spec.TRACE_CONSTRAINTS,
         # With 0 steps, the coefficients are those of the released start.
         "n_iter": [Interval(Integral, 0, 10_000, closed="both"), StrOptions({"auto"})],
     }
@@ -328,14 +322,16 @@ class DPTraceRegressor(PrivateRegressor):
     def _view(
         self, spec: TraceSpec, rows: Any, responses: Targets, people: People | None
     ) -> tuple[Any, Records]:
-        source = source_of(rows, spec.factors)
+        source = trace_spec.source_of(rows, spec.factors)
         design = Design(source, spec.matrix_shape, self.n_jobs, people=people)
         return source, Records(design, responses, float(spec.fit_intercept))
 
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> TraceSpec:
         check_not_pure(type(self).__name__, self._cost())
         of_people = self.privacy_unit == "user"
-        facts = facts_of(rows, size, as_python(self.matrix_shape), shape, of_people=of_people)
+        facts = trace_spec.facts_of(
+            rows, size, as_python(self.matrix_shape), shape, of_people=of_people
+        )
         if isinstance(rows, RowParts) and self.privacy_unit == "response":
             raise ValueError(
                 "X is in parts, but privacy_unit='response' needs public matrices in memory: all "
@@ -348,9 +344,9 @@ class DPTraceRegressor(PrivateRegressor):
                 "X is in sparse parts of more than 64 features, which "
                 f"{type(self).__name__} does not take: pass dense parts, or one sparse matrix."
             )
-        check_rank(self.rank, facts["matrix_shape"])
+        trace_spec.check_rank(self.rank, facts["matrix_shape"])
         facts["unit"] = supervised.UNITS[self.privacy_unit](self.adjacency)
-        facts["covariance"] = checked_covariance(self.covariance, facts)
+        facts["covariance"] = trace_spec.checked_covariance(self.covariance, facts)
         if self.n_iter == 0 and self.init != "spectral":
             raise ValueError("n_iter=0 is for init='spectral' alone: other starts are 0.")
         spec = self._asked(TraceSpec, response_bound=self._public_bound(), **facts)
@@ -378,7 +374,7 @@ class DPTraceRegressor(PrivateRegressor):
             return np.zeros(0, rows.dtype)
         if self.feature_bounds_ is not None:
             # Features are clipped as in the fit.
-            design = Design(source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
+            design = Design(trace_spec.source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
             products = design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
         elif isinstance(rows, RankOneMatrices):
             factors = self.left_components_, self.singular_values_, self.right_components_.T

@@ -275,21 +275,20 @@ def _with_rounding(change: float, rounding: float) -> float:
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
+# What products and cores depend on.
+_BASIS = "the released basis"
+
+
 def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
     """Plan the products of an iteration; a basis beyond the coherence bound ends it early."""
     unit, (n_rows, n_columns) = spec.unit, spec.shape
     mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
 
+    known: Any = {"follows": _BASIS, "may_be_skipped": spec.coherence_bound is not None}
+
     def product(name: str, part: float, length: int) -> Release:
-        return spec.cost.release(
-            prefix + name,
-            mechanism,
-            part,
-            _with_rounding,
-            follows="the released basis",
-            shape=(length, size),
-            may_be_skipped=spec.coherence_bound is not None,
-        )
+        asked, shape = (prefix + name, mechanism, part, _with_rounding), (length, size)
+        return spec.cost.release(*asked, shape=shape, **known)
 
     weights = _DECAY ** -np.arange(int(spec.n_iter), dtype=float)
     weights /= weights.sum()
@@ -312,7 +311,5 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
 
 
 def _plan_core(spec: EntriesSpec, name: str, size: int, share: float) -> Release:
-    mechanism, follows = _mechanism(spec, pure="spherical"), "the released basis"
-    return spec.cost.release(
-        name, mechanism, share, _with_rounding, follows=follows, shape=(size, size)
-    )
+    asked = name, _mechanism(spec, pure="spherical"), share, _with_rounding
+    return spec.cost.release(*asked, follows=_BASIS, shape=(size, size))

@@ -13,15 +13,8 @@ from skdp.data.rows import Rows
 from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
 from skdp.decomposition.entries.plan import DeflationReleases, EntryReleases, IterationReleases
 from skdp.decomposition.rows.moments import decompose
-from skdp.linalg import spectrum
-from skdp.linalg.denoising import (
-    ProductAverage,
-    are_mostly_signal,
-    count_above_noise,
-    debiased,
-    shrink_rows,
-    shrunk,
-)
+from skdp.linalg import denoising, spectrum
+from skdp.linalg.denoising import ProductAverage
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
@@ -310,7 +303,7 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
     estimate, covariance = products.estimate(basis)
     # Laplace and spherical noise have large values, which shrinkage would take for signal.
     if shrink and products.is_gaussian:
-        estimate = shrink_rows(estimate, covariance)
+        estimate = denoising.shrink_rows(estimate, covariance)
     return spectrum.orthonormal_basis(estimate)
 
 
@@ -435,7 +428,7 @@ def find_basis(
         basis = next_basis(products, basis, shrink=matrix.is_cut or product is steps[-1])
         signal = matrix.signal(products, basis)
     estimate, covariance = products.estimate(basis)
-    n_above_noise = count_above_noise(estimate, covariance)
+    n_above_noise = denoising.count_above_noise(estimate, covariance)
     return Bases(basis, basis, n_above_noise, failed=False, noise_gram=len(basis) * covariance)
 
 
@@ -475,7 +468,8 @@ def find_bases(
     right = next_basis(left_products, left, shrink=True)
     product, covariance = left_products.estimate(left)
     n_above_noise = min(
-        count_above_noise(*right_products.estimate(right)), count_above_noise(product, covariance)
+        denoising.count_above_noise(*right_products.estimate(right)),
+        denoising.count_above_noise(product, covariance),
     )
     return Bases(left, right, n_above_noise, failed, n_columns * covariance)
 
@@ -533,8 +527,8 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     singular_values = singular_values[:n_components]
-    cleaned = debiased(singular_values, noise_std, noisy.shape)
-    stands_out = (cleaned > 0) & are_mostly_signal(cleaned, noise_std, noisy.shape)
+    cleaned = denoising.debiased(singular_values, noise_std, noisy.shape)
+    stands_out = (cleaned > 0) & denoising.are_mostly_signal(cleaned, noise_std, noisy.shape)
     return matrix.factors(
         left[:, :n_components],
         cleaned,
@@ -552,7 +546,9 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
     # The largest eigenvalue of symmetric noise varies more than the norm of noise without symmetry.
     floor = spectrum.noise_edge(noise_std, n) + spectrum.TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
-    stands_out &= are_mostly_signal(factors.eigenvalues[:n_components], noise_std, matrix.shape)
+    stands_out &= denoising.are_mostly_signal(
+        factors.eigenvalues[:n_components], noise_std, matrix.shape
+    )
     return replace(factors, n_above_noise=int(np.sum(stands_out)))
 
 
@@ -607,7 +603,7 @@ def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
     noise_std = float(np.sqrt(factors.eigenvalue_noise))
     values = np.sqrt(factors.eigenvalues)
     if spec.solver == "input":
-        values = shrunk(values, noise_std, spec.shape)
+        values = denoising.shrunk(values, noise_std, spec.shape)
     else:
         # The core contains the noisy vectors themselves, so it needs no shrinkage.
         noise_norm = spectrum.spherical_norm if spec.cost.is_pure else spectrum.gaussian_norm

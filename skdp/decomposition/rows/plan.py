@@ -442,9 +442,8 @@ def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
     change = partial(sensitivity.clipped_squares, n_levels=n_levels, adjacency=spec.unit.adjacency)
     known = None if moment.sensitivity is None else {"row_norm": spec.row_norm}
     name, follows, shape = "clipped squares", moment.follows, (n_levels, size)
-    squares = spec.cost.release(
-        name, "gaussian", probe, change, known, follows=follows, shape=shape
-    )
+    facts = "gaussian", probe, change, known
+    squares = spec.cost.release(name, *facts, follows=follows, shape=shape)
     products = tuple(
         _plan_product(spec, part, f"step {n}", name, size) for n, part in enumerate(steps, start=1)
     )
@@ -506,20 +505,12 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
     size = rank_of(spec)
-    shape = spec.shape[0], size
     # Bound on the rounding error of a projection on `size` directions.
     rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
-    return RowFactorReleases(
-        row_norm,
-        _plan_solver(before, 1.0 - _NORM_SHARE * (spec.row_norm is None)),
-        spec.cost.release(
-            "projected rows",
-            "gaussian",
-            _PROJECTION_SHARE,
-            change,
-            None if spec.row_norm is None else {"row_norm": spec.row_norm},
-            follows=_ROW_NORM,
-            shape=shape,
-        ),
-    )
+    known = None if spec.row_norm is None else {"row_norm": spec.row_norm}
+    facts = "gaussian", _PROJECTION_SHARE, change, known
+    shape = spec.shape[0], size
+    projected = spec.cost.release("projected rows", *facts, follows=_ROW_NORM, shape=shape)
+    components = _plan_solver(before, 1.0 - _NORM_SHARE * (spec.row_norm is None))
+    return RowFactorReleases(row_norm, components, projected)

@@ -185,9 +185,8 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
     """
     signals = _LEVELS * squares.sum(axis=1)
     # The last level clips nothing: its signal is the whole signal.
-    shrinkage = (
-        np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
-    )
+    whole = signals[-1]
+    shrinkage = np.clip(signals / whole, 0.0, 1.0) if whole > 0 else np.zeros(len(_LEVELS))
     matrix_noise = sensitivity.second_moment(1.0, adjacency) * np.sqrt(0.5)
     step_noise = [sensitivity.clipped_projection(1.0, level, adjacency) for level in _LEVELS]
     gains = (shrinkage * matrix_noise / step_noise) ** 2

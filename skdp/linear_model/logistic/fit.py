@@ -16,6 +16,7 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, GridCounts, row_nor
 from skdp.linear_model._descent import clipped_fraction
 from skdp.linear_model._weighted_rows import joint_gram, whitened_norms
 from skdp.linear_model.logistic import plan as logistic_plan
+from skdp.linear_model.logistic import scores as logistic_scores
 from skdp.linear_model.logistic.plan import (
     LabeledRows,
     LogisticReleases,
@@ -24,18 +25,7 @@ from skdp.linear_model.logistic.plan import (
     Whitening,
     clip_norm,
 )
-from skdp.linear_model.logistic.scores import (
-    MOST_CLASSES,
-    OF_PENALTY,
-    Path,
-    PriorPart,
-    Scores,
-    length_of,
-    losses_at,
-    release_agreement,
-    scores_of,
-    std_errors,
-)
+from skdp.linear_model.logistic.scores import Path, PriorPart, Scores, std_errors
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
@@ -237,7 +227,9 @@ def descend(
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=logistic_plan.momentum_of(spec, pace, start, white))
     # The penalty shrinks slopes after each step, which thus converges however large it is.
-    penalty = (white.root * white.variances) @ white.root * (OF_PENALTY / spec.n_units)
+    penalty = (
+        (white.root * white.variances) @ white.root * (logistic_scores.OF_PENALTY / spec.n_units)
+    )
     shrinkage = np.linalg.inv(np.eye(len(penalty)) + pace.step * penalty)
     before, weights, iterates = start, start, list[np.ndarray]()
     places, gradients = list[np.ndarray](), list[np.ndarray]()
@@ -255,7 +247,7 @@ def descend(
         iterates, pace, white, drops=spec.strength >= logistic_plan.LEAST_TO_DROP
     )
     path = Path.of(places, gradients, noise_std / spec.n_units, white)
-    return scores_of(mean, start, pace, white, spec.n_units), path
+    return logistic_scores.scores_of(mean, start, pace, white, spec.n_units), path
 
 
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
@@ -353,7 +345,9 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
             residuals = residuals_of(scores, places)
             residuals[block.is_null] = 0.0
             losses = np.zeros(residuals.shape[1])
-            losses[0] = block.times_mass(losses_at(scores, places))[~block.is_null].sum()
+            losses[0] = block.times_mass(logistic_scores.losses_at(scores, places))[
+                ~block.is_null
+            ].sum()
             of_rows = block.times_mass(residuals).sum(axis=0)
             return np.vstack([block.rmatmul(residuals), of_rows, losses])
 
@@ -458,7 +452,9 @@ def solve_logistic(
     start, fractions, fraction_std = logistic_plan.start_of(moment, whitening, beside, counted)
     prior = PriorPart()
     if plan.agreement is not None:
-        prior = release_agreement(spec, plan.agreement, whole, start[-1], whitening, budget)
+        prior = logistic_scores.release_agreement(
+            spec, plan.agreement, whole, start[-1], whitening, budget
+        )
         start = np.vstack([(1 - prior.weight) * start[:-1], prior.offsets])
     level = gradient_level(whitening.clip_norm, spec.n_classes, logistic_plan.level_factor(spec))
     records = whitened(view, whitening, level, prior.base)
@@ -471,13 +467,13 @@ def solve_logistic(
     if plan.norm is not None and row_norm == logistic_plan.NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
-    factor, gain = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
+    factor, gain = logistic_scores.length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     gain += prior.gain
     is_sure = gain >= _SURE_WITH and scores.noise <= _LITTLE_NOISE
     is_sure = bool(is_sure or gain >= _SURE_GAIN)
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain, is_sure=is_sure))
     weights, errors = scores.weights(factor), None
-    if spec.n_classes <= MOST_CLASSES:
+    if spec.n_classes <= logistic_scores.MOST_CLASSES:
         errors = std_errors(path, whitening, level, spec.n_units, weights[:-1])
     return Estimate(weights, warnings, is_sure, prior.weight, errors, scores.bounds(factor))
 

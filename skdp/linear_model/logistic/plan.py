@@ -137,14 +137,8 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     counts, of_counts = None, (_OF_COUNTS / (spec.n_units * spec.cost.mu)) ** 2
     if of_counts >= _LEAST_OF_COUNTS:
         change = partial(sensitivity.histogram, spec.unit.adjacency)
-        counts = spec.cost.release(
-            "class counts",
-            "gaussian",
-            min(of_counts, _MOST_OF_COUNTS),
-            change,
-            {},
-            shape=(spec.n_classes,),
-        )
+        asked = "gaussian", min(of_counts, _MOST_OF_COUNTS), change, {}
+        counts = spec.cost.release("class counts", *asked, shape=(spec.n_classes,))
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
@@ -193,9 +187,8 @@ def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
         return None
     if spec.has_owners:
         return spec.cost.search(name, _NORM_SHARE, NORMS, remedy=OTHER_UNITS_OF_X)
-    return spec.cost.release(
-        name, "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
-    )
+    change, shape = sensitivity.count_distance, NORMS.shape
+    return spec.cost.release(name, "exponential", _NORM_SHARE, change, {}, shape=shape)
 
 
 def plan_losses(
@@ -220,10 +213,8 @@ def clip_norm(spec: LogisticSpec) -> float:
 
 
 def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
-    constant, label_weight = weights_beside(row_norm)
-    return sensitivity.class_moment(
-        row_norm, constant, label_weight, n_classes, adjacency, rounding
-    )
+    facts = row_norm, *weights_beside(row_norm), n_classes, adjacency, rounding
+    return sensitivity.class_moment(*facts)
 
 
 # ------------------------------
@@ -426,9 +417,8 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
     ]
     paces = paces[sum(pace.momentum <= least for pace in paces[1:]) :]
     known = known_of(start, white)
-    return min(
-        paces, key=partial(_excess, spec, curvature, seen_spread(white, _MARGIN), known)
-    ).momentum
+    excess = partial(_excess, spec, curvature, seen_spread(white, _MARGIN), known)
+    return min(paces, key=excess).momentum
 
 
 def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:

@@ -14,7 +14,7 @@ from skdp.linalg.spectrum import random_basis
 from skdp.linear_model import _descent as descents
 from skdp.linear_model._descent import Calibration, DescentStep
 from skdp.linear_model.low_rank import records as trace_records
-from skdp.linear_model.low_rank.records import Records, Vectors, products
+from skdp.linear_model.low_rank.records import Records, Spread, Vectors, products
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
@@ -510,12 +510,7 @@ def cut(
 
 
 def calibrate(
-    release: Release,
-    estimate: Estimate,
-    records: Records,
-    spread: float,
-    off_center: float,
-    budget: PrivacyBudget,
+    release: Release, estimate: Estimate, records: Records, spread: Spread, budget: PrivacyBudget
 ) -> Calibration:
     """Release mean products of predictions and responses, without the intercept; and mean errors.
 
@@ -524,11 +519,12 @@ def calibrate(
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
     norm = float(np.linalg.norm(estimate.point.values))
-    size = max(norm, min(noise, spread)) / spread or 1.0
+    unit = spread.of_all
+    size = max(norm, min(noise, unit)) / unit or 1.0
 
     def _products(rows: slice, matrices: Matrices) -> np.ndarray:
-        predicted = matrices.tangent(estimate.point, 0.0)[1] / spread
-        true = (records.responses[rows] - offset) / spread
+        predicted = matrices.tangent(estimate.point, 0.0)[1] / unit
+        true = (records.responses[rows] - offset) / unit
         is_usable = np.isfinite(true) & np.isfinite(predicted)
         predicted, true = (np.where(is_usable, one, 0.0) for one in (predicted, true))
         products = descents.calibration_products(predicted, true, size)
@@ -537,4 +533,5 @@ def calibrate(
 
     sums, noise_std = budget.release(release, design.map_sum(_products, 3))
     sums, noise_std = sums / design.n_records, noise_std / design.n_records
-    return descents.calibration_of(sums, noise_std, size, noise / spread, off_center)
+    facts = noise_std, size, noise / unit, spread.fraction_off_center
+    return descents.calibration_of(sums, *facts)

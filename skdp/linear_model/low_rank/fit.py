@@ -18,20 +18,9 @@ from skdp.linalg.matrices import FixedRank, Matrices
 from skdp.linear_model import _descent as descents
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
+from skdp.linear_model.low_rank import records as trace_records
 from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covariance_bound
-from skdp.linear_model.low_rank.records import (
-    GUESSED_SPREAD,
-    LEAST_SPREAD,
-    Records,
-    Spread,
-    outlier_threshold,
-    public_center,
-    release_center,
-    release_margins,
-    release_norm,
-    release_spread,
-    release_whitening,
-)
+from skdp.linear_model.low_rank.records import Records, Spread
 from skdp.linear_model.low_rank.spec import TraceSpec, smaller
 from skdp.preprocessing.scales import MOST_NOISE, Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget, Release
@@ -155,7 +144,9 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     usual = np.median(sample, axis=0)
     middle = usual if centered else np.zeros(design.n_entries)
-    largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
+    largest = np.array(
+        [trace_records.outlier_threshold(np.abs(column)) for column in (sample - middle).T]
+    )
 
     def _mean_power(power: int, shift: np.ndarray) -> np.ndarray:
         def _kernel(matrices: Matrices) -> np.ndarray:
@@ -225,7 +216,7 @@ def warnings_for_fit(
     rare, least = spread.fraction_off_center, _least_signal(spec)
     is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
-        yield f"{GUESSED_SPREAD} {spec.unit.counted}."
+        yield f"{trace_records.GUESSED_SPREAD} {spec.unit.counted}."
     # All responses together would have enough signal, but the few that differ have not.
     elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         all_are_0 = are_hidden(spec, rare)
@@ -347,17 +338,17 @@ def solve_trace(
     if rest.response_spread is not None:
         farthest = bound + abs(center)
         facts = responses, budget, farthest, *of_units
-        spread = release_spread(rest.response_spread, *facts)
+        spread = trace_records.release_spread(rest.response_spread, *facts)
         noise_std = plan.response_center[0].noise_std if plan.response_center else None
         is_rough = center != 0 and noise_std is not None and noise_std > _ROUGH * spec.n_units
         if is_rough and 0.7 < spread.size / abs(center) < 1.4:
             # Most responses are as far from the released center as 0 is, so that center was noise.
-            center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
+            center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
             responses = view.responses.mapped(partial(descents.bounded, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
     if rest.margins is not None:
         records = Records(scaled, responses, 0.0)
-        margins = release_margins(rest.margins, records, maps, spread.size, budget)
+        margins = trace_records.release_margins(rest.margins, records, maps, spread.size, budget)
         responses = _without(scaled, margins.matrix, margins.offset, responses)
     design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
     records = Records(design, responses, view.intercept, transform.covariance)
@@ -365,7 +356,8 @@ def solve_trace(
     if margins is None and rest.last_spread is not None:
         residuals = _without(design, estimate.point, estimate.offset * view.intercept, responses)
         # No bound: residuals that noise hides tell nothing of the fit.
-        left = release_spread(rest.last_spread, residuals, budget, math.inf, *of_units).of_all
+        facts = residuals, budget, math.inf, *of_units
+        left = trace_records.release_spread(rest.last_spread, *facts).of_all
         # Few responses off the center are of sizes that noise hides, and residuals are not.
         is_known = spread.fraction_off_center == 1 and not spread.is_guess
         left = (left / spread.of_all) ** 2 if is_known else 0.0
@@ -387,9 +379,9 @@ def solve_trace(
         left = math.inf
         if rest.last_spread is not None:
             facts = responses, budget, farthest, *of_units
-            left = release_spread(rest.last_spread, *facts).size
+            left = trace_records.release_spread(rest.last_spread, *facts).size
         records = Records(scaled, responses, 0.0)
-        margins += release_margins(rest.last_margins, records, maps, left, budget)
+        margins += trace_records.release_margins(rest.last_margins, records, maps, left, budget)
         both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
         point = both.orthonormal().leading(min(spec.rank + 2, *spec.matrix_shape))
         offset += margins.offset
@@ -434,7 +426,7 @@ def _transform(
     # With noise there are many steps, which save more time than copying takes.
     view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)
-    maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
+    maps, least = trace_records.release_whitening(plan.covariances, view, responses, budget, bound)
     return replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least), view
 
 
@@ -461,11 +453,11 @@ def _scales(
         return _released_center(plan, design, responses, budget)
     center = None
     if plain.matrix_norm is not None:
-        norm = release_norm(plain.matrix_norm, design, responses, budget)
+        norm = trace_records.release_norm(plain.matrix_norm, design, responses, budget)
     elif spec.is_vector:
         return exact_standardization(design, centered=spec.fit_intercept), plain
     else:
-        center = public_center(design) if spec.is_centered else None
+        center = trace_records.public_center(design) if spec.is_centered else None
         exact = float(np.median(replace(design, center=center).norms()))
         norm = exact if SCALE_GRID[0] <= exact <= SCALE_GRID[-1] else 1.0
     return Transform(center, math.sqrt(design.n_entries) / norm), plain
@@ -477,14 +469,18 @@ def _released_center(
     """Return the map that subtracts a released center; if that is far from 0, refine it."""
     plain, centered = plan.branches.branches
     assert plan.first_center is not None
-    releasing = partial(release_center, design=design, responses=responses, budget=budget)
+    releasing = partial(
+        trace_records.release_center, design=design, responses=responses, budget=budget
+    )
     center, norm = releasing(plan.first_center, center=np.zeros(design.matrix_shape))
     size = math.sqrt(design.n_entries)
     if float(np.linalg.norm(center)) <= _FAR * norm:
         return Transform(center if center.any() else None, size / norm), plain
     for one in centered.centers:
         center = center + releasing(one, center=center)[0]
-    norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
+    norm = trace_records.release_norm(
+        centered.matrix_norm, replace(design, center=center), responses, budget
+    )
     return Transform(center, size / norm), centered
 
 
@@ -526,7 +522,7 @@ def _descend(
         unexplained=spread.of_all * spec.is_weak,
     )
     # Bound of the mean response: mean size of responses off the center, times their fraction.
-    most = max(spread.size * off_center, LEAST_SPREAD)
+    most = max(spread.size * off_center, trace_records.LEAST_SPREAD)
     if are_hidden(spec, off_center):
         # An intercept beyond the bound is noise, so it is shrunk.
         estimate = estimate.without_coefficients(most)
@@ -550,8 +546,7 @@ def _calibrated(
     budget: PrivacyBudget,
 ) -> trace_descent.Estimate:
     """Multiply the coefficients by a released factor, and add the mean error to the intercept."""
-    off_center, size = spread.fraction_off_center, spread.of_all
-    found = trace_descent.calibrate(release, estimate, records, size, off_center, budget)
+    found = trace_descent.calibrate(release, estimate, records, spread, budget)
     warnings = estimate.warnings
     # Other warnings cover too few records, and coefficients of 0.
     is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
@@ -560,7 +555,7 @@ def _calibrated(
     return replace(
         estimate,
         point=estimate.point.with_values(found.factor * estimate.point.values),
-        offset=estimate.offset + spec.fit_intercept * size * found.mean,
+        offset=estimate.offset + spec.fit_intercept * spread.of_all * found.mean,
         warnings=warnings,
     )
 

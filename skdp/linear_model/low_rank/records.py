@@ -407,8 +407,7 @@ def release_center(
     norm = release_norm(plan[0], view, responses, budget)
     level = _CENTER_CLIP * norm if budget.is_private else NO_CLIPPING
     ones = responses.mapped(lambda values: np.where(np.isnan(values), np.nan, 1.0))
-    vectors = partial(products, responses=ones)
-    total, _ = clipped_sum(view, vectors, level, design.n_entries)
+    total, _ = clipped_sum(view, partial(products, responses=ones), level, design.n_entries)
     released, noise_std = budget.release(plan[1], total, level, rounding=view.rounding)
     mean = released.reshape(design.matrix_shape) / design.n_records
     return visible_mean(mean, noise_std / design.n_records), norm
@@ -535,9 +534,8 @@ def public_curvature(
     inner = design.inner(along[0]) + along[1]
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
     unclipped = max(unclipped, _LEAST_UNCLIPPED)
-    return max(
-        float(weights @ inner**2) / design.n_records * (1 + unclipped) / 2, _LEAST * unclipped
-    )
+    curvature = float(weights @ inner**2) / design.n_records
+    return max(curvature * (1 + unclipped) / 2, _LEAST * unclipped)
 
 
 # ------------------------------
@@ -574,9 +572,8 @@ def release_margins(
     rows and columns show how often these are observed.
     """
     design, (n_rows, n_columns) = records.design, records.design.matrix_shape
-    constant = FixedRank(
-        np.full((n_rows, 1), n_rows**-0.5), np.zeros(1), np.full((n_columns, 1), n_columns**-0.5)
-    )
+    left, right = (np.full((size, 1), size**-0.5) for size in (n_rows, n_columns))
+    constant = FixedRank(left, np.zeros(1), right)
     level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
     vectors = partial(products, point=constant, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
@@ -596,11 +593,9 @@ def release_margins(
         _shrunken_means(s - offset * n, n, residual, noise_std / math.sqrt(len(n)))
         for s, n in zip(sums, counts, strict=True)
     )
-    size = math.sqrt(n_rows * n_columns)
-    left = np.column_stack([rows, np.ones(n_rows)]) / size
-    return Margins(
-        FixedRank(left, np.ones(2), np.column_stack([np.ones(n_columns), columns])), offset
-    )
+    left = np.column_stack([rows, np.ones(n_rows)]) / math.sqrt(n_rows * n_columns)
+    right = np.column_stack([np.ones(n_columns), columns])
+    return Margins(FixedRank(left, np.ones(2), right), offset)
 
 
 def _shrunken_means(
