@@ -59,6 +59,11 @@ class FixedRank:
             _joined([self.right, other.right]),
         )
 
+    def inner(self, other: "FixedRank") -> float:
+        """Compute the Frobenius inner product with another matrix from the factors of both."""
+        overlaps = (self.left.T @ other.left) * (self.right.T @ other.right)
+        return float(self.values @ overlaps @ other.values)
+
     def orthonormal(self) -> "FixedRank":
         """Return the same matrix by its singular value decomposition."""
         if 1 in self.shape:
@@ -72,12 +77,6 @@ class FixedRank:
     def leading(self, rank: int) -> "FixedRank":
         """Return the first `rank` outer products."""
         return FixedRank(self.left[:, :rank], self.values[:rank], self.right[:, :rank])
-
-
-def inner_product(first: FixedRank, second: FixedRank) -> float:
-    """Compute the Frobenius inner product of two matrices from their factors."""
-    overlaps = (first.left.T @ second.left) * (first.right.T @ second.right)
-    return float(first.values @ overlaps @ second.values)
 
 
 def tangent_dimension(shape: tuple[int, int], rank: int) -> int:

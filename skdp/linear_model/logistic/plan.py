@@ -137,8 +137,8 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     counts, of_counts = None, (_OF_COUNTS / (spec.n_units * spec.cost.mu)) ** 2
     if of_counts >= _LEAST_OF_COUNTS:
         change = partial(sensitivity.histogram, spec.unit.adjacency)
-        asked = "gaussian", min(of_counts, _MOST_OF_COUNTS), change, {}
-        counts = spec.cost.release("class counts", *asked, shape=(spec.n_classes,))
+        part, n_bins = min(of_counts, _MOST_OF_COUNTS), (spec.n_classes,)
+        counts = spec.cost.release("class counts", "gaussian", part, change, {}, shape=n_bins)
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"

@@ -474,11 +474,10 @@ def _curvature_between(
     The matrices have one row or column, so that all steps are within the tangent space.
     """
     step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
-    inner = partial(low_rank.inner_product, step)
-    squares = inner(step) + shift * shift
+    squares = step.inner(step) + shift * shift
     if not squares > 0:
         return 0.0
-    change = inner(gradient.direction) - inner(before.direction)
+    change = step.inner(gradient.direction) - step.inner(before.direction)
     change += shift * (gradient.slope - before.slope)
     # The last step followed the noise of the earlier gradient, which the difference contains, too.
     common = length * np.square(before.noise_std)
