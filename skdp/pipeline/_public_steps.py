@@ -389,7 +389,9 @@ def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
         encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
         kinds, lists = list[tuple[Any, str]](), getattr(encoder, "categories", "auto")
         with suppress(Exception):  # columns that X lacks are refused later
-            two = next(stand_ins(rows)) if isinstance(rows, RowBlocks) else rows[:TWICE]
+            # The dtype of a list is that of all its rows: that of a few would follow single ones.
+            whole = rows if hasattr(rows, "shape") else np.asarray(rows)
+            two = next(stand_ins(rows)) if isinstance(rows, RowBlocks) else whole[:TWICE]
             kinds = containers.spelled_kinds(columns_of(two, columns)) * isinstance(lists, list)
         for (column, kind), given in zip(kinds, lists, strict=False):
             if kind and {isinstance(one, str) for one in given} == {kind == "numbers"}:

@@ -490,3 +490,22 @@ def test_categories_that_became_texts_after_the_fit_are_refused(contain):
         ):
             apply(contain(rows.assign(town=1)))
     assert model.predict(contain(rows.astype({"member": float}))).shape == (N,)
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_whether_a_list_fits_the_categories_does_not_follow_its_first_rows(columns):
+    def fit(X, categories):
+        encoder = OneHotEncoder(categories=[categories], handle_unknown="ignore")
+        step = ColumnTransformer([("codes", encoder, [0])]) if columns else encoder
+        model = skdp.DPLogisticRegression(classes=["no", "yes"])
+        return skdp.make_dp_pipeline(step, model).fit(X, Y)
+
+    texts = [[TOWNS[number % 2]] for number in range(N)]
+    for numbers in (1, 2):
+        # Every entry of such a list is converted to text, and two rows are no more than one.
+        assert fit([[7]] * numbers + texts[numbers:], TOWNS)[-1].coef_.shape == (1, 2)
+    # A single text makes all numbers texts, of which the encoder would find none.
+    for place in (0, N - 1):
+        mixed = [["North"] if number == place else [number % 2] for number in range(N)]
+        with pytest.raises(ValueError, match="column 0 has texts, but its categories are numbers"):
+            fit(mixed, [0, 1])
