@@ -130,15 +130,13 @@ class ColumnEstimator(PrivateEstimator):
 
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleSpec, Data]:
         self._check_gaps(X)
-        checked = checks.check_rows_or_blocks(
-            X, type(self).__name__, ensure_all_finite=self._finite
-        )
+        name = type(self).__name__
+        checked = checks.check_rows_or_blocks(X, name, ensure_all_finite=self._finite)
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         # The checked X has lost the names and types of columns.
-        spec = self._spec_of(
-            n_units, checked.shape[1], like=checked, **_of_columns(X, checked.shape[1])
-        )
+        n_features = checked.shape[1]
+        spec = self._spec_of(n_units, n_features, like=checked, **_of_columns(X, n_features))
         checks.check_features(X, self, reset=True)
         source = as_source(checked)
         is_seeded, allow_nan = self._is_seeded, self._takes_gaps

@@ -383,11 +383,7 @@ def reopened(
 
 
 def intervals_within(
-    counts: np.ndarray,
-    noise_std: float,
-    outer: Intervals,
-    is_hidden: np.ndarray,
-    n_rows: np.ndarray,
+    counts: np.ndarray, noise_std: float, outer: Intervals, hidden: np.ndarray, n_rows: np.ndarray
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of hidden columns to their visible bins, if these hold most rows.
 
@@ -399,17 +395,17 @@ def intervals_within(
     # Entries are clipped to the bounds, so counts beyond them are noise.
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
-    low[is_hidden], high[is_hidden] = hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
+    low[hidden], high[hidden] = hulls(counts[hidden], noise_std, n_rows[hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
-    is_void = is_hidden & (low == 0) & (high == 0)
+    is_void = hidden & (low == 0) & (high == 0)
     # If most of the bounds are on one side of 0, the interval is on that side.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
     low, high = np.maximum(low, least), np.minimum(high, most)
     is_wide = high - low >= SMALLEST_BOUND
-    is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
-    is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
+    is_found = hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
+    is_at_end = hidden & ~is_wide & (n_inside >= _MOST * n_rows)
     # Others keep their exact interval, as releases are averaged only within equal ones.
     return outer.replaced(is_found, Intervals.of(low, high)), is_void & is_found, is_at_end
 

@@ -499,35 +499,31 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
 
 
 def _release_within(
-    plan: BoundedReleases,
-    outer: Intervals,
-    rough: Moments,
-    is_hidden: np.ndarray,
-    columns: _Columns,
+    plan: BoundedReleases, outer: Intervals, rough: Moments, hidden: np.ndarray, columns: _Columns
 ) -> Scales:
     """Search for hidden columns within bounds; spend the rest of the budget on all columns."""
     again, search = plan.branches.branches
     counts, noise_std = np.zeros((columns.n_columns, N_BINS)), 0.0
     n_present = columns.n_rows * rough.present(columns.n_rows)
-    is_void = is_at_end = np.zeros_like(is_hidden)
+    is_void = is_at_end = np.zeros_like(hidden)
     closer = _Closer(again, outer, is_void, is_void, is_void)
-    if is_hidden.any():
-        low, high = outer.of_columns(is_hidden).ends
+    if hidden.any():
+        low, high = outer.of_columns(hidden).ends
 
         def _place(values: np.ndarray, places: np.ndarray) -> np.ndarray:
             return place_size(np.clip(values, low[places], high[places]), places)
 
-        found = columns.counts(_place, N_BINS, is_hidden)
+        found = columns.counts(_place, N_BINS, hidden)
         found, noise_std = columns.budget.release(search.sizes, found, n_columns=len(found))
-        counts[is_hidden] = found
-        found = intervals_within(counts, noise_std, outer, is_hidden, n_present)
+        counts[hidden] = found
+        found = intervals_within(counts, noise_std, outer, hidden, n_present)
         intervals, is_void, is_at_end = found
-        is_narrow = is_hidden & are_narrow(intervals)
+        is_narrow = hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
         closer = _closer(search.branches, intervals, n_present, is_narrow, columns, inside)
         closer = closer.reopened(counts, noise_std, n_present, outer)
     present = rough.of_present(columns.n_rows)
-    variances = np.where(is_hidden, _USUAL, present.variances()[0])
+    variances = np.where(hidden, _USUAL, present.variances()[0])
     weights = weights_of(variances, present.noise_std)
     moments = _release_moments(closer.moments, closer.intervals, columns, weights)
     averaged = rough.averaged(moments, closer.intervals.half == outer.half)
@@ -536,7 +532,7 @@ def _release_within(
     return scales._replace(
         is_void=is_void,
         is_point=scales.is_point | is_at_end,
-        is_constant=(scales.is_constant & ~is_hidden) | is_zero,
+        is_constant=(scales.is_constant & ~hidden) | is_zero,
     )
 
 
@@ -593,12 +589,8 @@ def _closer(
     with_all, leaves_out = intervals, np.zeros_like(is_narrow)
     for n_zooms, places in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open
-        place = partial(
-            place_within,
-            intervals=before.of_columns(is_seen),
-            wide=wide.of_columns(is_seen),
-            n_bins=n_bins,
-        )
+        own, outer = before.of_columns(is_seen), wide.of_columns(is_seen)
+        place = partial(place_within, intervals=own, wide=outer, n_bins=n_bins)
         counts = columns.counts(place, n_bins, is_seen)
         counts, noise_std = columns.budget.release(places, counts, n_columns=len(counts))
         facts, stds = (n_present, sizes), np.full(len(counts), noise_std)

@@ -32,13 +32,8 @@ def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows,
     first = None
     if spec.releases_mean and not isinstance(bound, str):
         first = bound, weighting_to(bound, raw.n_features)
-    return open_rows(
-        rows,
-        is_seeded=is_seeded,
-        needs_signs=bool(spec.guided_solvers),
-        first=first,
-        grid=SCALE_GRID,
-    )
+    is_guided = bool(spec.guided_solvers)
+    return open_rows(rows, is_seeded=is_seeded, needs_signs=is_guided, first=first, grid=SCALE_GRID)
 
 
 def solve_rows(

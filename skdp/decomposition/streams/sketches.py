@@ -89,13 +89,10 @@ class StreamSpec:
 
 
 def sketch_sizes(
-    shape: tuple[int, int],
-    n_components: int,
-    n_sketch: int | None = None,
-    n_core: int | None = None,
+    shape: tuple[int, int], rank: int, n_sketch: int | None = None, n_core: int | None = None
 ) -> tuple[int, int]:
     """Choose the dimensions of both sketches: fewer numbers per row for the longer side."""
-    size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
+    size = n_sketch or max(_SIZE_PER_COMPONENT * rank, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
     right, left = (size, core) if n_rows >= n_columns else (core, size)
@@ -253,14 +250,9 @@ class StreamState:
 
     def shard(self, *, allow_pickle: bool) -> "StreamState":
         """Make an empty state with the same sketches."""
-        return StreamState(
-            np.zeros_like(self.right),
-            np.zeros_like(self.left),
-            self.sketches,
-            count_unit=self.count_unit,
-            bound=self.bound,
-            allow_pickle=allow_pickle,
-        )
+        sums = np.zeros_like(self.right), np.zeros_like(self.left)
+        known: Any = {"count_unit": self.count_unit, "bound": self.bound}
+        return StreamState(*sums, self.sketches, **known, allow_pickle=allow_pickle)
 
     def __getstate__(self) -> dict[str, Any]:
         if not self.allow_pickle:

@@ -124,6 +124,7 @@ class LeastSquaresSpec(ScaleSpec):
             factor = math.sqrt(_NORM * left * math.sqrt(_MOMENT_SHARE) / n_free)
             row_norm = float(np.clip(factor, *_NORM_LIMITS)) * math.sqrt(n_free)
         response = float(np.clip(_RESPONSE * math.sqrt(left), *_RESPONSE_LIMITS))
+        product = of_one * math.sqrt(1 - sum(shares)) / _PER_PRODUCT
         vars(self).update(
             n_free=n_free,
             strength=strength,
@@ -136,9 +137,7 @@ class LeastSquaresSpec(ScaleSpec):
             entry=entry,
             largest_response=response,
             row_norm=row_norm,
-            largest_product=float(
-                np.clip(of_one * math.sqrt(1 - sum(shares)) / _PER_PRODUCT, *_PRODUCT_LIMITS)
-            ),
+            largest_product=float(np.clip(product, *_PRODUCT_LIMITS)),
         )
 
     @property

@@ -397,13 +397,9 @@ def opened(
     """
     is_counted, bound = logistic_plan.plan_norm(spec) is not None, clip_norm(spec)
     is_summed = spec.begins_with_total and not is_counted
-    rows, digest = open_rows(
-        view,
-        is_seeded=is_seeded,
-        needs_signs=False,
-        first=(bound, weighting_to(bound, view.n_features)) if is_summed else None,
-        grid=_ENDS if is_counted else None,
-    )
+    first = (bound, weighting_to(bound, view.n_features)) if is_summed else None
+    grid = _ENDS if is_counted else None
+    rows, digest = open_rows(view, is_seeded=is_seeded, needs_signs=False, first=first, grid=grid)
     if rows.cache.n_not_finite:
         raise not_finite_error(rows.source, rows.n_jobs)
     return replace(view, cache=rows.cache), digest

@@ -209,13 +209,9 @@ def release_agreement(
     factor, gain = length_of(spec, release, view, scores, 0.0, budget)
     weight = min(1.0, factor) if gain > 0 else 0.0
     none = np.zeros_like(fractions)
-    return PriorPart(
-        weight,
-        gain,
-        scores.offsets(weight),
-        np.vstack([weight * part * of_white, none]),
-        weight * np.vstack([part * slopes, -shift]),
-    )
+    base = np.vstack([weight * part * of_white, none])
+    on_rows = weight * np.vstack([part * slopes, -shift])
+    return PriorPart(weight, gain, scores.offsets(weight), base, on_rows)
 
 
 # The losses of records.
@@ -271,12 +267,9 @@ class Path(NamedTuple):
         places, means = np.array(weights[half]), np.mean(gradients[half], axis=0)
         middle = places.mean(axis=0)
         moves = np.einsum("kd,tkc->tdc", white.vectors, (places - middle)[:, :-1])
-        return Path(
-            np.vstack([white.vectors.T @ middle[:-1], middle[-1:]]),
-            white.vectors.T @ means[:-1],
-            np.einsum("d,tda,tdb->ab", seen_spread(white), moves, moves) / len(places),
-            noise_std**2 / len(places),
-        )
+        along = np.vstack([white.vectors.T @ middle[:-1], middle[-1:]])
+        wobble = np.einsum("d,tda,tdb->ab", seen_spread(white), moves, moves) / len(places)
+        return Path(along, white.vectors.T @ means[:-1], wobble, noise_std**2 / len(places))
 
 
 class _Residuals(NamedTuple):

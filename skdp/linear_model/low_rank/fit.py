@@ -385,12 +385,12 @@ def solve_trace(
         both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
         point = both.orthonormal().leading(min(spec.rank + 2, *spec.matrix_shape))
         offset += margins.offset
-    warnings = warnings_for_fit(spec, spread, transform, estimate.n_cut if is_alone else 0)
+    of_fit = warnings_for_fit(spec, spread, transform, estimate.n_cut if is_alone else 0)
+    of_bound = tuple(descents.warnings_for_bound(center, bound))
     return trace_descent.Estimate(
         point,
         center + offset,
-        warnings=tuple(descents.warnings_for_bound(center, bound))
-        or (*estimate.warnings, *warnings),
+        warnings=of_bound or (*estimate.warnings, *of_fit),
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
         start_ratios=estimate.start_ratios,
     )
@@ -552,12 +552,9 @@ def _calibrated(
     is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
     if found.is_doubtful and is_news:
         warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)
-    return replace(
-        estimate,
-        point=estimate.point.with_values(found.factor * estimate.point.values),
-        offset=estimate.offset + spec.fit_intercept * spread.of_all * found.mean,
-        warnings=warnings,
-    )
+    point = estimate.point.with_values(found.factor * estimate.point.values)
+    offset = estimate.offset + spec.fit_intercept * spread.of_all * found.mean
+    return replace(estimate, point=point, offset=offset, warnings=warnings)
 
 
 def _default_quantile(

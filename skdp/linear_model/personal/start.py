@@ -168,9 +168,8 @@ def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) ->
     """Release the mean of users' mean rows, shrunk by its noise."""
     means = users.map_users(_mean_rows)
     level = personal_plan.release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
-    center, noise_std = _release_mean(
-        plan.total, personal_plan.clipped_sum(means, level), level, users, budget
-    )
+    total = personal_plan.clipped_sum(means, level)
+    center, noise_std = _release_mean(plan.total, total, level, users, budget)
     return personal_plan.above_noise(center, noise_std, personal_plan.CENTER_CERTAINTY, len(center))
 
 
