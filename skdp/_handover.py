@@ -656,18 +656,15 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
     given = estimator.get_params() if hasattr(estimator, "get_params") else {}
     given = {key: one for key, one in given.items() if not _holds_steps(one)}
     facts = {key: one for key, one in given.items() if key.rpartition("__")[2] in _ASSUMED}
+    versions = {"skdp": sys.modules["skdp"].__version__, "scikit-learn": sklearn.__version__}
+    versions |= {"numpy": np.__version__, "python": python_version()}
     return ModelCard(
         model=type(estimator).__name__,
         report=report,
         spent=report.spent,
         parameters=_plain(given),
         features=tuple(map(str, getattr(estimator, "feature_names_in_", ()))),
-        versions={
-            "skdp": sys.modules["skdp"].__version__,
-            "scikit-learn": sklearn.__version__,
-            "numpy": np.__version__,
-            "python": python_version(),
-        },
+        versions=versions,
         assumptions=_plain({key: one for key, one in facts.items() if one is not None}, math.inf),
         n_units=next((step.n_units for step in report.steps if step.n_units is not None), None),
         notes=notes,

@@ -312,9 +312,8 @@ class ResolvedEntry(MatrixUnit):
     def clipped(self, block: Any) -> Any:
         # Shifting comes before clipping, so that the bounds hold for rounded differences.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
-        return clipping.clip_entries(
-            block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
-        )
+        lower, upper = self.lower, self.upper
+        return clipping.clip_entries(block, lower=lower, upper=upper, keep_zeros=self.keep_zeros)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.entry_product(self.step, norms)

@@ -390,14 +390,9 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
     if _is_frame(X):
         values = partial(_values, names=list(X.columns), facts=facts)
         return X.map_partitions(composed(values, _map_chunk), meta=none, enforce_metadata=False)
-    return X.map_blocks(
-        _map_chunk,
-        name=f"skdp-{name}-{uuid4().hex}",
-        dtype=made.dtype,
-        meta=none,
-        chunks=(X.chunks[0], *((size,) for size in made.shape[1:])),
-        drop_axis=None if made.shape[1:] else 1,
-    )
+    chunks = X.chunks[0], *((size,) for size in made.shape[1:])
+    known = {"name": f"skdp-{name}-{uuid4().hex}", "dtype": made.dtype, "meta": none}
+    return X.map_blocks(_map_chunk, chunks=chunks, drop_axis=None if chunks[1:] else 1, **known)
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:

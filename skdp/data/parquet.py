@@ -169,16 +169,15 @@ def _types(
             times = "two columns" if counts[name] else "no column"
             raise ValueError(f"{path} has {times} {name!r}; it has {shortened(schema.names)}.")
         kind = types[name] = schema.field(name).type
-        if (name == y or name in lists or columns is not None) and pa.types.is_dictionary(kind):
+        takes_texts = name == y or name in lists or columns is not None
+        if takes_texts and pa.types.is_dictionary(kind):
             # The codes of texts may differ between files, so the type is that of the texts.
             kind = types[name] = kind.value_type
-        takes_texts = name == y or name in lists or columns is not None
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
         if not any(is_taken(kind) for is_taken in accepted):
             taken = "strings" if name in lists else _TAKEN[name == y]
-            is_text = pa.types.is_dictionary(kind) or any(is_taken(kind) for is_taken in _TEXTS)
             hint = ", or pass its categories, or name it in columns, for a ColumnTransformer"
-            hint *= is_text and not takes_texts
+            hint *= (pa.types.is_dictionary(kind) or _is_text(kind)) and not takes_texts
             raise ValueError(
                 f"{path}: column {name!r} is {kind}, where {taken} are taken: write it as such"
                 f"{hint}, or name other columns."

@@ -52,9 +52,8 @@ class Counts:
     def __init__(self, shape: tuple[int, ...], places: np.ndarray, weights: Any) -> None:
         self._shape, self._counts = shape, None
         order: Literal["C", "F"] = "C" if places.flags.c_contiguous else "F"
-        self._waiting = [
-            (places.ravel(order), weights if weights is None else weights.ravel(order))
-        ]
+        flat = None if weights is None else weights.ravel(order)
+        self._waiting = [(places.ravel(order), flat)]
         self._count_many()
 
     def __getstate__(self) -> dict[str, Any]:

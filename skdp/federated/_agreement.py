@@ -179,9 +179,8 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
     """Check the rows of one owner against the agreement, and read them once."""
-    refuse_other_columns(
-        agreement.names and as_feature_names(checks.feature_names(X)), agreement.names
-    )
+    names = agreement.names
+    refuse_other_columns(names and as_feature_names(checks.feature_names(X)), names)
     view = _view_of(agreement, X, y)
     sizes = agreement.shares.sizes
     if sizes and number is not None and not agreement.is_unit_owner:

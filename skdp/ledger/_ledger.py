@@ -247,14 +247,8 @@ class PrivacyLedger:
             )
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {shown(adjacency)}.")
-        head = {
-            "uuid": uuid.uuid4().hex,
-            "dataset": str(dataset),
-            "units": "\n".join(units),
-            "adjacency": adjacency,
-            **vars(limit),
-            "created": _now(),
-        }
+        names = {"uuid": uuid.uuid4().hex, "dataset": str(dataset), "units": "\n".join(units)}
+        head = {**names, "adjacency": adjacency, **vars(limit), "created": _now()}
         file.create_file(os.path.abspath(os.fsdecode(path)), head)
         return cls(path)
 

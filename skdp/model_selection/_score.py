@@ -750,10 +750,9 @@ def opened(
 ) -> PrivacyBudget:
     """Open the budget of a score or choice; with a seed, noise depends on the losses."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
-    warn_of_privacy(
-        *checks.warnings_for_settings(plan.cost, counted, n_units, given["random_state"])
-    )
-    noise = noise_for(of_rows, people, draw_seed(given["random_state"]))
+    seed = given["random_state"]
+    warn_of_privacy(*checks.warnings_for_settings(plan.cost, counted, n_units, seed))
+    noise = noise_for(of_rows, people, draw_seed(seed))
     ledger, what = given["ledger"], f"{name}, {n_units} {plan.unit}s"
     charge = None if ledger is None else partial(ledger.charge, what=what)
     return PrivacyBudget.of(plan, noise, charge)

@@ -293,10 +293,8 @@ def choose_by_counts(
     n_candidates, release = judged.shape[1], plan.parts.counts
     sizes = [release.shape[0] // n_candidates] * n_candidates
     tables, _ = score.release_counts([*judged.T], sizes, people, release, budget)
-    side = math.isqrt(sizes[0])
-    return int(
-        np.argmax([score.COUNTED[scoring].of_counts(one.reshape(side, side)) for one in tables])
-    )
+    side, of_counts = math.isqrt(sizes[0]), score.COUNTED[scoring].of_counts
+    return int(np.argmax([of_counts(one.reshape(side, side)) for one in tables]))
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:

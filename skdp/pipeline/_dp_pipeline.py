@@ -28,12 +28,7 @@ from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
-from skdp.pipeline._public_steps import (
-    ONE_COLUMN,
-    quietly,
-    refuse_kinds_of_categories,
-    transformed,
-)
+from skdp.pipeline._public_steps import ONE_COLUMN, quietly, refuse_kinds_of_categories, transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
 from skdp.pipeline._shares import Shares, shares_of
 from skdp.privacy import Plan, PrivacySpent

@@ -363,9 +363,8 @@ def without_false_alarms(fitted: Sequence[Any]) -> None:
     alarms = (HIDDEN_COLUMNS, UNLIKE_COLUMNS) if is_scaled else (HIDDEN_COLUMNS,)
     for one in fitted:
         if given := getattr(one, "_warnings_given", ()):
-            one._warnings_given = [
-                text for text in given if not any(alarm in text for alarm in alarms)
-            ]
+            kept = [text for text in given if not any(alarm in text for alarm in alarms)]
+            one._warnings_given = kept
 
 
 def fit_public(run: Run, prefix: Prefix) -> Any:
@@ -503,16 +502,10 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
     is_over = composed.mu > whole.mu * (1 + _ROUNDING)
     if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
         raise RuntimeError(f"All fits have spent mu={composed.mu}, and were given {whole.mu}.")
-    return replace(
-        composed,
-        epsilon=whole.epsilon,
-        delta=whole.delta,
-        mu=min(composed.mu, whole.mu),
-        enforced=composed.enforced and whole.enforced,
-        delta_tail=whole.delta_tail,
-        # An owner who left during one step is absent in all later ones.
-        trust=labeled[-1].trust,
-    )
+    cost = {name: getattr(whole, name) for name in ("epsilon", "delta", "delta_tail")}
+    mu, enforced = min(composed.mu, whole.mu), composed.enforced and whole.enforced
+    # An owner who left during one step is absent in all later ones.
+    return replace(composed, **cost, mu=mu, enforced=enforced, trust=labeled[-1].trust)
 
 
 def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger: Any) -> Any:

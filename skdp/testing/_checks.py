@@ -124,9 +124,8 @@ def outputs_follow_the_releases(case: Subject) -> None:
     others += [(one.make_null, one.origin or one.datasets[0]) for one in case.groups()]
     for make_null, data in others:
         with make_null():
-            (again, _), found = fits.messages_of(
-                partial(fits.fit_with, case.make(), data, scripted)
-            )
+            fit = partial(fits.fit_with, case.make(), data, scripted)
+            (again, _), found = fits.messages_of(fit)
         assert found == messages, f"{found} in place of {messages}"
         fits.assert_same_fit(again, original)
 

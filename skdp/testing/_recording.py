@@ -280,14 +280,12 @@ def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> Non
 
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
     """Assert that a fitted estimator has the given contents."""
-    found, of_two = contents_of(estimator), "of two fits that have to be the same"
+    found, both = contents_of(estimator), "two fits that have to be the same"
     only = ", ".join(found.keys() ^ contents.keys())
-    assert not only, f"only one {of_two} has {only}"
+    assert not only, f"only one of {both} has {only}"
     for name, (form, numbers) in contents.items():
         assert numbers is not None, f"{name} {UNREADABLE.format(form)}"
-        assert found[name] == (form, numbers), (
-            f"{name} differs in two fits that have to be the same"
-        )
+        assert found[name] == (form, numbers), f"{name} differs in {both}"
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:

@@ -159,15 +159,13 @@ class PrintsData(NoisyMean):
         print(f"Largest number: {X.max():.3f}")
 
 
+_REVEALING = (ExactAttribute, LeakedShape, KeptRow, WarnsOfData, PrintsData)
 #: The name of the check in :mod:`skdp.testing` that catches each mistake.
 MISTAKES: dict[type[NoisyMean], str] = {
     **dict.fromkeys((TooLittleNoise, NoClipping), "audit"),
     **dict.fromkeys((FixedNoise, SharedNoise, NoiseOfTheProcess), "find_repeated_noise"),
     PlainNoise: "find_low_bits",
-    **dict.fromkeys(
-        (ExactAttribute, LeakedShape, KeptRow, WarnsOfData, PrintsData),
-        "find_data_dependent_attributes",
-    ),
+    **dict.fromkeys(_REVEALING, "find_data_dependent_attributes"),
 }
 
 __all__ = ["MISTAKES", "NoisyMean"]
