@@ -17,6 +17,7 @@ import numpy as np
 from skdp import DPTruncatedSVD, units
 from skdp.decomposition._spec import SUPPORT
 from skdp.decomposition.entries import solvers as entries_solvers
+from skdp.linalg import denoising
 from skdp.units import Entry, MatrixUnit, ResolvedEdge, ResolvedEntry
 
 DELTA = 1e-6
@@ -104,9 +105,7 @@ def plain_iteration() -> ExitStack:
     """Make the iterations forget: each basis is that of the last product alone, not shrunk."""
     changes = ExitStack()
     changes.enter_context(patch.object(entries_solvers, "N_AVERAGED", 1))
-    changes.enter_context(
-        patch.object(entries_solvers, "shrink_rows", lambda rows, covariance: rows)
-    )
+    changes.enter_context(patch.object(denoising, "shrink_rows", lambda rows, covariance: rows))
     return changes
 
 
