@@ -466,8 +466,8 @@ def order_of(factors: np.ndarray) -> Literal["C", "F"]:
 def in_rows(factors: Any) -> Any:
     """Copy factors to rows, if needed, so that results do not depend on their places.
 
-    In Fortran order strides depend on the number of rows; and numpy converts other dtypes than
-    float64 in parts that may begin within a row.
+    Strides in Fortran order depend on the number of rows, and numpy casts dtypes other than float64
+    in chunks, which may cut a row in two.
     """
     return factors if issparse(factors) else np.ascontiguousarray(factors, np.float64)
 

@@ -407,7 +407,7 @@ def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRo
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the index of each label among the sorted classes; -1 for any other label.
 
-    Labels are looked up one by one, as labels that are read again may have changed. NumPy turns a
+    Each label is checked, as labels may have changed since they were last read. NumPy turns a
     list of numbers with one string into strings: if classes are numbers, the strings become numbers
     again.
     """

@@ -222,7 +222,7 @@ def split_budget(
     *,
     refits: bool = False,
 ) -> BudgetSplit:
-    """Split a budget between the fits of each step, last fits if `refits`, and the choice.
+    """Split a budget between a search's fits, a last one if `refits`, and the choice.
 
     The choice gets a small part of the square of mu. The private steps share the rest by the
     caller's shares, or in proportion to their squares of mu. If one fit of a step serves all

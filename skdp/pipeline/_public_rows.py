@@ -123,7 +123,7 @@ def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
 
 
 def as_named(rows: Any) -> Any:
-    """Return public rows as a frame with column names, if the blocks have names."""
+    """Return a made-up frame for blocks with column names, other rows as they are."""
     names = rows.feature_names if isinstance(rows, RowBlocks) else None
     if names is None:
         return rows

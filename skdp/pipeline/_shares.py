@@ -22,7 +22,7 @@ class Step(NamedTuple):
     # before it, as a Pipeline.
     columns: Any = None
     before: Any = None
-    # For the regressor of a last step that transforms responses: the TransformedTargetRegressor.
+    # The TransformedTargetRegressor around this estimator, if the last step is one.
     target: Any = None
 
     @property

@@ -284,7 +284,7 @@ N_BINS = 2 * _N_POWERS + 1  # not tuned
 # Noise alone makes a bin visible in one of this many histograms: the first number is for sizes,
 # where such a bin would set the unit, the second for places, where it only lengthens an interval.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# Sums over 2 or 4 neighboring bins may be visible. On either side of a visible bin, up to 4 more
+# Sums over 2 or 4 neighboring bins are tested, too. On either side of a visible bin, up to 4 more
 # count as visible if each exceeds the last number of standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # Visible bins replace a column's bounds only if they hold this part of its rows. Around 0, bins of

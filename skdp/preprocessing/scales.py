@@ -501,7 +501,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
 def _release_within(
     plan: BoundedReleases, outer: Intervals, rough: Moments, hidden: np.ndarray, columns: _Columns
 ) -> Scales:
-    """Search for hidden columns within bounds; spend the rest of the budget on all columns."""
+    """Narrow the bounds of hidden columns; spend the rest of the budget on all columns."""
     again, search = plan.branches.branches
     counts, noise_std = np.zeros((columns.n_columns, N_BINS)), 0.0
     n_present = columns.n_rows * rough.present(columns.n_rows)

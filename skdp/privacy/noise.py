@@ -62,7 +62,7 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
     and spherical noise, and a mu for other noise. `joint_entries` is how many entries share one
     draw of Laplace noise.
     """
-    # The constants are slightly below those of the proof.
+    # Slightly below the constants that docs/pca_svd.rst proves.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:

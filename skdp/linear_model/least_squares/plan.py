@@ -50,7 +50,7 @@ _FEWEST_WITH_MOMENTUM = 8
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
-# For longer rows no joint moment is released, as it would fill the memory.
+# With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
 # Factor and limits of the norm that rows are clipped to, in units of the norm of a row with mean
 # square 1: benchmarks/least_squares/least_squares.md.
@@ -97,7 +97,7 @@ class LeastSquaresSpec(ScaleSpec):
     # weak that the fit takes few steps, and then calibrates predictions.
     is_hopeless: bool = field(init=False)
     is_weak: bool = field(init=False)
-    # Whether rows are whitened by a joint moment; only very long rows are not.
+    # Whether rows are whitened by a joint moment: not with very many columns.
     has_moment: bool = field(init=False)
     # Factor that loosens clipping where noise is small; numbers of scales to which entries and
     # responses are clipped; and norm to which scaled rows are clipped.

@@ -32,7 +32,7 @@ _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
 # Least variance along directions that noise hides: the sum over all of them, per feature; and that
 # along each, relative to the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
-# For rows too long for a moment, the largest eigenvalue is assumed to be at least this.
+# With too many columns for a moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
 
 
@@ -120,7 +120,7 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
 
 
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:
-    """Scale very long rows down instead of whitening them, so far that steps converge, if slowly.
+    """With very many columns, scale rows down instead of whitening: steps then converge, slowly.
 
     Rows that are not centered vary along their mean by at least the length of the mean.
     """
