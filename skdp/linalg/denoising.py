@@ -12,7 +12,7 @@ from skdp.linalg.spectrum import gaussian_norm, noise_edge
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with several bases.
 
-# Number of fits: each after the first gives products that do not fit the model less weight.
+# Number of fits: each after the first weighs products by how well they fit the one before.
 _N_ROUNDS = 3  # not studied
 _SLACK = 1.05  # not studied
 # In the first round, variances of all products but the last are multiplied by this number.
@@ -72,7 +72,7 @@ class ProductAverage:
         size = basis.shape[1]
         noise_variances = np.square(self._noise_stds)
         if noise_variances.min() == 0:
-            # A single product, or one without noise, needs no average.
+            # A product without noise needs no average.
             slot = (self._n_added - 1) % self._n_averaged
             last = self._values[:, slot * size : (slot + 1) * size]
             return last, np.zeros((size, size))
@@ -88,7 +88,7 @@ class ProductAverage:
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # Variances are divided by the smallest one, so that nothing overflows.
         smallest = noise_variances.min()
-        # The first fit uses only the last product, which certainly fits the model.
+        # The last product fits the model best: the first fit takes hardly anything else.
         is_last = np.arange(len(noise_variances)) == (self._n_added - 1) % self._n_averaged
         variances = np.where(is_last, 1.0, _DISTRUST) * noise_variances / smallest
         for _ in range(_N_ROUNDS):

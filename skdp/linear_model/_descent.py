@@ -327,9 +327,11 @@ def calibration_of(
     return Calibration(factor, float(np.clip(mean, -1.0, 1.0)), float(explained))
 
 
-def warning_of_doubt(counted: str, fewer: str) -> str:
+def warning_of_doubt(
+    counted: str, fewer: str, reason: str = "what they explain does not stand out from the noise"
+) -> str:
     """Warn that predictions may be no better than the mean of the responses."""
     return (
-        "Predictions may be no better than the mean of the responses: what they explain does not "
-        f"stand out from the noise. Pass more {counted}, a larger epsilon, or {fewer}."
+        f"Predictions may be no better than the mean of the responses: {reason}. Pass more "
+        f"{counted}, a larger epsilon, or {fewer}."
     )

@@ -30,7 +30,8 @@ from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
-# Least difference of log odds by which the predicted class is the most probable one.
+# Lead in log odds of the predicted class where bounds changed the order: above the rounding of
+# scores up to 100 in single precision.
 _LEAD = 1e-5  # not tuned
 
 

@@ -198,7 +198,8 @@ def solve_trace_classes(
     weights = scores.weights(factor)
     # The descent was on centered matrices; the new intercept is for matrices as passed.
     weights[-1] -= mean @ weights[:-1]
-    return Estimate(weights, warnings, bounds=scores.bounds(factor))
+    is_sure = bool(gain >= logistic_fit.SURE_GAIN)
+    return Estimate(weights, warnings, is_sure, bounds=scores.bounds(factor))
 
 
 def _scores_of(

@@ -228,18 +228,18 @@ class DPTraceRegressor(PrivateRegressor):
 
     Notes
     -----
-    **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices`, as of other matrices, a record, such as
-    one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
-    Gaussian differential privacy. Released: counts and histograms for medians and scales, second
-    moments for `covariance`, the mean of dense matrices, sums of responses of rows and columns of
-    cells, a start if asked for, and in each step the sum of the gradients, each clipped in norm,
-    the number of those that were not, and a histogram of the curvature of the loss along the step,
-    by powers of two, and of residuals. `plan` lists every release before a fit, `privacy_spent_`
-    afterwards. Assumed public: the number of records, the shape, dtype and container of X, how it
-    is divided into parts, feature names, and parameters; with ``privacy_unit="response"`` all of X,
-    which then must be in memory. NaN and infinity are refused, which reveals that there are none.
-    Not covered: what `predict` and `score` return, noise-free functions of the rows passed in; and
-    the running time. No assumption about the data is made.
+    **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices` a record, such as one observed cell.
+    Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly. Released: counts and
+    histograms for medians and scales, second moments for `covariance`, the mean of dense matrices,
+    sums of responses of rows and columns of cells, a start unless it is random, in each step the
+    sum of the gradients, each clipped in norm, the number of those that were not, and a histogram
+    of the curvature along the step; at last a histogram of residuals, and of weak fits products of
+    predictions and responses. `plan` lists every release before a fit, `privacy_spent_` afterwards.
+    Assumed public: the number of records, the shape, dtype and container of X, how it is divided
+    into parts, feature names, and parameters; with ``privacy_unit="response"`` all of X, which then
+    must be in memory. NaN and infinity are refused, which reveals that there are none. Not covered:
+    what `predict` and `score` return, noise-free functions of the rows passed in; and the running
+    time. No assumption about the data is made.
 
     After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 4`` times: for a
     norm, a mean, covariances, residuals, twice a step; five times more if matrices are far from 0,

@@ -12,8 +12,15 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
+from told import warned_by
 
-from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyWarning
+from skdp import (
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceClassifier,
+    PrivacyWarning,
+    make_dp_pipeline,
+)
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch
 from skdp.testing._recording import Group, farthest_of
@@ -236,3 +243,15 @@ def test_far_matrices_have_probabilities_like_those_of_the_fit():
     low, high = model.score_bounds_[:, 0]
     # Of normal scores, .012 are 2.5 standard deviations off.
     assert np.mean((scores < low) | (scores > high)) < 0.02
+
+
+def test_a_clear_fit_behind_a_scaler_gives_no_warning_of_its_columns():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(6000, 60))
+    # Few records differ in the other columns, so that noise hides their scales.
+    X[:, 20:] *= generator.random((6000, 40)) < 0.005
+    y = (X[:, :20].sum(axis=1) > 0).astype(int)
+    classifier = private(matrix_shape=(6, 10), random_state=None)
+    model = make_dp_pipeline(DPStandardScaler(), classifier, epsilon=8.0)
+    assert "third of the columns" not in warned_by(lambda: model.fit(X, y))
+    assert "third of the columns" in warned_by(lambda: model.fit(X, generator.permutation(y)))

@@ -126,7 +126,7 @@ class NoisyMatrix:
         return bool(row_norms(basis).max() > largest)
 
     def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
-        """Estimate the largest squared singular values from products; `basis` is of the last."""
+        """Estimate the largest squared singular values from products, by a basis near the last."""
         if self._cut is None or self.is_pure:
             return None
         estimate, covariance = products.estimate(basis)
@@ -296,7 +296,7 @@ class Bases:
 
 
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
-    """Compute the next basis from noisy products, the last of which is with `basis`.
+    """Compute the next basis from noisy products, by an orthonormal `basis` near the last.
 
     `shrink` also shrinks the rows of their average toward their likely signal.
     """

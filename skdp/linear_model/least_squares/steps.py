@@ -17,7 +17,7 @@ from skdp.linalg.norms import with_data
 from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import Calibration, calibration_of, calibration_products
 from skdp.linear_model._weighted_rows import joint_gram, noise_in_mean, whitened_norms
-from skdp.linear_model.least_squares import plan as releases
+from skdp.linear_model.least_squares import plan as squares_plan
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec, Step
 from skdp.linear_model.least_squares.records import Records, Scaling
 from skdp.preprocessing.scales import Scales
@@ -151,8 +151,8 @@ _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 # Curvature of the clipped loss over the fraction of unclipped gradients; least fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
-_MIDDLES = 2.0 ** ((releases.SIZE_BINS + 0.5) / 2)  # not tuned
-_ENDS = 2.0 ** releases.SIZE_BINS[[0, -1]]  # not tuned
+_MIDDLES = 2.0 ** ((squares_plan.SIZE_BINS + 0.5) / 2)  # not tuned
+_ENDS = 2.0 ** squares_plan.SIZE_BINS[[0, -1]]  # not tuned
 
 
 @dataclass(frozen=True)
@@ -186,17 +186,19 @@ class WhitenedRecords:
             sizes *= norms
             in_bins = np.zeros(0)
             if counts:
-                is_there, n_bins = norms > 0, len(releases.SIZE_BINS)
+                is_there, n_bins = norms > 0, len(squares_plan.SIZE_BINS)
                 mass = None if block.mass is None else block.mass[is_there]
                 # Sizes are counted by half powers of two, the exponents of their squares: numpy may
                 # round a logarithm otherwise in another array.
                 squares = np.clip(np.square(sizes[is_there]), *_ENDS)
-                places = np.frexp(squares)[1] - 1 - releases.SIZE_BINS[0]
+                places = np.frexp(squares)[1] - 1 - squares_plan.SIZE_BINS[0]
                 in_bins = np.bincount(places, mass, n_bins).astype(np.float64)
             errors *= clip_weights(sizes, level, len(slopes))
             return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
 
-        total, sizes = self.view.map_sum(_clipped, len(slopes) + len(releases.SIZE_BINS) * counts)
+        total, sizes = self.view.map_sum(
+            _clipped, len(slopes) + len(squares_plan.SIZE_BINS) * counts
+        )
         return np.asarray(self.white.root.T @ total), sizes
 
     def predicted(
@@ -339,7 +341,7 @@ def descend(
         change = plan[0].gradient.sensitivity_for(1.0, rounding=rounding)
         noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
     level = Level(_FIRST_LEVEL * white.size if is_private else NO_CLIPPING, 0.5)
-    before, weights, momentum = white.start, white.start, releases.steps_of(spec)[1]
+    before, weights, momentum = white.start, white.start, squares_plan.steps_of(spec)[1]
     iterates, gradients, stds, unclipped = [], [], [], []
     for step in plan:
         ahead = weights + momentum * (weights - before)

@@ -50,7 +50,7 @@ _LEAST_STRENGTH = 12.0
 LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
 # A fit surely misses little if it gains the first part, or the second one with scores whose squares
 # are noise up to the third number.
-_SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
+SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
 #: First words of a warning that a fit which surely misses little does not give behind a scaler.
 UNLIKE_COLUMNS = "A few columns may decide alone"
 
@@ -381,7 +381,7 @@ class Estimate(NamedTuple):
 
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
-    is_sure: bool = False  # whether the model misses hardly any signal
+    is_sure: bool = False  # whether released losses show that the model misses little
     prior_weight: float = 0.0
     std_errors: np.ndarray | None = None  # of the coefficients, if they are known
     bounds: np.ndarray | None = None  # of the scores that probabilities are made of
@@ -466,7 +466,7 @@ def solve_logistic(
     factor, gain = logistic_scores.length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     gain += prior.gain
     is_sure = gain >= _SURE_WITH and scores.noise <= _LITTLE_NOISE
-    is_sure = bool(is_sure or gain >= _SURE_GAIN)
+    is_sure = bool(is_sure or gain >= SURE_GAIN)
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain, is_sure=is_sure))
     weights, errors = scores.weights(factor), None
     if spec.n_classes <= logistic_scores.MOST_CLASSES:

@@ -355,8 +355,8 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The choice of momentum: with more, each step gains more, and noise grows.
 
-# Momenta to choose from with more than two classes; 0 means none. The largest with two classes,
-# and the largest that a strength alone decides on.
+# Momenta to choose from with more than two classes; 0 means none. The second number caps the
+# momentum that follows from a strength alone, for any number of classes.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9, 0.95, 0.97)  # benchmarks/classification/momentum.md
 _LARGEST = 0.9  # benchmarks/classification/momentum.md
 # Weights in the predicted excess: of the remaining gain of separated classes, by a power of their

@@ -286,7 +286,7 @@ class Estimate:
     def without_coefficients(self, most: float, *warnings: str) -> "Estimate":
         """Set all coefficients to 0, and replace the warnings if others are given.
 
-        An intercept above `most` is noise of unknown sign, and is shrunk.
+        The intercept is divided by 1 + (offset / most)²: far above `most` it is noise.
         """
         none = self.point.with_values(0 * self.point.values)
         ratio = self.offset / most

@@ -317,6 +317,33 @@ _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
 
+def _judged(
+    spec: TraceSpec,
+    estimate: trace_descent.Estimate,
+    spread: Spread,
+    of_residuals: Spread,
+    *,
+    is_around_0: bool,
+) -> trace_descent.Estimate:
+    """Compare the spreads of responses and of residuals; drop coefficients that do harm."""
+    # If few responses differ from the center, noise hides their sizes, but not those of residuals.
+    if spread.fraction_off_center < 1 or spread.is_guess:
+        return estimate
+    counted, ratio = spec.unit.counted, (of_residuals.of_all / spread.of_all) ** 2
+    if ratio > _WORSE:
+        estimate = estimate.without_coefficients(
+            spread.of_all * (1.0 if is_around_0 else _USUAL_MEAN),
+            "All coefficients are 0: the descent ended where predictions are worse than a "
+            f"constant. Pass more {counted}, a larger epsilon, or {_fewer(spec)}.",
+        )
+        return replace(estimate, n_cut=0)
+    if ratio > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
+        reason = "residuals are about as large as the responses"
+        doubt = descents.warning_of_doubt(counted, _fewer(spec), reason)
+        return replace(estimate, warnings=(doubt,))
+    return estimate
+
+
 def solve_trace(
     spec: TraceSpec,
     plan: TraceReleases,
@@ -357,19 +384,8 @@ def solve_trace(
         residuals = _without(design, estimate.point, estimate.offset * view.intercept, responses)
         # No bound: residuals that noise hides tell nothing of the fit.
         facts = residuals, budget, math.inf, *of_units
-        left = trace_records.release_spread(rest.last_spread, *facts).of_all
-        # Few responses off the center are of sizes that noise hides, and residuals are not.
-        is_known = spread.fraction_off_center == 1 and not spread.is_guess
-        left = (left / spread.of_all) ** 2 if is_known else 0.0
-        if left > _WORSE:
-            estimate = estimate.without_coefficients(
-                spread.of_all * (1.0 if center == 0 else _USUAL_MEAN),
-                "All coefficients are 0: the descent ended where predictions are worse than a "
-                f"constant. Pass more {spec.unit.counted}, a larger epsilon, or {_fewer(spec)}.",
-            )
-        elif left > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
-            doubt = descents.warning_of_doubt(spec.unit.counted, _fewer(spec))
-            estimate = replace(estimate, warnings=(doubt,))
+        of_residuals = trace_records.release_spread(rest.last_spread, *facts)
+        estimate = _judged(spec, estimate, spread, of_residuals, is_around_0=center == 0)
     point, offset = transform.undo(estimate)
     # If the means of rows and columns are noise, the low-rank part is all of the model.
     is_alone = margins is None or margins.are_hidden

@@ -204,9 +204,11 @@ def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
     """Plan the spread of residuals and, for a table, sums by row and column around the steps."""
     if not spec.has_margins:
+        # The spread only judges the fit.
         share = min(_share_of_counts(2, spec, _BIN_PRECISION), _LARGEST_SHARE_OF_RESIDUALS)
         is_planned = spec.cost.is_private and spec.has_curvatures and spec.n_iter > 0
         return None, _plan_powers(spec, _RESIDUALS, share) if is_planned else None, None
+    # The spread clips the last sums.
     name, (first, last), shape = "row and column sums", _MARGINS_SHARES, (sum(spec.matrix_shape),)
     spread = _plan_spread(spec, _RESIDUALS) if spec.cost.is_private else None
     return (

@@ -199,7 +199,7 @@ def release_spread(
     """Release the root mean square of centered responses, by counts of sizes that exceed the noise.
 
     If most responses are at the center and noise hides all others, the result is `farthest`, the
-    public bound of their distance.
+    public bound of their distance, or a guess if that is infinite.
     """
     # In a histogram over all powers of two, noise matters only in bins that are nearly empty. A
     # search in unknown units would need many counts, all of them right.

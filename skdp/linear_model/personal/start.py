@@ -271,8 +271,8 @@ def root_mean_squares(batch: UserBatch) -> np.ndarray:
 # ------------------------------
 # A map that whitens features, from the users' second moments.
 
-# Part of the second moments that is clipped, and its limits for a mean model, to whose moment half
-# does more harm: with a strong signal it clips few. benchmarks/personalization/real_data.md
+# Part of the second moments that is clipped. Half does more harm to the moment of a mean model, so
+# there it is the third number over the strength. benchmarks/personalization/real_data.md
 _CLIPPED, _CLIPPED_OF_POOLED, _WANTED_BIAS = 0.5, (0.02, 0.5), 25.0
 _CERTAINTY = 3.0  # not studied
 # A feature is small if its variance is below this fraction of the largest: not studied.
