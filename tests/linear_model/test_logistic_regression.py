@@ -368,6 +368,7 @@ def test_far_rows_have_probabilities_like_those_of_the_fit(n_classes):
     assert (np.abs(model.set_params(epsilon=np.inf).fit(X, y).score_bounds_) > 1e300).all()
 
 
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_predicted_class_is_the_most_probable_one_beyond_the_bounds_of_scores(n_classes, dtype):
