@@ -270,8 +270,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
 
         def _distances(block: np.ndarray) -> np.ndarray:
             centered = block - location
-            sides = centered, precision, centered
-            return np.asarray(np.einsum("ij,jk,ik->i", *sides, optimize=True))
+            return np.asarray(
+                np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True)
+            )
 
         return results_of(rows, _distances)
 

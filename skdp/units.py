@@ -312,8 +312,9 @@ class ResolvedEntry(MatrixUnit):
     def clipped(self, block: Any) -> Any:
         # Shifting comes before clipping, so that the bounds hold for rounded differences.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
-        lower, upper = self.lower, self.upper
-        return clipping.clip_entries(block, lower=lower, upper=upper, keep_zeros=self.keep_zeros)
+        return clipping.clip_entries(
+            block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
+        )
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.entry_product(self.step, norms)
@@ -488,8 +489,9 @@ class ResolvedSparseRow(ResolvedEntry):
         return sensitivity.short_row(*self._change) / n_rows
 
     def squares(self, point: np.ndarray) -> float:
-        known = *self.value_range, self.n_entries, self.adjacency
-        return sensitivity.short_row_squares(*known, point)
+        return sensitivity.short_row_squares(
+            *self.value_range, self.n_entries, self.adjacency, point
+        )
 
 
 class SparseRow(Unit):
@@ -534,8 +536,9 @@ class SparseRow(Unit):
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
         lower, upper = checked_bounds(self, self.bounds, epsilon)
-        n_entries = int(self.max_entries)
-        return ResolvedSparseRow(adjacency, lower, upper, keep_zeros=True, n_entries=n_entries)
+        return ResolvedSparseRow(
+            adjacency, lower, upper, keep_zeros=True, n_entries=int(self.max_entries)
+        )
 
 
 # ------------------------------

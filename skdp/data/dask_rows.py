@@ -390,9 +390,14 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
     if _is_frame(X):
         values = partial(_values, names=list(X.columns), facts=facts)
         return X.map_partitions(composed(values, _map_chunk), meta=none, enforce_metadata=False)
-    chunks = X.chunks[0], *((size,) for size in made.shape[1:])
-    known = {"name": f"skdp-{name}-{uuid4().hex}", "dtype": made.dtype, "meta": none}
-    return X.map_blocks(_map_chunk, chunks=chunks, drop_axis=None if chunks[1:] else 1, **known)
+    return X.map_blocks(
+        _map_chunk,
+        name=f"skdp-{name}-{uuid4().hex}",
+        dtype=made.dtype,
+        meta=none,
+        chunks=(X.chunks[0], *((size,) for size in made.shape[1:])),
+        drop_axis=None if made.shape[1:] else 1,
+    )
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
@@ -470,9 +475,17 @@ def _loaders(X: Any) -> list[Callable[[], Any]]:
 
 
 def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> RowParts:
-    given = loaders, lengths, facts.n_features, facts.dtype, targets, facts.names
-    more: Any = {"pass_over": sum_in_graph, "is_sparse": facts.is_sparse, "like": facts.like}
-    return RowParts(*given, **more)
+    return RowParts(
+        loaders,
+        lengths,
+        facts.n_features,
+        facts.dtype,
+        targets,
+        facts.names,
+        pass_over=sum_in_graph,
+        is_sparse=facts.is_sparse,
+        like=facts.like,
+    )
 
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:

@@ -757,8 +757,14 @@ def open_rows(
     norms, counts, n_not_finite, n_positive, total, digests = found
     if grid is not None and counts is not None:
         counts = GridCounts.of(grid, counts, rows.n_rows)
-    n_positive = None if n_positive is None else float(n_positive)
-    cache = RowCache(norms, counts, n_positive, int(n_not_finite), total, bound)
+    cache = RowCache(
+        norms=norms,
+        norm_counts=counts,
+        n_mostly_positive=None if n_positive is None else float(n_positive),
+        n_not_finite=int(n_not_finite),
+        total=total,
+        bound=bound,
+    )
     digest = None if digests is None else joined_digest(rows.source, digests)
     return replace(rows, cache=cache), digest
 

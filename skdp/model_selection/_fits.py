@@ -239,7 +239,9 @@ def split_budget(
             reserved.setdefault(name, []).append(estimator._reserved_part())
     n_fits = {name: len(of) for name, of in fits.items()}
     serves_all = {name for name, of in reserved.items() if len(of) == len(candidates)}
-    n_last = {it: int(refits and not (n == 1 and it in serves_all)) for it, n in n_fits.items()}
+    n_last = {
+        name: int(refits and not (n == 1 and name in serves_all)) for name, n in n_fits.items()
+    }
     # Each fit gets an equal part of delta, of which it may reserve a tail.
     delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
     tail = math.fsum((n + n_last[it]) * delta * max(reserved[it]) for it, n in n_fits.items())

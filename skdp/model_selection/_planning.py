@@ -213,8 +213,10 @@ def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise_moment: float
     n_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, affordable))
     # A fixed public seed makes plans comparable.
     generator = np.random.default_rng(0)
-    given = spectrum, n_components, mean_noise_moment, generator
-    return float(np.mean([_draw_sine(*given) for _ in range(n_draws)]))
+    draws = [
+        _draw_sine(spectrum, n_components, mean_noise_moment, generator) for _ in range(n_draws)
+    ]
+    return float(np.mean(draws))
 
 
 def _draw_sine(

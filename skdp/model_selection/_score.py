@@ -495,8 +495,11 @@ def _steps_of(model: Any) -> Steps:
 # Share of the search for the clip level of losses, and the wanted quantile of their sizes.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Constraints of functions that make releases of private rows.
-CONSTRAINTS: dict[str, Any] = {**checks.BUDGET, **checks.SEED}
-CONSTRAINTS |= {"adjacency": [StrOptions(set(ADJACENCIES))]}
+CONSTRAINTS: dict[str, Any] = {
+    **checks.BUDGET,
+    **checks.SEED,
+    "adjacency": [StrOptions(set(ADJACENCIES))],
+}
 
 
 @dataclass(frozen=True, repr=False)

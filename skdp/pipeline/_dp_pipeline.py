@@ -499,5 +499,11 @@ def make_dp_pipeline(
       or, as released values say:
     ...
     """
-    more = {"shares": shares, "ledger": ledger, "random_state": random_state}
-    return DPPipeline(_name_estimators(steps), epsilon=epsilon, delta=delta, **more)
+    return DPPipeline(
+        _name_estimators(steps),
+        epsilon=epsilon,
+        delta=delta,
+        shares=shares,
+        ledger=ledger,
+        random_state=random_state,
+    )

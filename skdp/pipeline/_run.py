@@ -502,10 +502,16 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
     is_over = composed.mu > whole.mu * (1 + _ROUNDING)
     if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
         raise RuntimeError(f"All fits have spent mu={composed.mu}, and were given {whole.mu}.")
-    cost = {name: getattr(whole, name) for name in ("epsilon", "delta", "delta_tail")}
-    mu, enforced = min(composed.mu, whole.mu), composed.enforced and whole.enforced
-    # An owner who left during one step is absent in all later ones.
-    return replace(composed, **cost, mu=mu, enforced=enforced, trust=labeled[-1].trust)
+    return replace(
+        composed,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        mu=min(composed.mu, whole.mu),
+        enforced=composed.enforced and whole.enforced,
+        delta_tail=whole.delta_tail,
+        # An owner who left during one step is absent in all later ones.
+        trust=labeled[-1].trust,
+    )
 
 
 def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger: Any) -> Any:

@@ -185,8 +185,9 @@ class PrivacyCost:  # numpydoc ignore=PR02
         if known is not None:
             change = float(sensitivity_of(**known))
             std = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
-        facts = share, change, std, follows, shape, may_be_skipped
-        return Release(name, mechanism, *facts, sensitivity_of)
+        return Release(
+            name, mechanism, share, change, std, follows, shape, may_be_skipped, sensitivity_of
+        )
 
     def search(
         self, name: str, share: float, grid: np.ndarray, *, remedy: str | None = None

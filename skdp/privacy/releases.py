@@ -190,9 +190,17 @@ class Search(Release):  # numpydoc ignore=PR02
             As many as the search has steps.
         """
         n_steps, _ = steps_of(len(self.grid))
-        names = [f"{self.name}, counts {step}" for step in range(1, n_steps + 1)]
-        facts = self.mechanism, self.share / max(n_steps, 1), self.sensitivity, self.noise_std
-        return tuple(Release(name, *facts, shape=self.shape) for name in names)
+        return tuple(
+            Release(
+                f"{self.name}, counts {step}",
+                self.mechanism,
+                self.share / n_steps,
+                self.sensitivity,
+                self.noise_std,
+                shape=self.shape,
+            )
+            for step in range(1, n_steps + 1)
+        )
 
 
 class Released(NamedTuple):  # numpydoc ignore=PR02

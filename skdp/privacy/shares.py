@@ -80,8 +80,9 @@ class Shares:
                 f"Release {release.name!r} does not fit into words of 64 bits at its mu of "
                 f"{sensitivity / noise_std:.3g}; pass a smaller epsilon."
             )
-        kind = release.name, release.mechanism, shape
-        return ShareLayout(*kind, std, step, math.ceil(limit), self.n_owners)
+        return ShareLayout(
+            release.name, release.mechanism, shape, std, step, math.ceil(limit), self.n_owners
+        )
 
     def planned(self, cost: PrivacyCost, release: Release) -> "ShareLayout":
         """Check a planned release, and return its layout.

@@ -284,11 +284,16 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
     unit, (n_rows, n_columns) = spec.unit, spec.shape
     mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
 
-    known: Any = {"follows": _BASIS, "may_be_skipped": spec.coherence_bound is not None}
-
     def product(name: str, part: float, length: int) -> Release:
-        asked, shape = (prefix + name, mechanism, part, _with_rounding), (length, size)
-        return spec.cost.release(*asked, shape=shape, **known)
+        return spec.cost.release(
+            prefix + name,
+            mechanism,
+            part,
+            _with_rounding,
+            follows=_BASIS,
+            shape=(length, size),
+            may_be_skipped=spec.coherence_bound is not None,
+        )
 
     weights = _DECAY ** -np.arange(int(spec.n_iter), dtype=float)
     weights /= weights.sum()
@@ -311,5 +316,7 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
 
 
 def _plan_core(spec: EntriesSpec, name: str, size: int, share: float) -> Release:
-    asked = name, _mechanism(spec, pure="spherical"), share, _with_rounding
-    return spec.cost.release(*asked, follows=_BASIS, shape=(size, size))
+    mechanism = _mechanism(spec, pure="spherical")
+    return spec.cost.release(
+        name, mechanism, share, _with_rounding, follows=_BASIS, shape=(size, size)
+    )

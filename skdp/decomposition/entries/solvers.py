@@ -362,10 +362,13 @@ def rotated(
     noise_squares = np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn)
     least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core.noise_std) ** 2)
     stands_out &= singular_values >= least
-    found = bases.left @ left_turn, singular_values, bases.right @ right_turn
-    n_above = min(bases.n_above_noise, int(np.sum(stands_out)))
     return matrix.factors(
-        *found, noise_std=core.noise_std, n_above_noise=n_above, failed=bases.failed
+        bases.left @ left_turn,
+        singular_values,
+        bases.right @ right_turn,
+        noise_std=core.noise_std,
+        n_above_noise=min(bases.n_above_noise, int(np.sum(stands_out))),
+        failed=bases.failed,
     )
 
 
@@ -526,8 +529,13 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
     singular_values = singular_values[:n_components]
     cleaned = denoising.debiased(singular_values, noise_std, noisy.shape)
     stands_out = (cleaned > 0) & denoising.are_mostly_signal(cleaned, noise_std, noisy.shape)
-    found = left[:, :n_components], cleaned, right[:n_components].T
-    return matrix.factors(*found, noise_std=noise_std, n_above_noise=int(np.sum(stands_out)))
+    return matrix.factors(
+        left[:, :n_components],
+        cleaned,
+        right[:n_components].T,
+        noise_std=noise_std,
+        n_above_noise=int(np.sum(stands_out)),
+    )
 
 
 def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Factors:

@@ -442,8 +442,9 @@ def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
     change = partial(sensitivity.clipped_squares, n_levels=n_levels, adjacency=spec.unit.adjacency)
     known = None if moment.sensitivity is None else {"row_norm": spec.row_norm}
     name, follows, shape = "clipped squares", moment.follows, (n_levels, size)
-    facts = "gaussian", probe, change, known
-    squares = spec.cost.release(name, *facts, follows=follows, shape=shape)
+    squares = spec.cost.release(
+        name, "gaussian", probe, change, known, follows=follows, shape=shape
+    )
     products = tuple(
         _plan_product(spec, part, f"step {n}", name, size) for n, part in enumerate(steps, start=1)
     )
@@ -509,8 +510,14 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
     known = None if spec.row_norm is None else {"row_norm": spec.row_norm}
-    facts = "gaussian", _PROJECTION_SHARE, change, known
-    shape = spec.shape[0], size
-    projected = spec.cost.release("projected rows", *facts, follows=_ROW_NORM, shape=shape)
+    projected = spec.cost.release(
+        "projected rows",
+        "gaussian",
+        _PROJECTION_SHARE,
+        change,
+        known,
+        follows=_ROW_NORM,
+        shape=(spec.shape[0], size),
+    )
     components = _plan_solver(before, 1.0 - _NORM_SHARE * (spec.row_norm is None))
     return RowFactorReleases(row_norm, components, projected)

@@ -465,9 +465,13 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             budget.sums_with_initial_noise(release, unit=count_unit, correlation=correlation)
             for release in plan.parts
         )
-        sums = right.counts, left.counts, self._sketches
-        bound = unit.bound if isinstance(unit, units.ResolvedUpdate) else math.inf
-        self._state = sketches.StreamState(*sums, count_unit=count_unit, bound=bound)
+        self._state = sketches.StreamState(
+            right.counts,
+            left.counts,
+            self._sketches,
+            count_unit=count_unit,
+            bound=unit.bound if isinstance(unit, units.ResolvedUpdate) else math.inf,
+        )
         self.value_unit_ = self._state.value_step
         self.privacy_spent_ = budget.spent()
 
@@ -562,8 +566,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         with np.errstate(all="ignore"):
             fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
         signs = deterministic_signs(fit.right.T)
-        components, left = fit.right.T * signs[:, np.newaxis], fit.left * signs
-        factors = LowRankFactors(components, fit.values, left, self.privacy_spent_)
+        factors = LowRankFactors(
+            components_=fit.right.T * signs[:, np.newaxis],
+            singular_values_=fit.values,
+            left_components_=fit.left * signs,
+            privacy_spent_=self.privacy_spent_,
+        )
         return factors, self._warnings(values, rank)
 
     def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:

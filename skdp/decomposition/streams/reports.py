@@ -198,8 +198,12 @@ class LocalReports(BudgetMixin):
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
         signs = deterministic_signs(right)
-        components, spent = right * signs[:, np.newaxis], budget.spent()
-        return LowRankFactors(components, lengths, left * signs, spent)
+        return LowRankFactors(
+            components_=right * signs[:, np.newaxis],
+            singular_values_=lengths,
+            left_components_=left * signs,
+            privacy_spent_=budget.spent(),
+        )
 
     def _check_size(self, name: str, values: np.ndarray, n_axes: int) -> None:
         if values.ndim != n_axes or values.shape[-1] != self.n_features:

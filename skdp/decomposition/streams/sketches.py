@@ -250,9 +250,14 @@ class StreamState:
 
     def shard(self, *, allow_pickle: bool) -> "StreamState":
         """Make an empty state with the same sketches."""
-        sums = np.zeros_like(self.right), np.zeros_like(self.left)
-        known: Any = {"count_unit": self.count_unit, "bound": self.bound}
-        return StreamState(*sums, self.sketches, **known, allow_pickle=allow_pickle)
+        return StreamState(
+            np.zeros_like(self.right),
+            np.zeros_like(self.left),
+            self.sketches,
+            count_unit=self.count_unit,
+            bound=self.bound,
+            allow_pickle=allow_pickle,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         if not self.allow_pickle:

@@ -137,8 +137,14 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     counts, of_counts = None, (_OF_COUNTS / (spec.n_units * spec.cost.mu)) ** 2
     if of_counts >= _LEAST_OF_COUNTS:
         change = partial(sensitivity.histogram, spec.unit.adjacency)
-        part, n_bins = min(of_counts, _MOST_OF_COUNTS), (spec.n_classes,)
-        counts = spec.cost.release("class counts", "gaussian", part, change, {}, shape=n_bins)
+        counts = spec.cost.release(
+            "class counts",
+            "gaussian",
+            min(of_counts, _MOST_OF_COUNTS),
+            change,
+            {},
+            shape=(spec.n_classes,),
+        )
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
@@ -213,8 +219,10 @@ def clip_norm(spec: LogisticSpec) -> float:
 
 
 def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
-    facts = row_norm, *weights_beside(row_norm), n_classes, adjacency, rounding
-    return sensitivity.class_moment(*facts)
+    constant, label_weight = weights_beside(row_norm)
+    return sensitivity.class_moment(
+        row_norm, constant, label_weight, n_classes, adjacency, rounding
+    )
 
 
 # ------------------------------

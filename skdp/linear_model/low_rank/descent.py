@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from skdp.linalg import matrices as low_rank
+from skdp.linalg import matrices as fixed_rank
 from skdp.linalg.matrices import Coordinates, DenseCoordinates, DenseMatrices, FixedRank, Matrices
 from skdp.linalg.spectrum import random_basis
 from skdp.linear_model import _descent as descents
@@ -47,7 +47,7 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
     # There are more coordinates than dimensions, so the null space of their covariance is left out.
-    inside = slice(-low_rank.tangent_dimension(point.shape, point.rank), None)
+    inside = slice(-fixed_rank.tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
 
@@ -87,7 +87,7 @@ class RecordClipping:
         whitening = tangent_whitening(point, self.records.covariance)
         gradient = self._sum(self._vectors(point, offset, whitening), level, size)
         # Rounding errors lead out of the tangent space, so project again.
-        inside = low_rank.project_coordinates(point, gradient.total[: size - self.has_intercept])
+        inside = fixed_rank.project_coordinates(point, gradient.total[: size - self.has_intercept])
         total = np.append(inside, gradient.total[len(inside) :])
         return gradient._replace(total=total, whitening=whitening)
 
@@ -100,7 +100,7 @@ class RecordClipping:
             if whitening is not None:
                 assert isinstance(coordinates, DenseCoordinates)
                 values = coordinates.values[:, : len(whitening)]
-                times = np.matmul if matrices.mass is None else low_rank.one_by_one
+                times = np.matmul if matrices.mass is None else fixed_rank.one_by_one
                 values[:] = times(values, whitening)
             return coordinates, inner + records.intercept * offset - records.responses[rows]
 
@@ -222,7 +222,7 @@ def release_start(
         inverse = np.linalg.inv(records.covariance)
         mean, noise_std = inverse @ mean, noise_std * _rms_factor(inverse, len(inverse))
     mean = mean.reshape(design.matrix_shape)
-    whole = low_rank.truncate(mean, min(mean.shape))
+    whole = fixed_rank.truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
         # Standard deviation of this mean by chance, if responses are independent of matrices.
@@ -353,7 +353,7 @@ def descend(
     a gradient is, a step has at least `least_part` of its length.
     """
     point, variance = start.point, start.noise_std**2
-    dimension = low_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
+    dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
     # At 0 the residuals are the responses. If these are normal, this clip level leaves the wanted
     # fraction of gradients unclipped.
     largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
@@ -392,7 +392,7 @@ def descend(
             length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
             decay = 1 - _STEP * least_curvature / max(1.0, steepest)
             before = gradient
-        point = low_rank.retract(point, gradient.coordinates, -length)
+        point = fixed_rank.retract(point, gradient.coordinates, -length)
         if (norm := float(np.linalg.norm(point.values))) > largest_coefficients:
             point = point.with_values(point.values * (largest_coefficients / norm))
         offset -= length * gradient.slope
@@ -435,11 +435,11 @@ def _release_gradient(
     )
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
-    coordinates = low_rank.project_coordinates(point, coordinates)
+    coordinates = fixed_rank.project_coordinates(point, coordinates)
     size = math.hypot(float(np.linalg.norm(coordinates)), slope)
     if whitening is not None:
-        coordinates = low_rank.project_coordinates(point, whitening @ coordinates)
-    direction = low_rank.tangent_vector(point, coordinates)
+        coordinates = fixed_rank.project_coordinates(point, whitening @ coordinates)
+    direction = fixed_rank.tangent_vector(point, coordinates)
     known = unclipped, vote_std, gain, whitening
     return _Gradient(point, offset, coordinates, direction, slope, size, noise_std, *known)
 
@@ -532,5 +532,5 @@ def calibrate(
 
     sums, noise_std = budget.release(release, design.map_sum(_products, 3))
     sums, noise_std = sums / design.n_records, noise_std / design.n_records
-    facts = noise_std, size, noise / unit, spread.fraction_off_center
-    return descents.calibration_of(sums, *facts)
+    off_center = spread.fraction_off_center
+    return descents.calibration_of(sums, noise_std, size, noise / unit, off_center)

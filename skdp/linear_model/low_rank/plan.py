@@ -117,8 +117,13 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     features = _plan_features(spec) if is_released and spec.is_vector else None
     first = _plan_round(spec, 0) if is_released and spec.is_centered else None
     # Empty if noise would hide the center of the responses.
-    limits: Any = {"precision": _PRECISION, "limits": _SHARE_LIMITS, "useless": _USELESS}
-    center = descent.plan_center(spec, refined=(_LEAST_SHARE, _PRECISION), **limits)
+    center = descent.plan_center(
+        spec,
+        refined=(_LEAST_SHARE, _PRECISION),
+        precision=_PRECISION,
+        limits=_SHARE_LIMITS,
+        useless=_USELESS,
+    )
     before = center, features, first
     has_norm = is_released and features is None
     branches = [_plan_fit(spec, before, has_norm=has_norm and first is None)]
