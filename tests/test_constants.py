@@ -1,5 +1,6 @@
 """Numbers at module level say what chose them: a study, nobody yet, or no choice of ours."""
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -26,6 +27,27 @@ def wrong(text):
 def test_every_number_says_what_chose_it():
     found = {str(path.relative_to(ROOT)): wrong(path.read_text()) for path in ROOT.rglob("*.py")}
     assert not {path: lines for path, lines in found.items() if lines}
+
+
+def assigned_twice(text):
+    """Return the names that several statements of a module assign."""
+    assigned = Counter(
+        target.id
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for whole in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for target in ([whole] if isinstance(whole, ast.Name) else getattr(whole, "elts", []))
+    )
+    return [name for name, count in assigned.items() if count > 1]
+
+
+def test_no_module_assigns_a_name_twice():
+    """The second value would act in functions above it, too, which mean the first."""
+    found = {
+        str(path.relative_to(ROOT)): assigned_twice(path.read_text()) for path in ROOT.rglob("*.py")
+    }
+    assert not {path: names for path, names in found.items() if names}
+    assert assigned_twice("A, B = 1, 2\nC: int = 3\nA = 4\nC = 5") == ["A", "C"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def coherence(basis: np.ndarray) -> float:
 
 # Relative tolerance of singular values; and root of the largest number added to the diagonal of a
 # scaled Gram matrix. The squares of both numbers are far above rounding.
-_TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
+_VALUE_TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
 
 
 def leading_right_vectors(
@@ -65,7 +65,7 @@ def leading_right_vectors(
         matvec=lambda vector: second(first(vector)) + beside * vector,
         dtype=np.float64,
     )
-    vectors = eigsh(moment, size, v0=start, tol=_TOLERANCE**2)[1][:, ::-1]
+    vectors = eigsh(moment, size, v0=start, tol=_VALUE_TOLERANCE**2)[1][:, ::-1]
     if is_tall:
         return np.asarray(vectors)
     right = np.column_stack([first(vector) for vector in vectors.T])
@@ -108,7 +108,7 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Symmetry, but for rounding.
 
-_TOLERANCE = 1e-10  # not tuned
+_SYMMETRY_TOLERANCE = 1e-10  # not tuned
 
 
 def is_symmetric(X: Any) -> bool:
@@ -116,7 +116,7 @@ def is_symmetric(X: Any) -> bool:
     with np.errstate(all="ignore"):
         difference, size = abs(X - X.T), abs(X)
         size = size.maximum(size.T) if issparse(X) else np.maximum(size, size.T)
-        too_large = difference > _TOLERANCE * size
+        too_large = difference > _SYMMETRY_TOLERANCE * size
         return bool(too_large.nnz == 0 if issparse(X) else not too_large.any())
 
 
