@@ -495,16 +495,23 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     blocks = both.map_partitions(
         lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
     )
-    n_parts = blocks.numblocks[0]
+    n_parts, names = blocks.numblocks[0], list(both.columns)
     counted = blocks.map_blocks(
-        lambda frame: np.array([[len(frame)]]), dtype=int, chunks=((1,) * n_parts, (1,))
+        lambda frame: np.array([[len(frame) if len(frame.columns) == len(names) else -1]]),
+        dtype=int,
+        chunks=((1,) * n_parts, (1,)),
     )
     lengths = computed(counted).ravel().tolist()
+    if -1 in lengths:
+        _refuse("y has another index than X", _OF_ONE_FRAME)
     (blocks,) = _stored(sum(lengths) * both.shape[1], blocks)
-    loaders, names = _loaders(blocks), list(both.columns)
+    loaders = _loaders(blocks)
     rows = [partial(_rows_of, load, names, facts) for load in loaders]
     targets = None if y is None else [partial(_target_of, load, names) for load in loaders]
     return _parts(rows, lengths, facts, targets)
+
+
+_OF_ONE_FRAME = "take both from one data frame, as frame[features] and frame['label']"
 
 
 def _with_target(X: Any, y: Any) -> Any:
@@ -519,11 +526,17 @@ def _with_target(X: Any, y: Any) -> Any:
         name += "_"
     # For columns of another frame, dask would join by an index, which may be private.
     if not _are_of_one_frame(X, y):
-        _refuse(
-            "y has other partitions than X",
-            "take both from one data frame, as frame[features] and frame['label']",
-        )
-    return X.assign(**{name: y})
+        _refuse("y has other partitions than X", _OF_ONE_FRAME)
+    meta = X._meta.assign(**{name: y._meta})
+    return X.map_partitions(_beside, y, name, meta=meta, enforce_metadata=False)
+
+
+def _beside(frame: Any, target: Any, name: str) -> Any:
+    """Append the target; without it, a frame of another index, by which pandas would join them.
+
+    Then an entry of y would go to the row that has its label, and one row would change others.
+    """
+    return frame.assign(**{name: target}) if frame.index.equals(target.index) else frame
 
 
 def _are_of_one_frame(X: Any, y: Any) -> bool:

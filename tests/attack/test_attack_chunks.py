@@ -4,7 +4,9 @@ from itertools import pairwise
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from attack_laws import attack_laws_for
 from covers import single_cover
@@ -141,6 +143,27 @@ def test_rows_that_change_between_passes_are_bounded_like_any(estimator, later, 
         assert np.isfinite(other).all(), release.name
         # As many rows have changed.
         assert np.linalg.norm(one - other) <= 10 * release.sensitivity * (1 + 1e-12), release.name
+
+
+@pytest.mark.parametrize("moved", ["rows", "targets"])
+def test_an_index_of_its_own_brings_no_target_to_the_row_of_another(moved, ledger):
+    # Pandas joins columns by index. If each row names its own, a row would decide on two records.
+    generator, ids = np.random.default_rng(0), list("ab")
+    frame = pd.DataFrame(generator.normal(size=(40, 2)), columns=ids).assign(
+        y=lambda one: one["a"], own=generator.permutation(40)
+    )
+
+    def indexed(frame):
+        other = frame.map_partitions(lambda part: part.set_index("own"))
+        one, two = (other, frame) if moved == "rows" else (frame, other)
+        return one[ids], two["y"]
+
+    with dask.config.set(scheduler="synchronous"):
+        for pieces in (1, 3):
+            whole = dd.from_pandas(frame, npartitions=pieces)
+            with pytest.raises(ValueError, match=r"another index.*frame\['label'\]"):
+                DPLinearRegression(n_iter=2, ledger=ledger).fit(*indexed(whole))
+    assert ledger.entries() == []
 
 
 def test_no_task_of_a_fit_raises_whatever_rows_hold():
