@@ -29,9 +29,9 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # ------------------------------
 # Fixed-point sums that get their noise first, and the data later, in pieces.
 
-# The unit is 2 ** -40 of the noise std, which leaves 22 bits of a word for sums beyond the noise.
+# The unit is about 2 ** -40 noise stds, so that sums may reach 2 ** 22 noise stds.
 _BITS_BELOW_NOISE = 40  # not tuned
-# The unit allows for this much noise, in sensitivities, so that integers can hold the data.
+# For the unit, a noise std counts as at least this many sensitivities: integers must hold the data.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # not tuned
 
@@ -39,20 +39,19 @@ _WORD = 2.0**64  # not tuned
 class InitialNoiseSums:
     r"""Integer sums that contain noise from the start; reading them makes the `release`.
 
-    The integers count the `unit`, a public power of two, and are added modulo :math:`2^{64}`.
-    Integer addition is exact in any order and grouping, so that no rounding has to be charged for.
-    An overflow wraps around; the result is still a function of the exact sum, and reveals no more
-    than the exact sum does.
+    The integers are multiples of the `unit`, a public power of two, and are added modulo
+    :math:`2^{64}`. Integer addition is exact in any order and grouping, so that no rounding is
+    charged. A sum that overflows wraps around: the result is a function of the exact noisy sum, and
+    reveals no more.
 
-    The noise is rounded to multiples of the unit when it is drawn, and the sum of the data is a
-    multiple of the unit. So rounding the noise and then adding it gives the same as adding and then
-    rounding: a function of the exact noisy sum. The proof for
-    :func:`skdp.privacy.noise.round_to_lattice` holds unchanged.
+    The noise is rounded to multiples of the unit when it is drawn. The sum of the data is a
+    multiple of the unit, so that rounding their sum instead would give the same result. The proof
+    for :func:`skdp.privacy.noise.round_to_lattice` holds unchanged.
 
-    If sums are released after every epoch, this holds for what each epoch adds: data plus noise
-    that depends on the noise of earlier epochs, as `correlation` says. The fixed map and the cells
-    of the proof remain. The coupling in the proof uses noise whose correlation is computed in
-    floating point, with a relative error of some :math:`10^{-13}`; the caller charges for that.
+    If sums are released after every epoch, the proof applies to the data and noise that each epoch
+    adds. This noise depends on the noise of earlier epochs by `correlation`, which is computed in
+    floating point, with a relative error of some :math:`10^{-13}`; `PrefixNoise.sensitivity`
+    charges for this error.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class InitialNoiseSums:
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # Covariance of the noise in the sums and their buffers, in variances of fresh noise.
+        # Covariance of the buffers and the sums, for fresh noise of variance 1.
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()
@@ -92,20 +91,20 @@ class InitialNoiseSums:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise that the sums contain by now."""
+        """Standard deviation of the noise in the sums so far."""
         return self._fresh_std * math.sqrt(self._covariance[-1, -1])
 
     def _draw(self) -> np.ndarray:
-        # Always a fresh key: a key from a seed could not depend on data that come later, so that
-        # neighboring streams would share their noise.
+        # The key is fresh even if the fit has a seed: a key from the seed could not depend on data
+        # that come later, so that neighboring streams would share their noise.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 
 def fixed_point_unit(releases: Iterable[Release]) -> float:
     """Choose the unit of planned sums, a power of two.
 
-    The unit is at most 2 ** -40 of the smallest noise std, or of a sixteenth of the smallest
-    sensitivity if that is larger. So sums of up to 2 ** 22 times that number do not wrap around.
+    The unit is at most 2 ** -40 of the smallest noise std or, if that is larger, of a sixteenth of
+    the smallest sensitivity. Sums of up to 2 ** 22 times the larger of both do not wrap around.
     """
     planned = [(one.noise_std or 0.0, one.sensitivity or 0.0) for one in releases]
     noise_stds, sensitivities = zip(*planned, strict=True)
@@ -114,13 +113,13 @@ def fixed_point_unit(releases: Iterable[Release]) -> float:
 
 
 def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
-    """Round numbers to int64 multiples of a unit, modulo 2 ** 64; opposite numbers have sum 0."""
+    """Round numbers to int64 multiples of a unit, modulo 2 ** 64; x and -x give opposite counts."""
     with np.errstate(all="ignore"):
         if np.abs(values).max(initial=0.0) < unit * EXACT:
             return np.rint(values / unit).astype(np.int64)
         counts = np.rint(np.fmod(values, unit * _WORD) / unit)
         counts -= _WORD * np.rint(counts / _WORD)
-    # int64 lacks 2 ** 63, which equals -2 ** 63 modulo 2 ** 64.
+    # 2 ** 63 exceeds int64, and equals -2 ** 63 modulo 2 ** 64.
     counts[counts == _WORD / 2] = -_WORD / 2
     return counts.astype(np.int64)
 
@@ -129,12 +128,12 @@ def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
 # The budget of a fit, with a plan or without one.
 
 
-#: Name that the record gives to a release that did not take place.
+#: Name of a skipped release in the record.
 SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a release name, alone or in a named step, is that of a skipped release."""
+    """Return whether a name in a record means a skipped release, also with the name of a step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
@@ -157,8 +156,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
 
     `epsilon` and `delta` are turned into mu once. Each release spends a share of the square of mu,
     and the shares of a fit add to at most 1. Shares must not depend on the data. Every released
-    number is rounded to a multiple of a power of two that lies between 1/32 and 1/16 of the noise
-    std. So its low bits reveal nothing about the value behind the noise.
+    number is rounded to a multiple of a power of two, between 1/32 and 1/16 of the noise std, so
+    that its low bits reveal nothing about the value behind the noise.
 
     If `delta` is 0, shares are shares of epsilon. Gaussian noise needs a positive delta and is
     refused then; ``laplace``, ``spherical`` and ``exponential`` remain.
@@ -180,8 +179,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         caller, for the record.
     delta_tail : float, default=0.0
         Part of `delta` that is reserved for an event after which nothing is promised, such as a
-        test that is passed by mistake, ``0 <= delta_tail < delta``. mu of the whole fit is solved
-        from the rest. The caller has to prove that the event is no likelier than that.
+        test that is passed by mistake, ``0 <= delta_tail < delta``. The mu of the fit follows from
+        ``delta - delta_tail``. The caller proves that the event has at most this probability.
     charge : callable or None, default=None
         Called once, before the first release, with the record of all that the budget may spend,
         such as ``charge`` of a :class:`skdp.PrivacyLedger`. If it raises, nothing is released.
@@ -263,7 +262,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         seed = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
-        # The record of all planned releases, which charges the ledger.
+        # The record with the mu of all planned releases, with which the ledger is charged.
         self._whole = PrivacySpent(
             epsilon=self.cost.epsilon,
             delta=self.cost.delta,
@@ -280,7 +279,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self._releases: list[Release] = []
         #: Warnings about the results of searches.
         self.warnings: list[str] = []
-        #: Counts of each search by point, fitted to all that it has released.
+        #: For each search, the number of units up to each counted point, fitted to its releases.
         self.search_counts: dict[str, dict[float, float]] = {}
 
     @property
@@ -309,9 +308,10 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         value : array-like
             The private statistic.
         *facts : object
-            Public or released facts that the sensitivity depends on; none if the plan states it.
+            Public or released arguments of `release.sensitivity_of`; none if the plan has the
+            sensitivity.
         **more : object
-            Such facts, by name.
+            The same by name.
 
         Returns
         -------
@@ -351,9 +351,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         losses : array-like of shape (n_options,)
             The private losses.
         *facts : object
-            Public or released facts that the sensitivity depends on; none if the plan states it.
+            As in `release`.
         **more : object
-            Such facts, by name.
+            As in `release`.
 
         Returns
         -------
@@ -370,33 +370,23 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         _check_release(release, CHOICE)
         return int(self.release(release, losses, *facts, **more).value)
 
-    def quantile(
-        self,
-        search: Search,
-        values: np.ndarray | GridCounts,
-        *,
-        q: float,
-        n_units: int | None = None,
-    ) -> float:
+    def quantile(self, search: Search, values: np.ndarray | GridCounts, *, q: float) -> float:
         """Release the first point of a public grid that a part `q` of the values do not exceed.
 
-        Each step releases the counts up to a few points at once, which divide the points into bins
-        that are equally likely by what was released before. A nondecreasing sequence of counts is
-        fitted to all released counts. So a count whose noise is nearly as large as all values
-        misleads the search only for a while. Without noise this is a binary search.
+        Each step releases the counts of values up to a few points. These points divide the grid
+        into bins that, by earlier releases, are equally likely to have the result. A nondecreasing
+        sequence is fitted to all released counts, so that a single count with large noise misleads
+        the search only for a few steps. Without noise this is a binary search.
 
         Parameters
         ----------
         search : Search
             What is released.
         values : ndarray of shape (n,) or GridCounts
-            One value for each unit, or their counts on the grid of the search, in the order in
-            which it is searched; the NaN of a null unit is counted nowhere.
+            One value for each unit, or the numbers of units up to each point of the grid, in the
+            order of the search; the NaN of a null unit is counted nowhere.
         q : float
             Probability in (0, 1).
-        n_units : int or None, default=None
-            Public number of all units, if an array of `values` holds those of one party only;
-            ``None`` if it has all. Counts have the number themselves.
 
         Returns
         -------
@@ -409,11 +399,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             If `release` would raise it.
         """
         if not isinstance(values, GridCounts):
-            n_units = len(values) if n_units is None else n_units
-            values = GridCounts.in_all(search.grid, values, n_units)
+            values = GridCounts.in_all(search.grid, values, len(values))
         if self._nodes is None:
-            # A search is paid as a whole: no count is released unless there is budget for all of
-            # them.
+            # No count is released unless there is budget for all counts of the search.
             self._check_share(search.name, search.share)
         n_points, target = len(values.grid), float(q) * values.n_units
         found = GridSearch(n_points, values.n_units, target, is_exact=not self.is_private)
@@ -431,17 +419,17 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
-        """Reserve sums of data that arrive later, and add their Gaussian noise now.
+        """Draw the Gaussian noise of sums now, and return sums to which data are added later.
 
         The noise comes from the operating system even if the fit has a seed.
 
         Parameters
         ----------
         release : Release
-            What is released: the sums of one epoch, or of several, whose number then comes first in
-            the shape. The sensitivity is that of one epoch times that of the correlation.
+            What is released: the sums of one epoch, or of several epochs, with their number first
+            in the shape. The sensitivity is that of one epoch times `correlation.sensitivity`.
         unit : float
-            Power of two; the sums are whole multiples of it.
+            Power of two, of which the sums are multiples.
         correlation : PrefixNoise
             How often the sums are released, and how their noise is correlated between epochs.
 
@@ -461,7 +449,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return self._start(booked, shape, unit, correlation)
 
     def of_all(self, sums: np.ndarray) -> np.ndarray:
-        """Return the sum over all owners; with one owner, the sum itself.
+        """Return the sum over all owners; here, with one owner, `sums` itself.
 
         Parameters
         ----------
@@ -483,7 +471,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return sums
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return this owner's part of a value that all owners know; without others, the value.
+        """Return this owner's part of a value that all owners know; here, with one owner, `value`.
 
         Parameters
         ----------
@@ -493,12 +481,12 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Returns
         -------
         ndarray
-            The part of this owner: the parts of all owners add up to the value.
+            This owner's part: the parts of all owners sum to `value`.
         """
         return value
 
     def skip(self, *releases: Release) -> None:
-        """Spend the budget of releases that are not made: stopping early saves nothing.
+        """Spend the shares of planned releases without making them: stopping early saves nothing.
 
         Parameters
         ----------
@@ -517,7 +505,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             line = Release(SKIPPED, mechanism, release.share)
             self._publish(self._book(release, 1.0, (0,), line), np.zeros(0))
 
-    # Releases without a plan, declared and made at once, with a method for each mechanism.
+    # The methods below declare and make a release at once, without a plan.
 
     def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         """Release `value` with independent Gaussian noise on every entry.
@@ -648,8 +636,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         r"""Choose one of several public options; a smaller loss makes an option likelier.
 
         Option j, of loss :math:`S_j`, is chosen with a probability proportional to
-        :math:`\exp(-S_j / \beta)`. Let R be the sensitivity and :math:`\eta = R / \beta`: the
-        choice is :math:`\eta`-DP. The choice is mu-GDP if, and only if,
+        :math:`\exp(-S_j / \beta)`. Let R be the sensitivity and :math:`\eta = R / \beta`. The
+        choice is :math:`\eta`-DP, and mu-GDP if, and only if,
         :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`. So the accounting is exact.
 
         Parameters
@@ -725,7 +713,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         shape: tuple[int, ...],
         instead: Release | None = None,
     ) -> Release:
-        """Record a release, or the smaller release `instead`, before its number is published."""
+        """Charge and record a planned release, or `instead` of it a skipped one."""
         nodes, taken = self._nodes, instead or planned
         if nodes is None:
             self._check_share(planned.name, planned.share)
@@ -734,7 +722,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
         entries = joint_entries(taken.mechanism, shape)
         noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
-        # Noise with a subnormal std, which has lost digits, might not suffice.
+        # A subnormal noise std has fewer digits, and might be too small.
         smallest = sys.float_info.min if self.cost.is_private else 0.0
         if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
@@ -764,8 +752,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not self.cost.is_private:
             return np.array(np.argmin(value)) if release.mechanism == CHOICE else value
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # Two values that shared noise would have a difference without noise. So the key depends on
-        # the exact value, which may round differently in another container.
+        # If two values shared noise, their difference would have none. So the key depends on all
+        # bits of the value, which may round differently in another container.
         number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)

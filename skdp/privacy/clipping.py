@@ -9,9 +9,9 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.linalg.norms import row_norms, with_data
 
-# Squares of bounds must not be subnormal numbers, which have lost digits.
+# The square of a bound must not be subnormal: subnormal floats have fewer digits.
 SMALLEST_BOUND = 1e-100  # not tuned
-#: Largest bound; it stands for no clipping. The squares of longer vectors could overflow.
+#: Largest bound, also where rows need no clipping: squares of longer vectors could overflow.
 NO_CLIPPING = 1 / SMALLEST_BOUND  # not tuned
 
 # A smaller weight counts as 0. Products of weights and entries then neither overflow nor lose
@@ -27,8 +27,8 @@ def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) 
 
     Each vector may have a bound of its own.
 
-    The norms are computed in float64, or are upper bounds of norms; NaN stands for a null row. A
-    null row has weight 0, and so has a row whose weight would be below `SMALLEST_WEIGHT`.
+    `norms` are norms in float64, or upper bounds on them; NaN marks a null row. A null row gets
+    weight 0, and so does a row whose weight would be below `SMALLEST_WEIGHT`.
     """
     # The rounding error of a norm grows with the number of features.
     shrunk = np.asarray(bound, np.float64) * (1 - (n_features + 4) * _EPS)
@@ -39,13 +39,13 @@ def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) 
 
 
 def weighting_to(bound: float, n_features: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function that computes, from norms, the weights that clip rows to a bound."""
-    # With an infinite bound nothing is clipped, but products of huge rows must not overflow.
+    """Return a function from the norms of rows to the weights that clip these rows to `bound`."""
+    # Even an infinite bound shortens huge rows, as their products could overflow.
     return partial(clip_weights, bound=min(bound, NO_CLIPPING), n_features=n_features)
 
 
 def clipped(rows: T, bound: float) -> T:
-    """Return a view of rows that are clipped to a norm."""
+    """Return a view of `rows`, clipped to norm at most `bound`."""
     view: Any = rows
     return view.clipped(bound, weighting_to(bound, view.n_features))
 
@@ -79,7 +79,7 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
         )
     if not entries.size or (entries.min() >= low and entries.max() <= high):
         return values
-    # fmax and fmin turn NaN into a bound, which numpy.clip does not.
+    # fmax and fmin replace NaN by a bound; numpy.clip would keep NaN.
     clipped = np.fmax(np.fmin(entries, high), low)
     if keep_zeros:
         clipped[entries == 0] = 0
@@ -107,7 +107,8 @@ def binarize(values: Any) -> Any:
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
     """Keep the `n_entries` largest entries of each row, by absolute value.
 
-    Among equal entries, those in columns of lower `priority` stay, whatever other rows hold.
+    Between equal entries the one whose column has the lower `priority` stays. Other rows do not
+    matter.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:
@@ -116,7 +117,7 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
-    # A copy, as removing zeros would overwrite the indices of `rows`.
+    # Copied, because `eliminate_zeros` would overwrite the index arrays that `rows` shares.
     largest = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
     largest.eliminate_zeros()
     return largest

@@ -11,9 +11,9 @@ A fit may be mu-GDP except for an event of probability at most `delta_tail`, aft
 promised. That adds `delta_tail` to the curve of the fit and, by the union bound, to the curve of a
 composition.
 
-Every function rounds to the safe side, budgets down and spending up, by a relative ``1e-9``. The
-margin exceeds the rounding error of its own arithmetic, which is in double precision whatever the
-type of the arguments.
+Every function rounds to the safe side, budgets down and spending up, by a relative ``1e-9``. This
+margin exceeds the rounding error of the function itself, which computes in double precision
+whatever the type of the arguments.
 
 References
 ----------
@@ -21,8 +21,6 @@ References
    Statistical Society B 84(1). :doi:`10.1111/rssb.12454`
 .. [2] B. Balle, Y.-X. Wang (2018). "Improving the Gaussian mechanism for differential privacy".
    ICML. :arxiv:`1805.06530`
-.. [3] C. Canonne, G. Kamath, T. Steinke (2020). "The discrete Gaussian for differential privacy".
-   NeurIPS. :arxiv:`2004.00010`
 """
 
 import math
@@ -47,8 +45,8 @@ _SAFETY = 1e-9  # not tuned
 _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
 _SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7  # not tuned
-# A delta above the first number is compared by 1 - delta, which is computed with at most the second
-# number as its relative error.
+# Above `_NEAR_ONE`, 1 - delta is compared instead of delta: it has a relative error of at most
+# `_COMPLEMENT_ROUNDING`.
 _NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3  # not tuned
@@ -99,7 +97,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     if delta == 0:
         return 0.0
     epsilon = min(epsilon, _LARGEST_EPSILON)
-    # At the upper end delta is 1 in double precision, as `near` in `_log_delta` is below -50.
+    # At this upper end `near` in `_log_delta` is below -50, so that delta rounds to 1.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
     lower = math.log(_SMALLEST_MU)
     if _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
@@ -142,8 +140,8 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
         return delta_tail
     if math.isinf(mu):
         return 1.0
-    # The margin covers the error of `near`, whose terms may cancel. The ulp is for the smallest
-    # floats, for which a relative margin is too little.
+    # `near` is a difference that may cancel: `cancellation` covers its error. For the smallest
+    # floats a relative margin is too small, so that one ulp is added.
     near = abs(epsilon / mu - mu / 2)
     cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
     delta = math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation)
@@ -188,10 +186,10 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     delta = _without_tail(delta, delta_tail)
     if math.isinf(mu) or delta == 0:
         return math.inf
-    # delta at epsilon 0, by a formula that does not cancel: a positive epsilon must not become 0.
+    # The delta at epsilon 0, without cancellation: a positive epsilon must not become 0.
     if math.erf(mu / math.sqrt(8)) * (1 + _ROOT_TOLERANCE) + math.ulp(0.0) <= delta:
         return 0.0
-    # The normal tail gives an upper bound; for a large mu it is as good as the root.
+    # A tail bound of the normal law gives an upper bound of epsilon, exact enough for a large mu.
     upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
     if mu > _LARGE_MU:
         return upper * (1 + _SAFETY)
@@ -308,15 +306,15 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Return a number that is positive if delta(epsilon) of the curve exceeds delta."""
+    """Return a number that is positive if the curve of mu at epsilon exceeds delta."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
-    # Compare 1 - delta, which is exact, with 1 minus the curve, which keeps digits.
+    # 1 - delta is exact, and `_log_complement` computes 1 minus the curve without cancellation.
     return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
 
 
 def _log_complement(mu: float, epsilon: float) -> float:
-    """Logarithm of 1 minus the curve, a sum in which nothing cancels."""
+    """Return the logarithm of 1 minus the curve, a sum of positive terms."""
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
     if near < 0:
@@ -325,19 +323,19 @@ def _log_complement(mu: float, epsilon: float) -> float:
 
 
 def _log_delta(mu: float, epsilon: float) -> float:
-    """Return the logarithm of delta at an epsilon, without loss of digits in the tails."""
+    """Return the logarithm of the curve, without loss of digits in the tails."""
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if near > _FARTHEST:
         return -math.inf
-    # The density of N(0, 1) at `near` is exp(epsilon) times that at `far`. With the density as a
-    # common factor, both terms become Mills ratios, which neither underflow nor overflow.
+    # The density of N(0, 1) at `near` is exp(epsilon) times the density at `far`. Divided by the
+    # density at `near`, both terms are Mills ratios, which neither underflow nor overflow.
     log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
     if near < 0 and mu > _SMALL_MU:
         return math.log(float(ndtr(-near)) - math.exp(log_density) * _mills_ratio(far))
     if mu > _SMALL_MU:
         difference = _mills_ratio(near) - _mills_ratio(far)
     else:
-        # The difference would cancel: first order of its Taylor series, with error mu ** 2 / 12.
+        # The difference would cancel: its first-order Taylor series has the error mu ** 2 / 12.
         difference = mu * (1 - epsilon / mu * _mills_ratio(epsilon / mu))
     return math.log(difference) + log_density
 

@@ -1,4 +1,4 @@
-"""Rounding to a lattice, noise with fresh or derived keys, and public random numbers."""
+"""Noise with fresh keys or keys from a seed, its rounding, and public random numbers."""
 
 import hashlib
 import math
@@ -15,20 +15,19 @@ from scipy.special import ndtri
 # ------------------------------
 # Rounding to a public lattice: low bits reveal nothing of the value behind the noise.
 
-#: Relative excess of a noise std over the std that suffices in exact arithmetic. The
-#: excess pays for the difference from exact arithmetic, for as many numbers as `largest_size`
-#: allows.
+#: Every noise std is larger, by this part, than exact arithmetic needs. The excess pays for
+#: rounding in releases of up to `largest_size` numbers.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# Up to this length, rounding errors of a row's shared radius are no larger than those of
-# independent entries.
+# In rows of up to this length, the entries share a radius whose rounding errors are no larger than
+# the rounding errors of independent entries.
 _LONGEST_ROW = 150  # not tuned
 
 
 def lattice_step(noise_std: float) -> float:
     """Return the power of two between 1/32 and 1/16 of a noise std.
 
-    Rounding to its multiples adds at most 0.033 per cent to the variance of the noise.
+    Rounding to multiples of this step adds at most 0.033 per cent to the variance of the noise.
     """
     return math.ldexp(1.0, math.frexp(noise_std)[1] - 5)
 
@@ -36,40 +35,39 @@ def lattice_step(noise_std: float) -> float:
 def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
     """Round values in place to multiples of the lattice step of a noise std.
 
-    Noise that is computed in floating point cannot give every number. From the low bits of a
-    release and the noise std, one could tell which values the release can have come from
-    (I. Mironov, 2012, :doi:`10.1145/2382196.2382264`). After rounding, each multiple of the step
-    can come from any value, with nearly the probability that noise in exact arithmetic has. The
-    proof is in the documentation, under "Floating point".
+    Noise in floating point cannot take every value. So the low bits of an unrounded release would
+    exclude many of the exact values behind it (I. Mironov, 2012, :doi:`10.1145/2382196.2382264`).
+    After rounding, every exact value can lead to each multiple of the step, with nearly the same
+    probability as in exact arithmetic. The proof is in the documentation, under "Floating point".
 
     Division and multiplication by a power of two are exact, so that the result depends on nothing
-    but the values and the step. Values beyond the largest number times the step become infinite.
+    but the values and the step. Values above the largest float times the step become infinite.
     """
     step = lattice_step(noise_std)
     with np.errstate(over="ignore", under="ignore"):
         values /= step
         np.rint(values, out=values)
         values *= step
-    # Adding 0 turns -0 into 0: its sign would reveal that the number was below 0.
+    # Adding 0 turns -0 into 0: the sign of -0 would reveal that the number was below 0.
     values += 0.0
     return values
 
 
 def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -> float:
-    """Return the largest number of values in a release whose rounding `SCALE_MARGIN` pays for.
+    """Return how many numbers a release may have at most, so that `SCALE_MARGIN` pays for rounding.
 
     A symmetric matrix has n (n + 1) / 2 distinct numbers. `mu_or_epsilon` is an epsilon for Laplace
-    and spherical noise, and a mu for other noise. `joint_entries` is how many entries share one
-    draw of Laplace noise.
+    and spherical noise, and a mu for other noise. `joint_entries` is the number of entries that
+    share one draw of Laplace noise.
     """
-    # Slightly below the constants that docs/pca_svd.rst proves.
+    # These factors are slightly smaller than those proved in docs/pca_svd.rst.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
         root = 5e5 * mu_or_epsilon
     else:
         return 2e7 * mu_or_epsilon
-    # A power would raise an error where the product becomes infinite.
+    # `root ** 2` would raise an OverflowError where the product becomes infinite.
     return root * root
 
 
@@ -81,26 +79,26 @@ CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Words below the first number have too few bits for a fraction.
+# A word below `_SHORT` has too few significant bits for a float.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
-# Largest number of words of a fraction: with one more, half of its last bit could underflow to 0.
+# Largest number of words in a fraction: after one more word, half of the last bit underflows to 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # not tuned
 
 
 class GuessableSeed(int):
-    """A seed that is large, but derived from one that may be guessed."""
+    """A large seed that was derived from a guessable seed or drawn from a generator."""
 
 
 class NoiseSource:
     """Keys for the noise of one fit, a separate one for each release.
 
-    Without a seed, every key comes from the operating system. With a seed, keys are derived from it
-    and from the `context`: a digest of all data of the fit, the class and the parameters. Fits that
-    differ in any of these values must not share noise. The privacy claim is then computational, for
-    a secret seed of at least 128 random bits, and void for one that may be guessed
-    (`is_guessable`). The `fingerprint` shows whether two sources have the same seed, but not which
-    seed.
+    Without a seed, every key comes from the operating system. With a seed, keys are derived from
+    the seed and the `context`: a digest of all data of the fit, the class and the parameters. Fits
+    that differ in any of these values must not share noise. With a secret seed of at least 128
+    random bits, the guarantee holds against attackers with bounded computing power; with a
+    guessable seed (`is_guessable`) there is no guarantee. Equal seeds have equal `fingerprint`, and
+    the fingerprint does not reveal the seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -116,7 +114,7 @@ class NoiseSource:
 
 
 def may_be_guessed(random_state: Any) -> bool:
-    """Return whether a seed may be guessed, as that of a generator, which nobody can see."""
+    """Return whether a seed may be guessed: a small int, or a generator of unknown seed."""
     if isinstance(random_state, Integral) and not isinstance(random_state, GuessableSeed):
         return int(random_state) < _SMALLEST_SECRET
     return random_state is not None
@@ -167,7 +165,7 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
         return value
     if value.ndim != 2 or value.shape[0] != value.shape[1]:
         raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
-    # Made exactly symmetric, as a difference between the two halves would get too little noise.
+    # Averaging both triangles removes their difference, which would get too little noise.
     return np.asarray((value + value.T) / 2)
 
 
@@ -176,7 +174,7 @@ def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) 
     noise = draw(mechanism, value.shape, key)
     noise *= noise_std
     if mechanism == CHOICE:
-        # Large losses would lose the noise by rounding, so the smallest one is subtracted.
+        # The smallest loss is subtracted first: rounding to large losses would cancel the noise.
         return np.array(np.argmin(noise + (value - value.min())))
     noise += value
     return round_to_lattice(noise, noise_std)
@@ -185,9 +183,9 @@ def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) 
 def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
     """Draw noise for a value of that shape, with standard deviation 1.
 
-    Random words come from AES-256 in counter mode, and become noise by inversion of a distribution
-    function. AES takes about 2.3 times as long as numpy's PCG64, a few per cent of a fit. In
-    return, nobody can recover the state of the generator from released noise.
+    Random words from AES-256 in counter mode become noise by inversion of a distribution function.
+    AES takes about 2.3 times as long as numpy's PCG64, a few per cent of a fit. But unlike with
+    PCG64, nobody can recover the state of the generator from released noise.
     """
     size = math.prod(shape)
     if mechanism == "symmetric_gaussian":
@@ -221,10 +219,10 @@ def standard_normal(size: int, key: bytes) -> np.ndarray:
 
 
 def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
-    """Draw independent rows with density proportional to exp(-r norm), of variance 1 an entry.
+    """Draw independent rows with density proportional to exp(-r * norm) and entries of variance 1.
 
-    The direction of a row is uniform. Its norm times r has the gamma law of shape `dimension`; for
-    variance 1, r is sqrt(dimension + 1). A row of one entry has the Laplace law.
+    A row has a uniformly random direction. Its norm times r has the gamma law of shape `dimension`;
+    r = sqrt(dimension + 1) gives variance 1. A row of one entry has the Laplace law.
     """
     if dimension == 1:
         logarithms = _two_sided(n_rows, key, lambda tail, out: np.log(2 * tail, out=out))
@@ -232,8 +230,8 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
     rows = rows.reshape(n_rows, dimension)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    # Squares do not overflow, as normals are below 38. A row of zeros, of probability 2 ** -108,
-    # stays 0.
+    # Squares do not overflow, as all draws are below 38. A row of zeros, which has the probability
+    # 2 ** -108, stays 0.
     np.maximum(norms, sys.float_info.min, out=norms)
     radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
     rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]
@@ -243,12 +241,12 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
 def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     """Draw independent numbers of the Gumbel law of minima, of variance 1, not centered.
 
-    Add b pi / sqrt(6) times these numbers to losses: then the sum of each option is the smallest
-    one with a probability proportional to exp(-loss / b).
+    If b pi / sqrt(6) times such numbers are added to the losses of options, each option has the
+    smallest sum with a probability proportional to exp(-loss / b).
     """
     draws = np.concatenate([np.empty(0), *_fractions(size, key)])
-    # A Gumbel number is the logarithm of an exponential one. Small numbers decide the choice, and
-    # their fractions are fine. A fraction of 1 would give an infinite number.
+    # The logarithm of an exponential number is a Gumbel number. The smallest sum decides, and small
+    # fractions have full precision. A fraction of 1 would give an infinite number.
     np.minimum(draws, 1 - 2.0**-53, out=draws)
     np.log(-np.log1p(-draws), out=draws)
     draws *= math.sqrt(6) / math.pi
@@ -259,7 +257,7 @@ def symmetric_normal(order: int, key: bytes) -> np.ndarray:
     """Draw a symmetric standard Gaussian matrix, isotropic in the Frobenius inner product.
 
     Entries have variance 1 on the diagonal and 1/2 off it: in an orthonormal basis of the symmetric
-    matrices every coordinate is N(0, 1). Copying one triangle of independent N(0, 1) to the other
+    matrices every coordinate is N(0, 1). Independent N(0, 1) in one triangle, copied to the other,
     would give the same privacy with sqrt(2) times the noise off the diagonal.
     """
     matrix = np.zeros((order, order))
@@ -276,8 +274,8 @@ def _two_sided(
 ) -> np.ndarray:
     """Draw from a symmetric law by inversion of its distribution function.
 
-    A word of 64 bits holds a sign and the first 63 bits of a tail probability in (0, 1/2]. So no
-    draw is infinite, and both tails are equally long.
+    A word of 64 bits has one bit for the sign, and the first 63 bits of a tail probability in
+    (0, 1/2]. So no draw is infinite, and both tails are equally long.
     """
     out = np.empty(size)
     for number, words in enumerate(_words(size, key)):
@@ -371,12 +369,12 @@ def _encode(value: Any) -> bytes:
     if isinstance(value, Mapping):
         return b"mapping " + _hash(b"", value.items())
     if isinstance(value, list) and any(isinstance(one, tuple) for one in value):
-        # Pairs (low, high) by column differ from arrays of all low and all high ends, which may
-        # make the same array.
+        # For two columns, pairs (low, high) by column and arrays of all low and all high ends have
+        # the same shape, but mean different bounds.
         return b"pairs " + _hash(b"", value)
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        # No array, but a list, such as one of a matrix and None.
+        # Not an array, such as a list of a matrix and None.
         return _encode(tuple(value))
     return f"array {array.shape} ".encode() + array.tobytes()

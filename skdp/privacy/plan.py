@@ -30,7 +30,7 @@ _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
 @dataclass(frozen=True)
 class PrivacyCost:  # numpydoc ignore=PR02
-    """What a fit may spend; its releases are declared with shares of it.
+    """What a fit may spend; each of its releases has a share of this cost.
 
     A share is a fraction of the square of mu or, if `delta` is 0, of epsilon.
 
@@ -42,12 +42,12 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Probability, ``0 <= delta < 1``; 0 is pure differential privacy.
     delta_tail : float, default=0.0
         Part of `delta` that is reserved for an event after which nothing is promised, 0 or below
-        `delta`. No share is taken from it.
+        `delta`. Releases spend the rest of `delta` only.
     part : float, default=1.0
-        Factor that multiplies every declared share: the releases may be one part of a larger fit.
+        Factor of every declared share, for releases that are one part of a larger fit.
     mu : float or None, default=None
-        Gaussian differential privacy that the whole cost buys. ``None`` takes all that `epsilon`,
-        `delta` and `delta_tail` admit; :meth:`share_of` gives less.
+        Gaussian differential privacy of the whole cost. ``None`` is the largest mu that `epsilon`,
+        `delta` and `delta_tail` admit; :meth:`share_of` makes costs with a smaller mu.
 
     Raises
     ------
@@ -78,7 +78,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             if type(value) not in (float, int):
                 raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
             object.__setattr__(self, name, float(value))
-        # Computing mu checks all three numbers, so it is done even if privacy is pure.
+        # `_solved_mu` checks all three numbers, and is called even if privacy is pure.
         most = _solved_mu(self.epsilon, self.delta, self.delta_tail)
         most = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else most
         mu = most if self.mu is None else self.mu
@@ -99,17 +99,17 @@ class PrivacyCost:  # numpydoc ignore=PR02
         delta : float
             Part of delta that the fit gets, `delta_tail` included. It must be positive.
         delta_tail : float, default=0.0
-            Part of delta for a tail event. Those of all fits add to that of this cost.
+            Part of `delta` for a tail event. The parts of all fits sum to that of this cost.
 
         Returns
         -------
         PrivacyCost
-            The cost, whose mu is exact. Its epsilon follows from that mu and delta, rounded up.
+            The cost, with exactly that part of mu. Its epsilon is rounded up.
 
         Raises
         ------
         ValueError
-            If noise would be switched off: with a delta of 0, no epsilon is large enough.
+            If `delta` is 0, so that no finite epsilon admits that mu.
         """
         if not self.is_private:
             return PrivacyCost(math.inf, delta)
@@ -119,7 +119,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise ValueError(f"mu={mu!r} at delta={delta!r} has no finite epsilon.")
         step = _EPSILON_STEP
         while _solved_mu(epsilon, delta, delta_tail) < mu:
-            # Steps grow, as an epsilon far below delta hardly changes mu.
+            # Each step is twice as long: mu hardly depends on an epsilon far below delta.
             epsilon, step = epsilon * (1 + step), 2 * step
         return PrivacyCost(epsilon, delta, delta_tail, mu=mu)
 
@@ -158,9 +158,9 @@ class PrivacyCost:  # numpydoc ignore=PR02
         sensitivity_of : callable
             Computes the sensitivity from public facts and from what was released before.
         known : mapping or None, default=None
-            These facts by name, if all of them are known before the fit.
+            Arguments of `sensitivity_of` by name, if all of them are known before the fit.
         follows : str, default=""
-            What these facts follow, for people to read, if not all are known before the fit.
+            Otherwise what these arguments depend on, as text for the printed plan.
         shape : tuple of int, default=()
             Shape of what is released.
         may_be_skipped : bool, default=False
@@ -218,7 +218,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         grid, share = np.asarray(grid, np.float64), float(share) * self.part
         n_steps, n_levels = steps_of(len(grid))
-        # A search over one point has no step, but still needs a positive share.
+        # A search over one point has no step, but its share must still be positive.
         share_of_step, shape = share / max(n_steps, 1), (2**n_levels - 1,)
         change = sensitivity.differences_of_counts(n_levels)
         self.check_size(name, "gaussian", share_of_step, shape)
@@ -270,7 +270,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
             )
-        # A choice releases only an index, whose low bits reveal nothing.
+        # A choice releases an index, an exact integer: rounding reveals nothing.
         if not self.is_private or mechanism == CHOICE:
             return
         size = distinct_entries(mechanism, shape)
@@ -312,17 +312,17 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         if not self.is_private:
             return 0.0
-        bought = self.guarantee(mechanism, share)
-        if bought < sys.float_info.min:
+        mu_or_epsilon = self.guarantee(mechanism, share)
+        if mu_or_epsilon < sys.float_info.min:
             return math.inf
-        sensitivity *= 1 + SCALE_MARGIN
+        scale = sensitivity * (1 + SCALE_MARGIN) / mu_or_epsilon
         if mechanism == CHOICE:
-            # The standard deviation of the Gumbel law.
-            return sensitivity / bought * math.pi / math.sqrt(6)
+            # The standard deviation of the Gumbel law of scale 1.
+            return scale * math.pi / math.sqrt(6)
         if mechanism not in _PURE:
-            return sensitivity / bought
-        # A radius of the gamma law of shape k and scale 1 has mean square k (k + 1), for k entries.
-        return sensitivity / bought * math.sqrt(joint_entries + 1)
+            return scale
+        # The radius of k entries has the gamma law of shape k, with mean square k (k + 1).
+        return scale * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:
         """Return the privacy parameter of a share: a mu or, if privacy is pure, an epsilon.
@@ -346,7 +346,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         self.check(mechanism)
         if mechanism == CHOICE:
-            # At one mu, the exponential mechanism may have twice the epsilon of other pure ones.
+            # At the same mu, the exponential mechanism has twice the epsilon of other pure ones.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)
@@ -378,10 +378,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
 
 
 def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
-    """Return the largest epsilon that, at that delta, costs at most `mu`.
-
-    The epsilon is rounded down, so that its `mu_from_epsilon_delta` does not exceed `mu`.
-    """
+    """Return the largest epsilon for which `mu_from_epsilon_delta` does not exceed `mu`."""
     epsilon, less = gaussian_dp.epsilon_at(mu, delta, delta_tail), _LEAST_STEP
     while epsilon > 0 and gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail) > mu:
         epsilon *= max(0.0, 1 - less)
@@ -398,7 +395,7 @@ SHARE_TOLERANCE = 1e-12  # not tuned
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Alternative parts of a plan, which spend the same; released values choose one of them."""
+    """Alternative parts of a plan with equal shares; released values choose one of them."""
 
     branches: tuple[Any, ...]
 
@@ -424,8 +421,8 @@ class Plan:  # numpydoc ignore=PR02
     Attributes
     ----------
     branches : tuple of tuple of Release
-        The default branch, release by release, and each branch that differs from it by one choice
-        that released values make. A fit may make several of these choices.
+        The releases of the default branch, then of each branch that differs from the default in one
+        choice. Released values make the choices; a fit may make several.
 
     Raises
     ------
@@ -485,7 +482,7 @@ class Plan:  # numpydoc ignore=PR02
 
     @property
     def n_lines(self) -> int:
-        """Number of releases of the longest branch, where a search counts as one release."""
+        """Number of releases of the longest branch; here a search counts as one release."""
         return int(_total(self.parts, max, lambda _: 1))
 
     @property
@@ -551,7 +548,7 @@ class Node(NamedTuple):
 def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
     """Return the nodes with which a part of a plan may begin, the default one first.
 
-    Alternatives share the nodes that follow them: each declared release has one node.
+    All alternatives of an `AnyOf` lead to the same `following` nodes: no node is made twice.
     """
     if isinstance(part, AnyOf):
         of_branch = partial(nodes_of, following=following)
@@ -567,10 +564,10 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
 def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
     """Return the nodes that may follow a release; refuse a release that is not next."""
-    # Nodes are compared by identity, as alternatives share the nodes that follow them.
+    # Alternatives may lead to the same following nodes, which are told apart by identity.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
-        # The functions are compared, too: another one could compute an unplanned sensitivity.
+        # Equality skips `sensitivity_of`, but another function could give less than was planned.
         if planned == release and planned.sensitivity_of is release.sensitivity_of:
             found[id(following)] = following
     if found:
@@ -587,7 +584,7 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
 
 
 def _lines(release: Release) -> tuple[Release, ...]:
-    """Return the releases of a search, one for each step, or any other release alone."""
+    """Return the releases of a search, one for each step; a tuple of any other release itself."""
     return release.lines() if isinstance(release, Search) else (release,)
 
 
@@ -623,10 +620,10 @@ def plan_sum(
     change: Callable[..., float],
     mechanism: str = "gaussian",
 ) -> Release:
-    """Declare a sum over units, each of which adds a vector that is clipped to a norm.
+    """Declare a sum of vectors, one from each unit, clipped to a norm.
 
-    The norm is `bound`, or the result of the release of that name. `change` computes the
-    sensitivity from the norm, the adjacency and the rounding of the sum.
+    `bound` is the norm, or the name of the release that gives it. `change` computes the sensitivity
+    from the norm, the adjacency and the rounding of the sum.
     """
     change = partial(change, adjacency=spec.unit.adjacency)
     known, follows = None, str(bound)
@@ -638,9 +635,9 @@ def plan_sum(
 def share_for_counts(
     count: int, n_units: int, mu: float, *, precision: float, limits: tuple[float, float]
 ) -> float:
-    """Return the share that gives each of `count` counts a relative error of `precision`.
+    """Return the share, within limits, that gives `count` counts a relative error of `precision`.
 
-    The share is clipped to the limits. The share depends on public facts only.
+    All arguments are public facts.
     """
     least, most = limits
     squared = (precision * n_units * mu) ** 2
@@ -655,11 +652,11 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
-    """Return 1 minus the shares of these parts of a plan."""
+    """Return `total` minus the shares of these parts of a plan."""
     return total - math.fsum(map(attrgetter("share"), branches_of(parts)[0]))
 
 
 def _same_prefix(branch: Sequence[object], default: Sequence[object]) -> int:
-    """Return how many releases both branches have in common at the beginning."""
+    """Count the equal items at the beginning of two sequences."""
     pairs = zip(branch, default, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

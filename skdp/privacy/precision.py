@@ -16,10 +16,10 @@ R = TypeVar("R")
 def as_python(value: Any) -> Any:
     """Convert a number of any type to a float or an int, and an array of numbers to float64.
 
-    In a small float type, products of a bound lose bits, and the noise would pay for another bound.
-    Small integer types overflow.
+    In float16 or float32 a product of bounds would lose bits, and the noise would fit another
+    bound. Small integer types overflow.
     """
-    # Most values end here, as isinstance is slow with the abstract classes below.
+    # Most values return here: isinstance with the abstract classes below is slow.
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.bool_):

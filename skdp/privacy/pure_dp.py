@@ -29,8 +29,8 @@ __all__ = ["delta_at", "epsilon_at", "epsilon_from_mu", "mu_from_epsilon"]
 
 _SAFETY = 1e-9  # not tuned
 _ROUNDING = 1e-14  # not tuned
-# Below this epsilon or mu, formulas for the center of the normal law are exact while those for its
-# tails cancel. Above it, the reverse is true.
+# Below this epsilon or mu, formulas for the center of the normal law are exact, and formulas for
+# its tails cancel. Above, formulas for the center cancel.
 _CENTER = 2.0  # not tuned
 
 
@@ -176,8 +176,8 @@ def epsilon_at(pure_epsilon: float, delta: float) -> float:
         return math.inf
     if delta >= delta_at(pure_epsilon, 0.0):
         return 0.0
-    # In this order nothing cancels for a delta near 1. The lower bound prevents the logarithm of 0:
-    # the result is then far below 0, and becomes 0.
+    # In this order nothing cancels for a delta near 1. `max` prevents a logarithm of 0: then the
+    # sum with the logarithm is far below 0, and epsilon becomes 0.
     shrunk = max(sys.float_info.min, (1 - delta) - delta * math.exp(-pure_epsilon))
     epsilon = max(0.0, pure_epsilon + math.log(shrunk))
     return min(pure_epsilon, epsilon * (1 + _SAFETY) + _ROUNDING * (1 + pure_epsilon))

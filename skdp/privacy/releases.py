@@ -21,10 +21,10 @@ SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
 
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
-    """Warn if a search has ended at an end of its grid; the `remedy` is a sentence."""
+    """Return warnings if searches have ended at an end of their grid; `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search that finds nothing ends at the last point: after `zeros_last`, the smallest.
+    # A search that finds nothing ends at the last point. `zeros_last` puts the smallest point last.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
@@ -42,7 +42,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 # ------------------------------
 # Releases: noisy statistics, declared in a plan, made by a solver and listed in a record.
 
-# A quantile is at most 1 minus this many standard deviations of a count.
+# A reliable quantile leaves out at least as many rows as this many noise stds of a count.
 _COUNT_MARGIN = 4.0  # not studied
 
 
@@ -58,19 +58,20 @@ class Release:  # numpydoc ignore=PR02
         ``"gaussian"``, ``"symmetric_gaussian"``, ``"laplace"``, ``"spherical"`` or
         ``"exponential"``.
     share : float
-        Share of the square of the total mu; of epsilon, if delta is 0.
+        Share of the square of the total mu or, if delta is 0, of epsilon.
     sensitivity : float or None, default=None
         Largest change of the noiseless value between neighboring datasets, in the units of that
-        value; for ``"exponential"``, of the difference of two losses. In a plan it is None if it
-        depends on an earlier release.
+        value; for ``"exponential"``, largest change of the difference of two losses. None in a plan
+        if an earlier release decides it.
     noise_std : float or None, default=None
-        Standard deviation of the noise in an entry, in the same units; None if `sensitivity` is.
+        Standard deviation of the noise in an entry, in the same units; None where `sensitivity` is
+        None.
     follows : str, default=""
         In a plan, what the sensitivity depends on; empty if the plan states it.
     shape : tuple of int, default=()
         In a plan, the shape of what is released.
     may_be_skipped : bool, default=False
-        In a plan, whether earlier releases may rule this one out. The share is spent all the same.
+        In a plan, whether earlier releases may rule this one out. Its share is spent in any case.
     sensitivity_of : callable or None, default=None
         In a plan, the function that computes the sensitivity from public and released facts.
 
@@ -98,9 +99,9 @@ class Release:  # numpydoc ignore=PR02
         Parameters
         ----------
         *facts : object
-            Public or released facts that it depends on; none if the plan states the sensitivity.
+            Public or released arguments of `sensitivity_of`; none if the plan has the sensitivity.
         **more : object
-            Such facts, by name.
+            The same by name.
 
         Returns
         -------
@@ -127,7 +128,7 @@ class Release:  # numpydoc ignore=PR02
 
 @dataclass(frozen=True)
 class Search(Release):  # numpydoc ignore=PR02
-    """A search over a public grid by steps of noisy counts, which share the budget equally.
+    """A search for a quantile over a public grid, in steps of noisy counts with equal shares.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ class Search(Release):  # numpydoc ignore=PR02
     share : float
         Share of all counts together.
     sensitivity, noise_std : float or None, default=None
-        Those of each count of a step.
+        Sensitivity of the counts of a step together, and noise std of each count.
     follows : str, default=""
         Not used.
     shape : tuple of int, default=()
@@ -240,14 +241,14 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
-    """Return a key that the counts of a search have in common, as have numbered releases."""
+    """Return a key that is the same for all counts of a search, and for numbered releases."""
     name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
-    """Return the name of each group of like releases in a row, and its known numbers."""
+    """Return a line for each run of like releases: its name, and its share and noise as text."""
     return [
         (name, f"{share:>8.4f}  follows {first.follows}")
         if first.sensitivity is None
@@ -261,7 +262,7 @@ def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
 
 # Largest number of printed releases, and least width of a printed name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
-# A larger epsilon is called weak.
+# The text of a record calls a larger epsilon weak.
 _WEAK = 10.0  # not studied
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Fields of a release in a record; the others belong to plans.
@@ -278,8 +279,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         The guarantee as asked for; for a composition, the epsilon at that delta. A delta of 0
         with a finite epsilon is pure differential privacy.
     mu : float
-        Gaussian differential privacy that was spent, or that the spent epsilon implies. It leaves
-        out `delta_tail`.
+        Gaussian differential privacy that was spent, or that the spent epsilon implies. It does not
+        cover the event of `delta_tail`.
     unit : str
         What is protected, such as one row.
     adjacency : str
@@ -295,8 +296,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         caller.
     delta_tail : float, default=0.0
         Part of delta for an event after which nothing is promised. The guarantee of `mu` holds
-        unless the event happens, which has at most this probability. This probability counts even
-        if the event can no longer happen.
+        unless the event happens, which has at most this probability. The record has it even if the
+        event can no longer happen.
     guessable : bool, default=False
         Whether a seed of the noise may be guessed: an int below 2**64, or a generator, since nobody
         can see how it was seeded. There is no guarantee then.
@@ -333,7 +334,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     @property
     def rho(self) -> float:
-        """Zero-concentrated differential privacy that `mu` implies; it leaves out `delta_tail`."""
+        """Zero-concentrated differential privacy that `mu` implies; `delta_tail` is left out."""
         return gaussian_dp.rho_from_mu(self.mu)
 
     @property
@@ -390,17 +391,17 @@ class PrivacySpent:  # numpydoc ignore=PR02
         *others : PrivacySpent
             Records with the same unit and adjacency.
         same_unit : bool, default=False
-            Whether a record of a regression is a row of the other data together with its response.
-            If so, costs of rows and of records compose to a cost of records. In matrix completion a
-            record is one cell instead.
+            Whether each record of a regression is one row of the other data with its response. If
+            so, costs of rows and of records compose to a cost of records. In matrix completion a
+            record is one cell, not a row.
 
         Returns
         -------
         PrivacySpent
-            All releases, each with its share of the square of the total mu. The tails of delta
-            add. The delta is that of the first record whose delta is not 0, plus the tails of the
-            others, and the epsilon belongs to that delta. If all records are pure, their epsilons
-            add, and shares are shares of the sum.
+            All releases, each with its share of the square of the total mu. All `delta_tail` are
+            added. `delta` is the first delta that is not 0, plus the tails of all other records;
+            `epsilon` follows from `mu` and `delta`. If all records are pure, their epsilons are
+            added, and shares are shares of the sum.
 
         Raises
         ------
@@ -502,7 +503,7 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
-    """Return the delta of a composition, above the sum of all tails, and that sum."""
+    """Return the delta of a composition, which is at least the sum of all tails, and that sum."""
     tails = [record.delta_tail for record in records]
     first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
     delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
@@ -532,7 +533,7 @@ def as_html(text: str) -> str:
 
 
 def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
-    """Return what weakens the guarantee of a record or a plan, with further `notes`."""
+    """Return lines on what weakens the guarantee of a record or a plan, `notes` among them."""
     weak = f"weak: an epsilon above {_WEAK:g} promises little"
     tail = f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out"
     return [

@@ -6,17 +6,16 @@ norm, for matrices the Frobenius norm. The adjacency is
 - ``"replace"``: one unit is exchanged for any other, n stays;
 - ``"zero_out"``: one unit becomes null and contributes nothing to any sum or count, n stays.
 
-If rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). The supremum is raised by
-twice `rounding` times the largest contribution of a row: the computed sums of two neighbors may
-each be off by `rounding` times that [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the
-sum.
+If rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). A computed sum may be off
+by `rounding` times the largest contribution of a row, so that twice this error is added to the
+supremum, once for each neighbor [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the sum.
 
-A change in a unit of :mod:`skdp.units` turns a matrix A into A + C, where A is multiplied by public
-bases. `norms` are the Euclidean norms of the rows of a basis, and `step` is the largest change of
-an entry. Every function bounds the Frobenius norm of the change of the product. A function whose
-name ends in ``_l1`` bounds the sum of the Euclidean norms of the rows of the change, which noise
-has to cover if it is independent from row to row. The bound is attained unless its docstring says
-otherwise; the caller adds rounding.
+For the units of :mod:`skdp.units`, the statistic is a product of a matrix A and public bases, and
+a neighbor has A + C in place of A. `norms` are the Euclidean norms of the rows of a basis, and
+`step` is the largest change of an entry. Every function bounds the Frobenius norm of the change of
+the product. A function whose name ends in ``_l1`` bounds the sum of the Euclidean norms of the rows
+of the change, for noise that is independent from row to row. The bound is attained unless its
+docstring says otherwise; the caller adds rounding.
 
 References
 ----------
@@ -86,7 +85,7 @@ def clipped_projection(
     :math:`D = \sin^2(s + t)`, and :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so D rises in s and
     in t. Hence :math:`A = B = b^2`, where :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
     """
-    # Not for an infinite norm: inf / inf is NaN.
+    # For an infinite norm, inf / inf would be NaN.
     clipped = min(level / row_norm, 1.0) if math.isfinite(row_norm) else 1.0
     if 3 * clipped**2 <= 1:
         replace = 2 * clipped * math.sqrt(1 - clipped**2)
@@ -129,8 +128,8 @@ def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: fl
 def count() -> float:
     """Sensitivity of the number of rows with a property: 1. Counts are exact, without rounding.
 
-    The same holds for an exact sum with one number of each row, in a public interval of length 1
-    that includes 0: two of its numbers are at most 1 apart, and a null row has a 0.
+    The same holds for an exact sum of one number per row, from a public interval of length 1 that
+    includes 0: two such numbers differ by at most 1, and a null row adds 0.
     """
     return 1.0
 
@@ -139,14 +138,14 @@ def count() -> float:
 def differences_of_counts(n_levels: int) -> float:
     r"""Sensitivity of a tree of differences of the counts in 2 ** L bins: :math:`\sqrt{(L+1)/2}`.
 
-    A node of the tree is a set of bins, and has half of the difference between the numbers of units
-    in its halves; public numbers that are left out do not change. A unit that leaves bin i for bin
-    j changes the node in which i and j part by 1. Below it, it changes one node of each level by
-    1/2 as it leaves i, and one as it enters j; nodes above, which have both bins in one half, do
-    not change. So the square is at most :math:`1 + 2 (L - 1) / 4`, attained by bins that part at
-    the root. A null unit counts as one in the last bin: either adjacency has the same bound. So has
-    a unit that is spread over bins with weights that are not negative and sum to 1: its change is a
-    mean of such changes.
+    A node of the tree is an interval of bins. Its value is, but for public constants, half of the
+    difference between the counts of its two halves. Let a unit move from bin i to bin j. The node
+    with i in one half and j in the other changes by 1. On each of the at most L - 1 levels below,
+    the node with i and the node with j change by 1/2. Nodes above have i and j in the same half,
+    and do not change. So the squared change is at most :math:`1 + 2 (L - 1) / 4`, attained if i and
+    j are in different halves of the root. A null unit counts in the last bin, so that both
+    adjacencies have this bound. The bound also holds for a unit that is spread over bins with
+    nonnegative weights of sum 1: its change is a weighted mean of such changes.
     """
     return math.sqrt((n_levels + 1) / 2)
 
@@ -155,8 +154,8 @@ def differences_of_counts(n_levels: int) -> float:
 def histogram(adjacency: str) -> float:
     r"""Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two.
 
-    A unit may be spread over several bins, with nonnegative weights that sum to 1: its vector has a
-    norm of at most 1, and a nonnegative inner product with the vector of another unit.
+    A unit may be spread over several bins, with nonnegative weights of sum 1: then its vector of
+    weights has a norm of at most 1, and a nonnegative inner product with that of any other unit.
     """
     return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
 
@@ -180,24 +179,23 @@ def column_moments(
 ) -> float:
     r"""Sensitivity of :math:`\sum_i (t_{ij}, t_{ij}^2 - 1/2)` of all d columns, `|t| <= 1`.
 
-    :math:`2 \sqrt d` for replace, :math:`\sqrt{5d/4}` for zero_out. A row has a part in every
-    column, so that the squares of the changes add up over columns, and one column is enough:
+    :math:`2 \sqrt d` for replace, :math:`\sqrt{5d/4}` for zero_out. The squared changes of the d
+    columns add up. For one column:
 
     - Replace: :math:`(t - s)^2 + (t^2 - s^2)^2 = a^2 (1 + b^2)` with :math:`a = |t - s|` and
-      :math:`b = |t + s|`, for which :math:`a + b = 2 \max(|t|, |s|) \le 2`. So it is at most
-      :math:`a^2 (1 + (2 - a)^2)`. The derivative of that is :math:`2a (2a^2 - 6a + 5)`, which is
-      not negative: it rises up to 4 at a = 2, attained by t = 1, s = -1.
+      :math:`b = |t + s|`, for which :math:`a + b = 2 \max(|t|, |s|) \le 2`. So the sum is at most
+      :math:`a^2 (1 + (2 - a)^2)`. This bound has the derivative :math:`2a (2a^2 - 6a + 5) \ge 0`,
+      and rises to 4 at a = 2, attained by t = 1, s = -1.
     - zero_out: :math:`t^2 + (t^2 - 1/2)^2 = t^4 + 1/4 \le 5/4`, attained by t = 1. Without the 1/2
-      the square would be 2. A null row adds nothing to either sum.
+      the bound would be 2. A null row adds nothing to either sum.
 
-    If entries may be missing, a present one also adds :math:`w \le 1` to a count, the `presence`; a
-    missing one adds nothing, as that of a null row. Then zero_out has :math:`\sqrt{(5/4 + w^2) d}`.
-    For replace, an entry that only one neighbor has changes one column by as much, which is less
-    than the 4 above. If both have it, its count does not move.
+    If entries may be missing, each entry that is there also adds :math:`w \le 1` (`presence`) to a
+    count; a missing entry adds nothing. Then zero_out has :math:`\sqrt{(5/4 + w^2) d}`. For
+    replace, an entry that only one of two rows has changes its column by :math:`5/4 + w^2 < 4`, in
+    squares. If both rows have the entry, its count does not change.
 
-    The rounding of the sums is relative to the longest contribution of a row: the length for
-    zero_out. The errors of t and its square, a few parts in 1e16 in every entry and equal in both
-    neighbors, are far less than the least rounding charged.
+    Rounding is charged relative to the longest contribution of a row, the bound for zero_out. The
+    rounding of t and its square, a few parts in 1e16, is far below the least rounding charged.
     """
     longest = math.sqrt((5 / 4 + presence**2) * n_columns)
     change = choose(adjacency, zero_out=longest, replace=2 * math.sqrt(n_columns))
@@ -262,13 +260,13 @@ def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0
     replace, :math:`\sqrt{3.5} P T` for zero_out. Proof for P = T = 1:
 
     - zero_out: :math:`p^2 t^2 + 2 p^4 + e^2 / 2 \le 3.5`, attained by p = t = e = 1.
-    - Replace: the third number adds at most 2 to the squared distance of the others. With r and s
-      the sizes of p in both records, the products differ by at most r + s and the squares by
-      :math:`r^2 - s^2`, so that this distance is at most :math:`(r + s)^2 (1 + 2 (r - s)^2)`. The
-      bound rises if both sizes do so by the same number, and so let r = 1, s = 1 - d:
-      :math:`f(d) = (2 - d)^2 (1 + 2 d^2)`. Its derivative is
-      :math:`-2 (2 - d) (1 - 4 d + 4 d^2) = -2 (2 - d) (1 - 2 d)^2`, which is not positive: it falls
-      from 4 at d = 0. The sum of 6 is attained by p = q = 1 and opposite t and e.
+    - Replace: the third number adds at most 2 to the squared distance. With r and s the absolute
+      values of p in both records, the first numbers differ by at most r + s and the second ones by
+      :math:`\sqrt 2 (r^2 - s^2)`, so that both add at most :math:`(r + s)^2 (1 + 2 (r - s)^2)`.
+      This bound rises with r and s if their difference stays. So let r = 1, s = 1 - d. Then
+      :math:`f(d) = (2 - d)^2 (1 + 2 d^2)` has the derivative
+      :math:`-2 (2 - d) (1 - 2 d)^2 \le 0`, and the largest value 4, at d = 0. The sum of 6 is
+      attained by p = 1 in both records and opposite t and e.
 
     Roots and products of a record round by far less than the least rounding that is charged.
     """
@@ -281,10 +279,10 @@ def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0
 def agreement(adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i (p_i t_i, p_i^2)`, with pairs shortened to entries of [-1, 1].
 
-    What a record adds is a point of the rectangle from (-1, 0) to (1, 1). For zero_out its length
-    is at most :math:`\sqrt 2`, attained by p = t = 1. For replace two points are at most the
-    diagonal apart, :math:`\sqrt 5`: p = t = 1 and p = 1/T, t = -T, for a large T, come as near to
-    it as one likes.
+    A record adds a point of the rectangle from (-1, 0) to (1, 1). For zero_out the length of this
+    point is at most :math:`\sqrt 2`, attained by p = t = 1. For replace two points are at most the
+    diagonal :math:`\sqrt 5` apart. The records p = t = 1 and p = 1/T, t = -T come arbitrarily near
+    to this distance as T grows.
     """
     longest = math.sqrt(2)
     return choose(adjacency, zero_out=longest, replace=math.sqrt(5)) + 2 * rounding * longest
@@ -298,9 +296,9 @@ def agreement(adjacency: str, rounding: float = 0.0) -> float:
 def entry_step(lower: float, upper: float, adjacency: str) -> float:
     """Largest change of an entry between the bounds: to another value, or to 0 for zero_out.
 
-    Where a missing entry is 0, the bounds include 0. If the middle of bounds that are 2 h apart is
-    subtracted from the others, all entries lie between -h and h, the missing ones, too: two of them
-    differ by at most 2 h, and one that becomes missing by at most h.
+    If a missing entry is 0, the bounds include 0. If the middle of bounds that are 2 h apart is
+    subtracted from all entries but the missing ones, all entries lie between -h and h. Then two
+    entries differ by at most 2 h, and an entry that becomes missing changes by at most h.
     """
     return choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
 
@@ -310,8 +308,8 @@ def entry_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to one entry: `step` times the largest row norm of Z.
 
     :math:`C Z = \alpha e_s z_t^T` has a single nonzero row, so that the bound holds for the sum of
-    row norms, too. It depends on single rows of Z, not on Z as a whole: the more evenly Z is spread
-    over its rows, the less one entry matters (M. Hardt, A. Roth, 2013, :arxiv:`1211.0975`).
+    row norms, too. The more evenly the squares of Z are spread over its rows, the smaller is the
+    bound (M. Hardt, A. Roth, 2013, :arxiv:`1211.0975`).
     """
     return step * float(norms.max())
 
@@ -370,7 +368,7 @@ def edge_mean_l1(step: float, n_rows: int) -> float:
 
 @in_double_precision
 def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
-    """Sensitivity of the sum in `entry_squares` to an edge: twice that to an entry."""
+    """Sensitivity of the sum in `entry_squares` to an edge: twice the sensitivity to an entry."""
     return 2 * entry_squares(lower, upper, center)
 
 
@@ -378,8 +376,9 @@ def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
 def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
 
-    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`. Of all pairings of the two largest norms
-    of each side, the sorted one has the largest sum. The bound is not always attained.
+    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`, and :math:`y_{(k)}`, :math:`z_{(k)}` are
+    the k-th largest row norms. Sorted pairs have the largest sum of products. The bound is not
+    always attained.
     """
     pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
     return step * math.fsum(left * right for left, right in pairs)
@@ -412,10 +411,10 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
     r"""Largest change of a row of at most w entries (`n_entries`), of size at most `largest`.
 
     Let b be `largest` and d be `step`. The squared change is :math:`w b^2` for zero_out and
-    :math:`w \max(2 b^2, d^2)` for replace: if j columns hold an entry before and after, which
-    changes by d, then 2 (w - j) columns hold one either before or after, and
-    :math:`j d^2 + 2 (w - j) b^2` is largest for j = 0 or j = w. It is also the largest change of
-    the sum of all rows.
+    :math:`w \max(2 b^2, d^2)` for replace. If j columns have an entry in both rows, which changes
+    by d, then 2 (w - j) columns have an entry in one row only, which changes by b, and
+    :math:`j d^2 + 2 (w - j) b^2` is largest for j = 0 or j = w. The sum of all rows changes by
+    as much.
     """
     squared = choose(adjacency, zero_out=largest**2, replace=max(2 * largest**2, step**2))
     return math.sqrt(n_entries * squared)
@@ -445,12 +444,11 @@ def short_row_product(
     r"""Sensitivity of A Z to a short row, for columns of Z that are orthonormal or shorter.
 
     One row of the product changes, by :math:`\sum_j c_j z_j` over the entries that change. For
-    zero_out these are w entries, each of which changes by at most b. For replace j columns may hold
-    an entry before and after, which changes by d, and 2 (w - j) columns one either before or after,
-    which changes by b. The bound is the maximum over j, with the largest row norms for the entries
-    that change most: d is at least b, as 0 lies between the bounds. The change of the product is
-    also no longer than that of the row itself, `short_row`. The smaller of the two bounds need not
-    be attained.
+    zero_out at most w entries change, each by at most b. For replace, as in `short_row`, j entries
+    change by d and 2 (w - j) by b. The bound is the maximum over j, with the largest row norms for
+    the entries that change by d: d is at least b, as 0 lies between the bounds. The change of the
+    product is also no longer than the change of the row itself, `short_row`. The smaller of the two
+    bounds need not be attained.
     """
     n_entries = min(n_entries, len(norms))
     n_changed = n_entries * int(choose(adjacency, zero_out=1, replace=2))
@@ -514,7 +512,7 @@ def interaction_squares(degree_floor: int) -> float:
 def spectral_product(norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to a change with :math:`\|C\|_2 \le 1`.
 
-    :math:`\|C Z\|_F \le \|C\|_2 \|Z\|_F`, attained by the identity. For changes of rank one
+    :math:`\|C Z\|_F \le \|C\|_2 \|Z\|_F`, attained by C = I. For changes of rank one
     :math:`\|Z\|_2` would suffice. The sensitivity of :math:`Y^T A Z` is no larger for an
     orthonormal Y.
     """
@@ -525,8 +523,8 @@ def spectral_product(norms: np.ndarray) -> float:
 def frobenius_product(change: float, spectral_norm: float = 1.0) -> float:
     r"""Sensitivity of A Z to a change with :math:`\|C\|_F \le \Delta`: :math:`\Delta \|Z\|_2`.
 
-    Attained by :math:`C = \Delta u v^T` with the leading left singular vector v of Z, so that a
-    change of rank one costs the same as any other. `spectral_norm`, :math:`\|Z\|_2`, is 1 for an
+    Attained by :math:`C = \Delta u v^T` with the leading left singular vector v of Z: promising a
+    change of rank one would save nothing. `spectral_norm`, :math:`\|Z\|_2`, is 1 for an
     orthonormal Z. The sensitivity of :math:`Y^T A Z` is no larger for an orthonormal Y.
     """
     return change * spectral_norm
@@ -551,7 +549,7 @@ def response_sum(
       Attained by a residual beyond b.
     """
     moved = choose(adjacency, zero_out=level, replace=min(2 * level, response_range))
-    # Not without rounding: 0 times an infinite level is NaN.
+    # Without rounding and with an infinite level, 0 times infinity would be NaN.
     charged = 2 * rounding * level if rounding else 0.0
     return largest_norm * (moved + charged)
 
@@ -570,19 +568,20 @@ def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
     attain it if their matrices have norm c, and each row of one user is orthogonal to each row of
     the other.
 
-    A user changes all of its rows at once, so that only its contribution as a whole is bounded. For
-    a sum of clipped vectors see `row_sum`, for one of their outer products `second_moment`.
+    A user changes all of its rows at once, so that only its contribution as a whole is bounded.
+    For users who each add a clipped vector, see `row_sum`; an outer product, `second_moment`.
     """
     return level * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
 
 
 @in_double_precision
 def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity of sums of losses of public options; those of one user differ by at most b.
+    r"""Sensitivity of the losses of public options, each summed over users.
 
-    Losses in :math:`[0, b]` or in :math:`[-b/2, b/2]` do. The sensitivity is the largest change of
-    the difference of two sums: `b` (`largest`) for zero_out, `2 b` for replace, attained by users
-    with opposite losses. Each of the four sums, two of either neighbor, may be rounded.
+    For one user the losses of any two options differ by at most `b` (`largest`), as do losses in
+    :math:`[0, b]`. The sensitivity is the largest change of the difference of two sums: `b` for
+    zero_out, `2 b` for replace, attained by users with opposite losses. Each of the four sums, two
+    for each neighbor, may be rounded.
     """
     return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 4 * rounding)
 
@@ -591,20 +590,21 @@ def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
 def misordered_pairs(n_units: int, adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity, in the sense of `loss_range`, of pairs of two classes in the wrong order.
 
-    A unit has weights that sum to at most 1, a of them on rows of one class and b on rows of the
-    other one; a pair counts the product of its weights, or half of it in a tie. So the pairs that
-    a unit is in count at most :math:`a N' + b P' + a b`, between 0 and n (`n_units`), since the
-    weights :math:`N' + P'` of all others are at most :math:`n - 1`. Leaving the unit out thus moves
-    the difference of two options by at most n, and exchanging it by 2 n. A unit that one option
-    places before all of the other class, and one behind, attains it up to 2.
+    The rows of a unit have weights of sum at most 1: a on rows of the positive class, b on rows of
+    the negative one. A pair counts as the product of its two weights, or half of it in a tie. Let
+    all other units have the weights P' and N' on these classes, :math:`P' + N' \le n - 1` with n
+    `n_units`. Then the pairs of a unit count from 0 to :math:`a N' + b P' + a b \le n`. Leaving the
+    unit out thus changes the difference of two options by at most n, exchanging it by 2 n. If one
+    option ranks a unit before all of the other class and another option behind, the bound is
+    attained up to 2.
     """
     return loss_range(float(n_units), adjacency, rounding)
 
 
 @in_double_precision
 def count_distance() -> float:
-    """Sensitivity, in the sense of `loss_range`, of distances of counts from public numbers: 2.
+    """Sensitivity, as in `loss_range`, of the distances of counts from public numbers: 2.
 
-    A user moves each count by at most 1, which may raise one distance and lower another.
+    A user changes each count by at most 1, which may increase one distance and decrease another.
     """
     return 2 * count()

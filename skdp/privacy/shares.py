@@ -1,14 +1,14 @@
-"""Shares of the noise of one release, for parties that sum private parts.
+"""Noise that several owners of rows add together, each owner to its own part of a sum.
 
-Each of s owners adds a share of the noise to its part of a sum, rounds to multiples of a public
-power of two, and sends the counts. H of the shares are honest: a share has the variance of the
-release divided by H, so that what hides an owner from all others has the full noise. The counts are
-added up modulo a power of two that exceeds the sum.
+Each owner adds noise to its part, rounds the result to multiples of a public power of two, and
+sends the integer multiples (*counts*). The counts are added up modulo a power of two that exceeds
+their sum. At least H owners are honest: they keep their noise secret. Each owner's noise has 1/H of
+the variance that the release needs, so that the noise of the honest owners alone suffices.
 
-A count is rounded after its noise is added. The order matters: rounding first may move a sum by
-more than its sensitivity. In this order the sum of the counts is a function of the noisy sum,
-drawn at random by one law whatever the data are: it reveals no more than the noisy sum does. The
-proof is in the documentation, under "Across owners".
+An owner adds its noise before it rounds: rounding first could move the sum by more than its
+sensitivity. Given the noisy sum, the distribution of the summed counts then does not depend on the
+data. So the counts reveal no more than the noisy sum. The proof is in the documentation, under
+"Across owners".
 """
 
 import math
@@ -26,13 +26,13 @@ from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, Release, Released
 
-# For a release of mu m, the budget pays for the rounding of at most (root m) ** 2 counts of all
-# owners. The root is slightly below that of the proof.
+# A release with parameter mu may have at most (_ROOT * mu) ** 2 counts, those of all owners
+# together: the noise pays for the rounding of so many. The proof allows slightly more.
 _ROOT = 6e6  # not tuned
-# Largest share of the noise, in steps of the lattice: no draw exceeds 37.6 standard deviations of
-# at most 32 steps each, and two roundings add 1.
+# Largest noise of one owner, in steps of the lattice: no draw exceeds 37.6 standard deviations,
+# each of at most 32 steps, and two roundings add 1.
 _FARTHEST = 1205  # not tuned
-# Number of limbs of 32 bits for any float, in multiples of the least positive one.
+# Each float is an integer times the smallest positive float; 67 limbs of 32 bits hold the integer.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
@@ -40,7 +40,7 @@ _UPPER = "symmetric_gaussian"
 
 @dataclass(frozen=True)
 class Shares:
-    """Who adds noise: public facts of a fit whose sums have several owners."""
+    """Public facts about the owners who together add the noise of a fit."""
 
     n_owners: int
     n_honest: int  # owners who keep their share of the noise secret
@@ -69,7 +69,7 @@ class Shares:
         return math.sqrt(n_left / self.n_honest) * self.scale(absent)
 
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
-        """Choose step and size of the counts of a release; refuse sums that overflow a word."""
+        """Choose the step and the range of the counts of a release; refuse sums over 64 bits."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         std = noise_std / math.sqrt(self.n_honest)
         # The sum of n null units is 0, so any sum is at most n sensitivities away from 0.
@@ -87,14 +87,14 @@ class Shares:
     def planned(self, cost: PrivacyCost, release: Release) -> "ShareLayout":
         """Check a planned release, and return its layout.
 
-        The layout follows from the ratio of noise to sensitivity, which the share decides.
+        Only the ratio of noise to sensitivity matters, and the share alone decides this ratio.
         """
         self.check_size(cost, release, release.shape)
         std = cost.noise_std(release.mechanism, 1.0, release.share)
         return self.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
     def check_size(self, cost: PrivacyCost, release: Release, shape: tuple[int, ...]) -> None:
-        """Refuse other mechanisms, and more counts than the share can protect against rounding."""
+        """Refuse noise that owners cannot share, and more counts than `_ROOT` allows."""
         if release.mechanism not in _MECHANISMS:
             raise BudgetError(
                 f"Release {release.name!r}: noise is shared for the mechanisms {_MECHANISMS}, got "
@@ -132,7 +132,7 @@ class ShareLayout:
 
     @property
     def largest(self) -> int:
-        """Bound on the sum of counts, of owners who have at most the agreed number of units."""
+        """Bound on the sum of the counts, if all owners together have at most `n_units` units."""
         return self.limit + _FARTHEST * self.n_owners if self.std > 0 else self.n_owners << 33
 
     @property
@@ -147,11 +147,11 @@ class ShareLayout:
 
 
 def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
-    """Add a share of the noise to a part, and round: int64 counts of steps, of shape (size,).
+    """Add an owner's noise to its part, and round: int64 counts of steps, of shape (size,).
 
-    The part is split into whole steps and a rest, exactly. So the noise is added to a number below
-    one step, whatever the size of the part. No part is refused: clipping to the public limit moves
-    neighboring parts no farther apart.
+    The part is split exactly into whole steps and a rest below one step. The noise is added to the
+    rest, so that a large part costs the noise no digits. A part beyond the public limit is clipped,
+    which moves neighboring parts no farther apart.
     """
     if layout.std == 0:
         return _limbs_of(_distinct(part, layout))
@@ -161,7 +161,7 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
         whole = np.rint(steps)
         rest = steps - whole
         noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-        # The quotient, 16 to 32, is exact; noise times std could leave the range of floats.
+        # The quotient is exact, and from 16 to 32; noise times std could overflow or underflow.
         rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 
@@ -213,16 +213,17 @@ def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
     return values[np.triu_indices(len(values))] if is_symmetric else values.ravel()
 
 
-#: A function of the layout of a release and of the part of one owner, which returns the sum of all
-#: counts and the numbers of the absent owners.
+#: Takes the layout of a release and the part of one owner; returns the summed counts of all owners
+#: and the numbers of the absent owners.
 Exchange = Callable[[ShareLayout, np.ndarray], tuple[np.ndarray, tuple[int, ...]]]
 
 
 class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     """Budget of one owner, which sends its part of each release and gets the sum of all parts.
 
-    Plan, order, sensitivities and record are those of a fit to all rows. `Released.noise_std` is
-    the true std of the sum, larger than in the record, as some shares may not be honest.
+    Plan, order, sensitivities and record are the same as in a fit to the rows of all owners.
+    `Released.noise_std` is the std of the noise that all owners add. The std in the record is
+    smaller: it counts the honest owners only.
     """
 
     _shares: Shares
@@ -242,12 +243,12 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         weight: float | None = None,
         charge: Callable[[PrivacySpent], None] | None = None,
     ) -> Self:
-        """Open the budget of a plan; parts are divided by `n_own`, a private number.
+        """Open the budget of a plan.
 
-        Every owner sends its `weight`, by default 1 / n_owners, of a value that all owners know.
-
-        An owner who is a unit as a whole sends the mean of its `n_own` rows. The mean lies in the
-        convex hull of single rows, so that it exceeds no sensitivity of a row.
+        Sums are divided by `n_own`, a private number, before they are sent: an owner who is a unit
+        as a whole sends the mean of its `n_own` rows. The mean lies in the convex hull of single
+        rows, so that a sensitivity to one row holds for it. `weight` times a value that all owners
+        know is the part that this owner adds; by default all owners send equal parts.
         """
         if plan.delta_tail:
             raise BudgetError("Owners can share no plan with a tail event: delta_tail must be 0.")
@@ -257,7 +258,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return budget
 
     def spent(self) -> PrivacySpent:
-        """Return the record of all releases so far, with those whom owners trust or who left."""
+        """Return the record of all releases so far; it names whom owners trust, and who left."""
         trust, absent = self._shares.trust, ", ".join(map(str, self._absent))
         left = f"; these have left before the end, by their numbers: {absent}" * bool(absent)
         return replace(super().spent(), trust=trust + left)
@@ -279,10 +280,10 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
     ) -> NoReturn:
-        """Refuse sums of data that arrive later: their noise cannot be divided among owners."""
+        """Refuse to draw noise before the data arrive: owners cannot divide such noise."""
         raise BudgetError(
-            f"Release {release.name!r} adds its noise before its data, of which there are no "
-            "shares; pass a plan of releases of sums."
+            f"Release {release.name!r} draws its noise before its data arrive, which several "
+            "owners cannot do; pass a plan whose sums are released after all data."
         )
 
     def _book(
@@ -306,7 +307,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
 
 class Party(NamedTuple):
-    """An owner in the fit of a pipeline: functions that replace those of a step's fit."""
+    """An owner in the fit of a pipeline: functions to use instead of those of a step's fit."""
 
     n_units: int  # of all owners
     unit: str | None  # protected instead of the unit of the steps

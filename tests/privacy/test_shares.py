@@ -154,7 +154,7 @@ def test_a_tail_event_is_refused():
 def test_sums_with_initial_noise_are_refused():
     plan = plan_of(1.0)
     budget = open_budget(plan, exchange=None)
-    with pytest.raises(BudgetError, match="'sum 0' adds its noise before its data"):
+    with pytest.raises(BudgetError, match="'sum 0' draws its noise before its data"):
         budget.sums_with_initial_noise(plan.releases[0], unit=1.0, correlation=prefix_noise(1))
     assert budget.spent().releases == ()
 
