@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp.data.parts import Targets
 from skdp.exceptions import counted
 from skdp.linear_model._descent import bounded, warning_of_doubt, warnings_for_bound
 from skdp.linear_model._weighted_rows import bounds_of
@@ -15,12 +16,14 @@ from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSqua
 from skdp.linear_model.least_squares.records import (
     PriorPart,
     Records,
+    ResponseScale,
+    Scaling,
     in_scale,
     release_agreement,
     release_response_scale,
     scaling_by,
 )
-from skdp.linear_model.least_squares.steps import Descent
+from skdp.linear_model.least_squares.steps import Descent, WhitenedRecords, Whitening
 from skdp.preprocessing.scales import Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.clipping import clipped
@@ -108,6 +111,18 @@ class Estimate(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
+class Fitted(NamedTuple):
+    """Weights of the entries of a scaled row, which add up to the scaled response.
+
+    `shortened` is by how much the calibration shortens coefficients beyond what their noise
+    explains. A model that `is_doubtful` may predict no better than the mean.
+    """
+
+    weights: np.ndarray
+    shortened: np.ndarray
+    is_doubtful: bool
+
+
 def solve_least_squares(
     spec: LeastSquaresSpec,
     plan: LeastSquaresReleases,
@@ -115,61 +130,131 @@ def solve_least_squares(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release the scales, the agreement with a prior, the joint moment and the steps."""
-    bound = spec.response_bound
-    view = replace(view, responses=view.responses.mapped(partial(bounded, bound=bound)))
-    scale = release_response_scale(plan, view, bound, budget)
-    of_bound = tuple(warnings_for_bound(scale.center, bound))
-    view = replace(view, responses=view.responses.mapped(partial(in_scale, scale=scale)))
+    """Release the scales, the agreement with a prior, the joint moment, the steps, the calibration.
+
+    Without enough records for coefficients, release the center of the responses, and the agreement.
+    """
+    view, scale = _with_scaled_responses(spec, plan, view, budget)
+    of_bound = tuple(warnings_for_bound(scale.center, spec.response_bound))
     if plan.features is None:
         part = release_agreement(plan.agreement, spec, view, None, scale, budget)
         return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None, of_bound)
     shape = spec.n_units, spec.n_features
     found = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(found, spec)
+    part, records = _without_prior(spec, plan, view, found, scaling, scale, budget)
+    white = descent_steps.release_whitening(spec, plan, records, scaling, found, budget)
+    whitened = descent_steps.whitened(records, white, spec.loosening)
+    descent = _descended(spec, plan, whitened, budget, scale.off_center)
+    fitted = _calibrated(spec, plan, whitened, records.responses, descent, budget, scale.off_center)
+    of_fit = warnings_for_fit(
+        spec, found, descent, is_doubtful=fitted.is_doubtful, off_center=scale.off_center
+    )
+    coef, intercept = _in_units(spec, fitted.weights, scaling, part.scale)
+    return Estimate(
+        part,
+        coef,
+        intercept,
+        bounds_of(scaling.center, scaling.multiplier, scaling.largest),
+        _noise_stds(spec, found, white, descent, fitted, part.scale.size * scaling.multiplier),
+        of_bound or tuple(of_fit),
+    )
+
+
+def _with_scaled_responses(
+    spec: LeastSquaresSpec, plan: LeastSquaresReleases, view: Records, budget: PrivacyBudget
+) -> tuple[Records, ResponseScale]:
+    """Clip responses to their public bound, then center and scale them by released numbers."""
+    bound = spec.response_bound
+    view = replace(view, responses=view.responses.mapped(partial(bounded, bound=bound)))
+    scale = release_response_scale(plan, view, bound, budget)
+    return replace(view, responses=view.responses.mapped(partial(in_scale, scale=scale))), scale
+
+
+def _without_prior(
+    spec: LeastSquaresSpec,
+    plan: LeastSquaresReleases,
+    view: Records,
+    found: Scales,
+    scaling: Scaling,
+    scale: ResponseScale,
+    budget: PrivacyBudget,
+) -> tuple[PriorPart, Records]:
+    """Scale and clip the rows, and subtract what the prior, if there is one, predicts for them."""
     records = view.scaled(scaling, view.responses)
     rows, of_rows = (records, scaling) if spec.left_strength >= _CLIPPED else (view, None)
     stds = np.sqrt(found.variance)
     part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget, stds)
-    scale, records = part.scale, replace(records, responses=part.responses)
-    records = clipped(records, spec.row_norm).measured()
-    white = descent_steps.release_whitening(spec, plan, records, scaling, found, budget)
-    whitened_records = descent_steps.whitened(records, white, spec.loosening)
+    return part, clipped(replace(records, responses=part.responses), spec.row_norm).measured()
+
+
+def _descended(
+    spec: LeastSquaresSpec,
+    plan: LeastSquaresReleases,
+    whitened: WhitenedRecords,
+    budget: PrivacyBudget,
+    off_center: float,
+) -> Descent:
+    """Take the usual steps; or many, if that is planned and noise hides how some rows vary."""
     usual, *more = plan.steps.branches if plan.steps else ((),)
-    steps = more[0] if more and white.is_hidden.any() else usual
-    descent = descent_steps.descend(spec, steps, whitened_records, budget, scale.off_center)
-    joint, is_doubtful = white.root @ descent.weights, False
-    of_features = joint[: spec.n_features]
-    shortened = np.zeros(spec.n_features)
-    if plan.calibration is not None:
-        known = descent, whitened_records, records.responses, spec, budget, scale.off_center
-        calibration = descent_steps.calibrate(plan.calibration, *known)
-        factor, is_doubtful = calibration.factor, calibration.is_doubtful
-        if not spec.is_weak:
-            beyond = descent_steps.part_beyond_noise(descent, white, has_one=spec.fit_intercept)
-            shortened = max(0.0, beyond - factor) * of_features
-            factor = min(factor, beyond)
-            is_doubtful = factor < _DOUBTFUL
-        of_features *= factor
-        # Predictions are shortened towards their mean.
-        middle = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
-        joint[spec.n_features :] *= factor
-        joint[spec.n_features :] += (1 - factor) * middle + calibration.mean
-    coef = scale.size * scaling.multiplier * joint[: spec.n_features]
-    intercept = scale.center
+    steps = more[0] if more and whitened.white.is_hidden.any() else usual
+    return descent_steps.descend(spec, steps, whitened, budget, off_center)
+
+
+def _calibrated(
+    spec: LeastSquaresSpec,
+    plan: LeastSquaresReleases,
+    whitened: WhitenedRecords,
+    responses: Targets,
+    descent: Descent,
+    budget: PrivacyBudget,
+    off_center: float,
+) -> Fitted:
+    """Shorten predictions toward their mean by a released factor, and add the mean error."""
+    white = whitened.white
+    weights, shortened = white.root @ descent.weights, np.zeros(spec.n_features)
+    if plan.calibration is None:
+        return Fitted(weights, shortened, is_doubtful=False)
+    known = descent, whitened, responses, spec, budget, off_center
+    calibration = descent_steps.calibrate(plan.calibration, *known)
+    factor, is_doubtful = calibration.factor, calibration.is_doubtful
+    slopes, constant = weights[: spec.n_features], weights[spec.n_features :]
+    if not spec.is_weak:
+        beyond = descent_steps.part_beyond_noise(descent, white, has_one=spec.fit_intercept)
+        shortened = max(0.0, beyond - factor) * slopes
+        factor = min(factor, beyond)
+        is_doubtful = factor < _DOUBTFUL
+    middle = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
+    constant = factor * constant + ((1 - factor) * middle + calibration.mean)
+    return Fitted(np.append(factor * slopes, constant), shortened, is_doubtful)
+
+
+def _in_units(
+    spec: LeastSquaresSpec, weights: np.ndarray, scaling: Scaling, scale: ResponseScale
+) -> tuple[np.ndarray, float]:
+    """Return coefficients and intercept in units of the data."""
+    coef, intercept = scale.size * scaling.multiplier * weights[: spec.n_features], scale.center
     if spec.fit_intercept:
-        intercept += scale.size * float(joint[-1])
+        intercept += scale.size * float(weights[-1])
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
-    noise_stds = None
-    # The effect of hidden directions and of a calibration factor on the noise is not computed.
+    return coef, intercept
+
+
+def _noise_stds(
+    spec: LeastSquaresSpec,
+    found: Scales,
+    white: Whitening,
+    descent: Descent,
+    fitted: Fitted,
+    units: np.ndarray,
+) -> np.ndarray | None:
+    """Return the standard deviations of coefficients due to noise; None if they are unknown.
+
+    What hidden directions and the calibration of a weak fit do to the noise is not computed.
+    """
     is_known = not white.is_hidden.any() and not spec.is_weak and not found.is_void.any()
-    if is_known or not spec.cost.is_private:
-        variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
-        noise = np.hypot(np.sqrt(variances)[: spec.n_features], shortened)
-        noise_stds = scale.size * scaling.multiplier * noise
-    warnings = warnings_for_fit(
-        spec, found, descent, is_doubtful=is_doubtful, off_center=scale.off_center
-    )
-    bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
-    return Estimate(part, coef, intercept, bounds, noise_stds, of_bound or tuple(warnings))
+    if spec.cost.is_private and not is_known:
+        return None
+    variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
+    return units * np.hypot(np.sqrt(variances)[: spec.n_features], fitted.shortened)
