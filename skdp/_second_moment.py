@@ -265,6 +265,9 @@ _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column without a useful scale has covariances only if its variance exceeds this many standard
 # deviations of its noise.
 _LEAST_SEEN = 4.0  # not studied
+# A column whose variance is below its noise may lie anywhere if its location is farther from 0
+# than this many scales: its scale is that of a far wider interval, and so is the error it allows.
+_FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
 # Standard deviation of an unknown mean, with a finite square.
 _UNKNOWN = 1e150  # not tuned
 
@@ -328,6 +331,9 @@ def attributes_of(
     # With an assumed center, the mean has no noise.
     own = moment.scale * mean, (not is_centered) * moment.scale * of_noise
     location, location_std, is_located = _located(moment, *own, np.sqrt(np.diag(repaired)))
+    is_far = (np.abs(location) > _FAR * moment.scale) & ~moment.is_constant
+    is_shown = (np.diag(repaired) >= np.diag(noise)) | moment.is_in_bounds
+    is_located &= is_shown | ~is_far
     matrix, noise = finite(units * repaired), finite(units * noise)
     whole = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(of_scales.variance_std, posinf=0.0)
     left = np.clip(np.diag(matrix) / np.where(whole > 0, whole, 1.0), _LEAST_RATIO, 1.0)

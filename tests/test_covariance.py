@@ -394,6 +394,17 @@ def test_a_target_whose_place_noise_hides_has_no_regression():
             made.regression(100)
 
 
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize(("n", "least", "most"), [(250, 8, 30), (4000, 0, 0)])
+def test_years_are_refused_as_targets_if_noise_hides_how_they_vary(n, least, most):
+    # Their scale was that of a far wider interval, by which any location looked precise: half of
+    # the fits had an R2 below -1, and 17 of 30 are refused.
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    rows = np.column_stack([X, 2005 + 8 * (X[:, 0] + X[:, 1])])
+    fits = [skdp.DPCovariance(random_state=SECRET + seed).fit(rows) for seed in range(30)]
+    assert least <= sum(not fit.is_located_[2] for fit in fits) <= most
+
+
 def test_noise_of_locations_is_known():
     made = skdp.DPCovariance(epsilon=1.0, random_state=SECRET).fit(TABLE)
     in_scales = made.location_noise_std_ / made.scale_
