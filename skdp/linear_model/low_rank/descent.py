@@ -1,7 +1,8 @@
 """Descent of a trace regression: clipped gradients, the start, and the steps."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,11 +24,11 @@ from skdp.privacy.clipping import NO_CLIPPING
 
 
 class ClippedGradient(NamedTuple):
-    """The sum of the clipped gradients of all records; a last entry may be for the intercept.
+    """The sum of the clipped gradients of all records; the last entry is for an intercept, if any.
 
-    A `whitening` that is not None was applied to all other entries. The sensitivity follows from
-    the public or released `facts`. `n_unclipped` counts unclipped gradients or residuals. Public
-    weights have multiplied the sum by about `gain`.
+    `facts`, which are public or released, determine the sensitivity. `n_unclipped` counts the
+    unclipped gradients or residuals. Public weights multiply the sum by about `gain`. A `whitening`
+    has been applied to all entries but that of the intercept.
     """
 
     total: np.ndarray
@@ -41,12 +42,12 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     """Return the symmetric map that whitens the coordinates of tangent vectors."""
     if covariance is None:
         return None
-    units = DenseMatrices(np.eye(len(covariance)).reshape(-1, *point.shape))
-    coordinates, _ = units.tangent(point, 0.0)
+    basis = DenseMatrices(np.eye(len(covariance)).reshape(-1, *point.shape))
+    coordinates, _ = basis.tangent(point, 0.0)
     assert isinstance(coordinates, DenseCoordinates)
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
-    # There are more coordinates than dimensions, so the null space of their covariance is left out.
+    # There are more coordinates than dimensions: the eigenvalues of the others are 0.
     inside = slice(-fixed_rank.tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
@@ -63,19 +64,19 @@ class RecordClipping:
         return self.records.intercept > 0
 
     def largest_level(self, spread: float, dimension: int) -> float:
-        """Return the gradient norm at 0, for matrices whose entries have variance 1."""
+        """Return the usual norm of gradients at 0, for matrices with entries of variance 1."""
         return spread * float(np.sqrt(dimension))
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
-    ) -> float | None:
+    ) -> float:
         """Release the curvature of the loss along a gradient."""
-        if plan is None:
-            return None
-        at = gradient.point, gradient.offset, gradient.whitening
-        vectors, design = self._vectors(*at), self.records.design
-        where = gradient.unit_step(self.records.intercept), level, gradient.unclipped
-        return trace_records.release_curvature(plan, design, vectors, *where, budget)
+        assert plan is not None
+        vectors = self._vectors(gradient.point, gradient.offset, gradient.whitening)
+        along, design = gradient.unit_step(self.records.intercept), self.records.design
+        return trace_records.release_curvature(
+            plan, design, vectors, along, level, gradient.unclipped, budget
+        )
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         total, n_unclipped = trace_records.clipped_sum(self.records.design, vectors, level, size)
@@ -86,13 +87,13 @@ class RecordClipping:
         size = point.left.size + point.right.size + self.has_intercept
         whitening = tangent_whitening(point, self.records.covariance)
         gradient = self._sum(self._vectors(point, offset, whitening), level, size)
-        # Rounding errors lead out of the tangent space, so project again.
+        # Rounding errors lead out of the tangent space, so the sum is projected again.
         inside = fixed_rank.project_coordinates(point, gradient.total[: size - self.has_intercept])
         total = np.append(inside, gradient.total[len(inside) :])
         return gradient._replace(total=total, whitening=whitening)
 
     def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
-        """Return a function that computes tangent coordinates of matrices, and residuals."""
+        """Return the function from a block to tangent coordinates of its matrices and residuals."""
         records = self.records
 
         def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
@@ -111,8 +112,8 @@ class RecordClipping:
 class ResponseClipping(RecordClipping):
     """Residuals clipped instead of gradients, for public matrices: only a response may change.
 
-    Weights shorten coordinates longer than the median to that length. Matrices much longer than
-    nearly all others have no weight.
+    Public weights shorten tangent coordinates to their median length. A matrix much longer than
+    nearly all others has the weight 0.
     """
 
     response_range: float
@@ -122,18 +123,15 @@ class ResponseClipping(RecordClipping):
         self._weights = np.zeros(0)
 
     def largest_level(self, spread: float, dimension: int) -> float:
-        """Return the largest level, the spread of the responses."""
+        """Return the spread of the responses, which are the residuals at 0."""
         return spread
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
-    ) -> float | None:
-        """Compute the curvature along a gradient, which is public, as matrices are."""
-        design = self.records.design
-        if min(design.matrix_shape) == 1:
-            return None
-        weights, along = self._weights / gradient.gain, gradient.unit_step(self.records.intercept)
-        return trace_records.public_curvature(design, along, weights, gradient.unclipped)
+    ) -> float:
+        """Compute the curvature along a released gradient: public, as the matrices are."""
+        along, design = gradient.unit_step(self.records.intercept), self.records.design
+        return trace_records.public_curvature(design, along, self._weights, gradient.unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         """Sum tangent vectors times clipped residuals, with public weights for long matrices."""
@@ -142,10 +140,7 @@ class ResponseClipping(RecordClipping):
         downweights = level < NO_CLIPPING
         if downweights:
             lengths[~self._is_inlier] = 0.0
-        self._weights = weights = trace_records.downweight_long_rows(
-            lengths, downweights=downweights
-        )
-        # Vectors without weight add nothing to the sum, whatever their length.
+        weights = trace_records.downweight_long_rows(lengths, downweights=downweights)
         lengths[weights == 0] = 0.0
 
         def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
@@ -158,28 +153,28 @@ class ResponseClipping(RecordClipping):
 
         total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
-        facts, squares = (level, self.response_range, largest), lengths @ lengths
-        # `gain` is the ratio of curvatures with and without weights, for uncorrelated coordinates.
+        squares = lengths @ lengths
+        # For uncorrelated coordinates, weights multiply the curvature by the gain.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(total, facts, n_unclipped, gain)
+        self._weights = weights / gain
+        return ClippedGradient(total, (level, self.response_range, largest), n_unclipped, gain)
 
 
 # ------------------------------
 # The start of a descent: 0, with random directions, or a released estimate.
 
-# For the start, products of responses and matrices are clipped to the first multiple of their usual
-# norm; if only directions of the start are used, to the second
-# (benchmarks/trace_regression/starts.md).
+# Clipping norms of products of responses and matrices, as multiples of the usual norm: for a start
+# with values, and for one of directions alone. benchmarks/trace_regression/starts.md
 _START_CLIP, _DIRECTION_CLIP = 1.5, 0.8
-# The largest singular value of normal noise exceeds the sum of the roots of its side lengths by
-# this with a probability of at most exp(-2).
+# The largest singular value of a d1 x d2 matrix of standard normal noise exceeds
+# sqrt(d1) + sqrt(d2) + 2 with a probability of at most exp(-2).
 _BEYOND_EDGE = 2.0  # not tuned
 
 
 class Start(NamedTuple):
     """The start of a descent, and the noise std of its entries.
 
-    `ratios` are the singular values before the truncation, relative to those of noise and chance.
+    `ratios` are all singular values, relative to the largest one that noise and chance have.
     """
 
     point: FixedRank
@@ -205,11 +200,11 @@ def release_start(
     """Release the mean of the products of responses and matrices, truncated to the rank.
 
     Without `has_values`, the start is 0 with the released singular vectors: a descent from random
-    ones may end in a local minimum, and noise in the values would last for some steps.
+    vectors may end in a local minimum, and noise in the values would last for some steps.
 
-    For matrices with independent entries of variance 1, that mean estimates the coefficients. The
+    For matrices with independent entries of variance 1, the mean estimates the coefficients. The
     published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
-    sensitivity is bounded only with a gap between singular values. Noise in the mean needs none.
+    sensitivity is bounded only if singular values have a gap. Noise in the mean needs no gap.
     """
     design = records.design
     clip = _START_CLIP if has_values else _DIRECTION_CLIP
@@ -225,7 +220,7 @@ def release_start(
     whole = fixed_rank.truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
-        # Standard deviation of this mean by chance, if responses are independent of matrices.
+        # Standard deviation of the mean's entries if responses are independent of matrices.
         by_chance = min(clip, 1.0) * spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
@@ -238,26 +233,26 @@ def release_start(
 # ------------------------------
 # Gradient descent with clip levels that adapt to the residuals.
 
-# Step length, as a part of the inverse curvature: a whole one would lead to the minimum.
+# Step length, relative to the inverse curvature, which alone would lead to the minimum.
 # benchmarks/trace_regression/defaults.md, "step"
 _STEP = 0.5
 # Clipping is assumed to multiply the curvature by at least this; not studied.
 _LEAST_FLATTENING = 0.1
-# Where counts have more noise than this part of the records, a curvature is at least the mean of
-# those up to then. benchmarks/trace_regression/unlike_data.md
+# If counts have more noise than this fraction of the records, a curvature is raised to the mean of
+# all curvatures so far. benchmarks/trace_regression/unlike_data.md
 _ROUGH = 0.02
 # The clip level never falls below this fraction of the first one; not studied.
 _LEAST_LEVEL = 1e-9
-# The fit warns if in one of the last steps the fraction of unclipped gradients was below this part
-# of the wanted one, by this many standard deviations of its noise; not studied.
+# The fit warns if one of the last steps left fewer gradients unclipped than this fraction of the
+# wanted number, by this many standard deviations of the vote's noise; not studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
-# The fit also warns if the last two steps exceed this part of the norm of the coefficients. As
-# steps along noise gain nothing, the last number times the noise is first subtracted from squared
-# gradients. Not studied beyond images, sensors, independent entries and cells.
+# The fit also warns if the last steps are longer than the second number times the coefficients. As
+# steps along noise gain nothing, the third number times the variance of the noise is subtracted
+# from squared gradients. Not studied beyond images, sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
-# Without noise, the descent has converged once the gradient is below this fraction of its first
+# Without noise, the descent has converged if the gradient is below this fraction of its first
 # norm; not studied.
 _LEFT = 0.05
 _NOT_CONVERGED = (
@@ -270,9 +265,9 @@ _NOT_CONVERGED = (
 class Estimate:
     """Released coefficients, an intercept, and warnings about them.
 
-    `n_cut` singular values were hidden by noise, and set to 0; `noise_std` holds for each tangent
-    coordinate and for the offset. Features are clipped to `bounds`, of shape (2, n_entries), if
-    given. `start_ratios` are the ratios of a released start.
+    `n_cut` singular values were hidden by noise, and set to 0; `noise_std` is the noise of each
+    tangent coordinate and of the offset. Features are clipped to `bounds`, of shape (2, n_entries),
+    if given. `start_ratios` are the ratios of a released start.
     """
 
     point: FixedRank
@@ -288,17 +283,18 @@ class Estimate:
 
         The intercept is divided by 1 + (offset / most)²: far above `most` it is noise.
         """
-        none = self.point.with_values(0 * self.point.values)
+        zero = self.point.with_values(0 * self.point.values)
         ratio = self.offset / most
         offset = self.offset / (1 + ratio * ratio)
-        return replace(self, point=none, offset=offset, warnings=warnings or self.warnings)
+        return replace(self, point=zero, offset=offset, warnings=warnings or self.warnings)
 
 
 class _Gradient(NamedTuple):
-    """A released mean gradient: a matrix `direction` and, for the intercept, a number `slope`.
+    """A released mean gradient at `point` and `offset`: a matrix, and a slope for the intercept.
 
-    `size` is its length, slope included, in whitened coordinates. `unclipped` is the released
-    fraction of unclipped records. Clipping flattens the loss by about that fraction, `flattening`.
+    The matrix is given as `direction`, and by its tangent `coordinates`. `size` is the norm of the
+    gradient, slope included, and `noise_std` its noise, both before the `whitening` is undone.
+    `unclipped` is the released fraction of unclipped records.
     """
 
     point: FixedRank
@@ -310,7 +306,6 @@ class _Gradient(NamedTuple):
     noise_std: np.float64
     unclipped: float
     vote_std: float
-    gain: float
     whitening: np.ndarray | None
 
     def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
@@ -319,8 +314,15 @@ class _Gradient(NamedTuple):
         direction = self.direction.with_values(self.direction.values / size)
         return direction, intercept * self.slope / size
 
+    def step_noise(self, dimension: int) -> np.float64:
+        """Return the noise std of a step of length 1, in each of `dimension` directions."""
+        if self.whitening is None:
+            return self.noise_std
+        return self.noise_std * _rms_factor(self.whitening, dimension)
+
     @property
     def flattening(self) -> float:
+        """The factor by which clipping is assumed to multiply the curvature."""
         return max(self.unclipped, _LEAST_FLATTENING)
 
 
@@ -352,78 +354,134 @@ def descend(
     decays. Singular values below `least_ratio` times the edge of the noise become 0. However noisy
     a gradient is, a step has at least `least_part` of its length.
     """
-    point, variance = start.point, start.noise_std**2
+    point, offset, variance = start.point, 0.0, start.noise_std**2
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
-    # At 0 the residuals are the responses. If these are normal, this clip level leaves the wanted
-    # fraction of gradients unclipped.
+    # The residuals at 0 are the responses. If the responses are normal, this clip level leaves the
+    # wanted fraction of gradients unclipped.
     largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
-    clips = largest < NO_CLIPPING
-    # Clipping multiplies the curvature by about the quantile. Without clipping, the curvature of
-    # whitened rows is 1, and a step of length 1 gives least squares.
-    full_length = _STEP / quantile if clips else 1.0
-    offset, level = 0.0, largest
-    before: _Gradient | None = None
-    length, steepest, votes, sizes, moves = 0.0, 0.0, [], [], list[float]()
-    curvatures, rough = list[float](), _ROUGH * clipping.records.design.n_records
-    for step in plan:
-        gradient = _release_gradient(step, clipping, (point, offset, level), budget)
+    clips, level = largest < NO_CLIPPING, largest
+    lengths: _LengthsForRows | _LengthsForMatrices
+    if min(point.shape) > 1:
+        lengths = _LengthsForMatrices(dimension, least_curvature, clipping, budget, least_part)
+    else:
+        # Clipping multiplies the curvature by about the quantile. Without clipping, the curvature
+        # of whitened rows is 1, and a step of length 1 gives least squares.
+        lengths = _LengthsForRows(dimension, least_curvature, _STEP / quantile if clips else 1.0)
+    votes, sizes = list[tuple[float, float]](), list[float]()
+    for releases in plan:
+        gradient = _release_gradient(releases, clipping, point, offset, level, budget)
         votes.append((gradient.unclipped, gradient.vote_std))
         sizes.append(gradient.size)
-        curvature = clipping.curvature(step.curvature, gradient, level, budget)
-        if curvature is not None:
-            curvatures.append(curvature)
-            if step.curvature is not None and (step.curvature.noise_std or 0.0) > rough:
-                # Noise may hide the few records that make a curvature large, and a step far too
-                # long costs more than one too short.
-                curvature = max(curvature, float(np.mean(curvatures)))
-            noise = dimension * float(gradient.noise_std) ** 2
-            clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
-            moves.append(math.sqrt(clear) / curvature)
-            # Estimated part of the squared gradient that is signal.
-            of_signal = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
-            part = max(least_part, of_signal)
-            length, decay = part / curvature, 1 - part * least_curvature
-        else:
-            if before is not None:
-                steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
-            # Step lengths are inverse to the curvature: of clipped gradients, and of steep
-            # directions.
-            length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
-            decay = 1 - _STEP * least_curvature / max(1.0, steepest)
-            before = gradient
+        length, decay = lengths.next_length(gradient, releases.curvature, level)
         point = fixed_rank.retract(point, gradient.coordinates, -length)
         if (norm := float(np.linalg.norm(point.values))) > largest_coefficients:
             point = point.with_values(point.values * (largest_coefficients / norm))
         offset -= length * gradient.slope
-        noise_std = gradient.noise_std
-        if gradient.whitening is not None:
-            noise_std = noise_std * _rms_factor(gradient.whitening, dimension)
-        variance = decay**2 * variance + np.square(length * noise_std)
+        variance = decay**2 * variance + np.square(length * gradient.step_noise(dimension))
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
     # Standard deviation of coordinates by chance, if responses are independent of matrices.
+    norm = float(np.linalg.norm(point.values))
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
-    if votes and clips and (warnings := _warnings(votes, quantile)):
-        return replace(estimate, warnings=warnings)
-    last = math.sqrt(np.mean(np.square(moves[-_LAST_MOVES:]))) if moves and clips else 0.0
-    is_moving = last > _MOVED * float(np.linalg.norm(point.values))
-    if is_moving or (sizes and not clips and sizes[-1] > _LEFT * sizes[0]):
-        return replace(estimate, warnings=(_NOT_CONVERGED,))
-    return estimate
+    if not plan:
+        return estimate
+    if not clips:
+        is_moving = sizes[-1] > _LEFT * sizes[0]
+        return replace(estimate, warnings=(_NOT_CONVERGED,) if is_moving else ())
+    return replace(estimate, warnings=_warnings(votes, lengths.moves, norm, quantile))
+
+
+@dataclass
+class _LengthsForRows:
+    """Lengths of steps for matrices with one row or column, from differences of gradients.
+
+    A length is inverse to the curvature: of the clipped loss, and of the steepest known direction.
+    """
+
+    dimension: int
+    least_curvature: float
+    full_length: float
+    before: _Gradient | None = None
+    length: float = 0.0
+    steepest: float = 1.0
+    moves: tuple[float, ...] = ()
+
+    def next_length(
+        self, gradient: _Gradient, plan: Release | None, level: float
+    ) -> tuple[float, float]:
+        """Return the length of a step, and the factor by which the step multiplies older noise."""
+        if self.before is not None:
+            self.steepest = max(self.steepest, self._curvature_between(self.before, gradient))
+        self.before = gradient
+        self.length = min(self.full_length, 1 / gradient.flattening) / self.steepest
+        return self.length, 1 - _STEP * self.least_curvature / self.steepest
+
+    def _curvature_between(self, before: _Gradient, gradient: _Gradient) -> float:
+        """Compute a lower bound of the curvature of the unclipped loss along the last step.
+
+        The curvature is 1 for independent features of variance 1, and larger in some direction for
+        correlated features. The difference of two released gradients shows the curvature at no
+        cost, up to twice the standard deviation of its noise: all steps are in one tangent space.
+        """
+        step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
+        squares = step.inner(step) + shift * shift
+        if not squares > 0:
+            return 0.0
+        change = step.inner(gradient.direction) - step.inner(before.direction)
+        change += shift * (gradient.slope - before.slope)
+        # The last step followed the noise of the earlier gradient, which the difference contains.
+        common = self.length * np.square(before.noise_std)
+        error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
+        error += common * math.sqrt(2 * self.dimension)
+        flattening = (gradient.flattening + before.flattening) / 2
+        return float((change - common * self.dimension - 2 * error) / (squares * flattening))
+
+
+@dataclass
+class _LengthsForMatrices:
+    """Lengths of steps from the curvature along each gradient, which is released or public."""
+
+    dimension: int
+    least_curvature: float
+    clipping: RecordClipping
+    budget: PrivacyBudget
+    least_part: float
+    curvatures: list[float] = field(default_factory=list)
+    moves: list[float] = field(default_factory=list)
+
+    def next_length(
+        self, gradient: _Gradient, plan: Release | None, level: float
+    ) -> tuple[float, float]:
+        """Return the length of a step, and the factor by which the step multiplies older noise."""
+        curvature = self.clipping.curvature(plan, gradient, level, self.budget)
+        self.curvatures.append(curvature)
+        rough = _ROUGH * self.clipping.records.design.n_records
+        if plan is not None and (plan.noise_std or 0.0) > rough:
+            # Noise may hide the few records that make a curvature large, and a step far too long
+            # costs more than one too short.
+            curvature = max(curvature, float(np.mean(self.curvatures)))
+        noise = self.dimension * float(gradient.noise_std) ** 2
+        clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
+        self.moves.append(math.sqrt(clear) / curvature)
+        # Estimated part of the squared gradient that is signal.
+        of_signal = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
+        part = max(self.least_part, of_signal)
+        return part / curvature, 1 - part * self.least_curvature
 
 
 def _release_gradient(
     plan: DescentStep,
     clipping: RecordClipping,
-    where: tuple[FixedRank, float, float],
+    point: FixedRank,
+    offset: float,
+    level: float,
     budget: PrivacyBudget,
 ) -> _Gradient:
     """Release the mean gradient at a point, and the fraction of unclipped records."""
-    point, offset, level = where
     total, facts, n_unclipped, gain, whitening = clipping.gradient(point, offset, level)
     design = clipping.records.design
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
@@ -440,8 +498,18 @@ def _release_gradient(
     if whitening is not None:
         coordinates = fixed_rank.project_coordinates(point, whitening @ coordinates)
     direction = fixed_rank.tangent_vector(point, coordinates)
-    known = unclipped, vote_std, gain, whitening
-    return _Gradient(point, offset, coordinates, direction, slope, size, noise_std, *known)
+    return _Gradient(
+        point,
+        offset,
+        coordinates,
+        direction,
+        slope,
+        size,
+        noise_std,
+        unclipped,
+        vote_std,
+        whitening,
+    )
 
 
 def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
@@ -449,42 +517,21 @@ def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
     return float(np.linalg.norm(symmetric)) / math.sqrt(dimension)
 
 
-def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
-    """Warn if one of the last steps clipped far more gradients than wanted."""
+def _warnings(
+    votes: list[tuple[float, float]], moves: Sequence[float], norm: float, quantile: float
+) -> tuple[str, ...]:
+    """Warn if one of the last steps clipped too many gradients, or the last moves are long."""
     unclipped, noise_std = min(votes[-_LAST_VOTES:])
-    if unclipped + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
-        return ()
-    return (
-        f"The descent has not converged, and the coefficients are probably useless: in one of its "
-        f"last steps only {unclipped:.0%} of the gradients were not clipped, where {quantile:.0%} "
-        "are wanted. If you passed a covariance, entries of X may be much larger than it "
-        "implies, or far from 0: pass 'private'. Else pass a larger n_iter, or more data.",
-    )
-
-
-def _curvature_between(
-    before: _Gradient, gradient: _Gradient, length: float, dimension: int
-) -> float:
-    """Compute a lower bound of the curvature of the unclipped loss along the last step.
-
-    The curvature is 1 for independent features of variance 1, and larger in some direction for
-    correlated features. The difference of two released gradients shows it, up to twice the standard
-    deviation of its noise, at no cost.
-
-    The matrices have one row or column, so that all steps are within the tangent space.
-    """
-    step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
-    squares = step.inner(step) + shift * shift
-    if not squares > 0:
-        return 0.0
-    change = step.inner(gradient.direction) - step.inner(before.direction)
-    change += shift * (gradient.slope - before.slope)
-    # The last step followed the noise of the earlier gradient, which the difference contains, too.
-    common = length * np.square(before.noise_std)
-    error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
-    error += common * math.sqrt(2 * dimension)
-    flattening = (gradient.flattening + before.flattening) / 2
-    return float((change - common * dimension - 2 * error) / (squares * flattening))
+    if unclipped + _CERTAINTY * noise_std < _LEAST_OF_WANTED * quantile:
+        return (
+            f"The descent has not converged, and the coefficients are probably useless: in one of "
+            f"its last steps only {unclipped:.0%} of the gradients were not clipped, where "
+            f"{quantile:.0%} are wanted. If you passed a covariance, entries of X may be much "
+            "larger than it implies, or far from 0: pass 'private'. Else pass a larger n_iter, or "
+            "more data.",
+        )
+    last = math.sqrt(np.mean(np.square(moves[-_LAST_MOVES:]))) if moves else 0.0
+    return (_NOT_CONVERGED,) if last > _MOVED * norm else ()
 
 
 def cut(
@@ -492,7 +539,7 @@ def cut(
 ) -> Estimate:
     """Set singular values that may be noise to 0, and shrink those just above noise.
 
-    In each coordinate, chance has the std `by_chance`.
+    `by_chance` is the std of a coordinate if responses are independent of matrices.
     """
     if noise_std == 0:
         return Estimate(point, offset)
@@ -511,9 +558,9 @@ def cut(
 def calibrate(
     release: Release, estimate: Estimate, records: Records, spread: Spread, budget: PrivacyBudget
 ) -> Calibration:
-    """Release mean products of predictions and responses, without the intercept; and mean errors.
+    """Release the mean products of predictions and responses, and the mean error, in one vector.
 
-    Products and errors are in units of the spread of the responses.
+    The intercept is subtracted from responses, and all numbers are in units of their spread.
     """
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
@@ -525,7 +572,7 @@ def calibrate(
         predicted = matrices.tangent(estimate.point, 0.0)[1] / unit
         true = (records.responses[rows] - offset) / unit
         is_usable = np.isfinite(true) & np.isfinite(predicted)
-        predicted, true = (np.where(is_usable, one, 0.0) for one in (predicted, true))
+        predicted, true = np.where(is_usable, predicted, 0.0), np.where(is_usable, true, 0.0)
         products = descents.calibration_products(predicted, true, size)
         products[~is_usable] = 0.0
         return np.asarray(matrices.times_mass(products).sum(axis=0))
