@@ -19,13 +19,14 @@ from skdp.linear_model import _descent as descents
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank import records as trace_records
+from skdp.linear_model.low_rank.descent import Estimate, RecordClipping, ResponseClipping
 from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covariance_bound
-from skdp.linear_model.low_rank.records import Records, Spread
+from skdp.linear_model.low_rank.records import Records, Spread, release_margins, release_norm
 from skdp.linear_model.low_rank.spec import TraceSpec, smaller
 from skdp.preprocessing.scales import MOST_NOISE, Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.plan import branches_of
-from skdp.privacy.releases import SCALE_GRID
+from skdp.privacy.releases import SCALE_GRID, Search
 
 # ------------------------------
 # Public or released maps from the passed matrices to the fitted ones.
@@ -36,10 +37,10 @@ class Transform:
     r"""The map from matrices to the fitted :math:`A\,((X_i - C) \circ S)\,B`; A, B are symmetric.
 
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
-    least known variance of the fitted matrices along any direction. Entries of :math:`(X_i - C)
-    \circ S` are clipped to the sizes in `largest`, unless that is None. `are_rare` is whether most
+    estimated least variance of the fitted matrices along any direction. `largest` has the sizes to
+    which entries of :math:`(X_i - C) \circ S` are clipped, or is None. `are_rare` is whether most
     features have their most frequent value in most records. If a covariance of all entries is
-    public, `covariance` is that of the fitted matrices.
+    public, `covariance` is the covariance of all entries of the fitted matrices.
     """
 
     center: np.ndarray | None = None
@@ -51,8 +52,18 @@ class Transform:
     largest: np.ndarray | None = None
     covariance: np.ndarray | None = None
 
-    def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
-        """Return coefficients and intercept for the matrices as passed."""
+    @property
+    def maps(self) -> trace_records.Maps:
+        """The maps of rows and of columns."""
+        return [self.row_map, self.column_map]
+
+    def mapped(self, records: Records, intercept: float) -> Records:
+        """Apply the maps to centered and scaled matrices, and set the intercept's coordinate."""
+        design = records.design.mapped(*self.maps).measured(intercept)
+        return replace(records, design=design, intercept=intercept, covariance=self.covariance)
+
+    def undo(self, estimate: Estimate) -> Estimate:
+        """Return the estimate with coefficients and intercept for the matrices as passed."""
         point = estimate.point
         # As A and B are symmetric, <M, A Z B> = <A M B, Z>.
         left = _mapped(self.row_map, point.left)
@@ -63,10 +74,10 @@ class Transform:
             left, values = left * self.multiplier, point.values
         else:
             right, values = right * self.multiplier.T, point.values
-        undone = FixedRank(left, values, right).orthonormal()
-        if self.center is None:
-            return undone, estimate.offset
-        return undone, estimate.offset - float(np.vdot(undone.matrix, self.center))
+        undone, offset = FixedRank(left, values, right).orthonormal(), estimate.offset
+        if self.center is not None:
+            offset -= float(np.vdot(undone.matrix, self.center))
+        return replace(estimate, point=undone, offset=offset)
 
 
 def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
@@ -83,9 +94,9 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
 
 def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
     """Return the map that whitens rows and columns, by means of the covariance of all entries."""
-    of_pairs, n_columns = covariance.reshape(*shape, *shape), shape[1]
-    row_map = inverse_root(np.einsum("ijkj->ik", of_pairs) / n_columns)
-    column_map = inverse_root(np.einsum("ijil->jl", of_pairs) * n_columns / np.trace(covariance))
+    by_places, n_columns = covariance.reshape(*shape, *shape), shape[1]
+    row_map = inverse_root(np.einsum("ijkj->ik", by_places) / n_columns)
+    column_map = inverse_root(np.einsum("ijil->jl", by_places) * n_columns / np.trace(covariance))
     both = np.kron(row_map, column_map)
     return Transform(row_map=row_map, column_map=column_map, covariance=both @ covariance @ both)
 
@@ -93,16 +104,19 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 # ------------------------------
 # Features scaled to mean 0 and variance 1: by released scales or, if public, by exact ones.
 
-# A feature is rare if fewer records than this differ from its most frequent value; not studied.
+# A feature is rare if it has its most frequent value in all but this fraction of the records; not
+# studied.
 _RARE = 0.25
-# With fewer rare features in a mean record, many have none, and gradients near 0; not studied.
+# If a record has fewer rare features on average, many records have none, and gradients near 0; not
+# studied.
 _FEW_RARE = 2.0
-# Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
-# "spiked" and "linear in long tails". Entries of a feature whose scale is hidden by noise are
-# clipped to the second, in units of the assumed scale.
+# Sizes to which standardized entries are clipped: of features with a known scale, and of features
+# whose scale is hidden by noise, in units of the assumed scale.
+# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails", has the first.
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
-# Rough medians of public rows use this many rows, and this many entries; not studied.
+# Medians of public features are those of a sample: limits of the number of its rows, and the number
+# of its entries; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
 # Squares of larger entries could overflow.
@@ -122,9 +136,9 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
-    """Return whether most features are rare, and records have few of them on average.
+    """Return whether most features are rare, and a record has few rare features on average.
 
-    `off_usual` are the fractions of entries that differ from the usual value.
+    `off_usual` has, for each feature, the fraction of records without its most frequent value.
     """
     is_rare = off_usual < _RARE
     return bool(is_rare.mean() >= 0.5 and off_usual[is_rare].sum() < _FEW_RARE)
@@ -133,9 +147,8 @@ def _are_rare(off_usual: np.ndarray) -> bool:
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
     """Compute means and standard deviations of public features, without outliers.
 
-    Outliers are replaced by the rough center of a sample.
+    An outlier is replaced by the median of its feature in a sample of evenly spaced rows.
     """
-    # A copy of evenly spaced rows.
     most = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
     places = np.linspace(0, design.n_records - 1, min(most, design.n_records)).astype(np.int64)
     assert isinstance(design.source, Source)
@@ -157,8 +170,8 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 
         return np.asarray(design.map_sum(on_block(_kernel), design.n_entries) / design.n_records)
 
-    shift = np.zeros(design.n_entries)
-    shift = _mean_power(1, shift) if centered else shift
+    zeros = np.zeros(design.n_entries)
+    shift = _mean_power(1, zeros) if centered else zeros
     spread = np.sqrt(_mean_power(2, shift))
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     are_rare = _are_rare((sample != usual).mean(axis=0))
@@ -170,16 +183,16 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With less signal, relative to the noise in all directions, a fit is useless:
+# A fit with less signal, relative to the noise in all directions, is useless:
 # benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
-# The same for matrices of rank one and for cells, which depend on few coefficients; here relative
-# to the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot work", and
-# for cells benchmarks/trace_regression/unlike_data.md, "strength".
+# Least signal, relative to the noise in one direction, for matrices of rank one and for cells: a
+# record depends on few coefficients. docs/user_guide/low_rank_regression.rst, "When it cannot
+# work", and for cells benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
-# If most responses are equal, coefficients with less signal than this are set to 0: only one of 42
-# such fits was better than the mean, on random designs of four kinds. Not studied beyond.
+# If most responses are equal, coefficients with less signal than this become 0: of 42 such fits on
+# random designs of four kinds, one was better than the mean. Not studied beyond.
 _LEAST_OF_RARE = 0.75
 
 
@@ -213,13 +226,17 @@ def warnings_for_fit(
     spec: TraceSpec, spread: Spread, transform: Transform, n_cut: int
 ) -> Iterator[str]:
     """Warn of guessed scales, rare responses or cells, and hidden singular values."""
-    rare, least = spread.fraction_off_center, _least_signal(spec)
-    is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
+    off_center, least, strength = (
+        spread.fraction_off_center,
+        _least_signal(spec),
+        spec.signal_strength,
+    )
+    # All responses together have enough signal, and those that differ from the center have not.
+    are_too_few = off_center < 1 and off_center * strength < least <= strength
     if spread.is_guess:
         yield f"{trace_records.GUESSED_SPREAD} {spec.unit.counted}."
-    # All responses together would have enough signal, but the few that differ have not.
-    elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
-        all_are_0 = are_hidden(spec, rare)
+    elif spec.cost.is_private and are_too_few and min(spec.matrix_shape) > 1:
+        all_are_0 = are_hidden(spec, off_center)
         loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"
         yield (
             f"{loss}: most responses are the same, and those that differ are too few for "
@@ -245,8 +262,8 @@ def warnings_for_fit(
 
 def are_hidden(spec: TraceSpec, off_center: float) -> bool:
     """Return whether too few responses differ from the center for any fit to beat a constant."""
-    rare = off_center * spec.signal_strength * math.sqrt(spec.rank)
-    return spec.cost.is_private and off_center < 1 and rare < _LEAST_OF_RARE
+    strength = off_center * spec.signal_strength * math.sqrt(spec.rank)
+    return spec.cost.is_private and off_center < 1 and strength < _LEAST_OF_RARE
 
 
 def _fewer(spec: TraceSpec) -> str:
@@ -258,11 +275,11 @@ def _fewer(spec: TraceSpec) -> str:
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
     """Return whether some rows or columns of a table have too few cells, by released variances."""
     least, unevenness = _least_signal(spec), 1.0
-    for roots in (transform.row_map, transform.column_map):
+    for roots in transform.maps:
         if roots is None:
             return False
         if roots.ndim == 1:
-            # From inverse roots of variances: the mean variance over the harmonic mean.
+            # The map has the inverse roots of variances.
             inverses = np.square(roots)
             unevenness *= float(np.mean(inverses) * np.mean(1 / inverses))
     return least <= spec.signal_strength < least * math.sqrt(unevenness)
@@ -271,8 +288,8 @@ def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
 def _least_signal(spec: TraceSpec) -> float:
     """Return the least signal with which a fit is useful, from public facts.
 
-    A singular vector must stand out from the noise in its own direction; with many directions, that
-    is a small part of all noise. Matrices of rank one need more: their signal is rare.
+    A singular vector must stand out from the noise in its own direction, which is a small part of
+    the noise in all directions. Matrices of rank one need more signal, as few records have it.
     """
     shape = spec.matrix_shape
     if spec.factors is None or min(shape) == 1:
@@ -285,63 +302,36 @@ def _least_signal(spec: TraceSpec) -> float:
 # The fit.
 
 # Wanted fractions of unclipped gradients: usually, with a strong signal, and for gradients of
-# unlike lengths. benchmarks/trace_regression/errors.md, "Designs"; defaults.md, "quantile";
+# different lengths. benchmarks/trace_regression/errors.md, "Designs"; defaults.md, "quantile";
 # benchmarks/house/constants.md. .8 is not studied.
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With more signal than this, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# Wanted ratio of the bias of clipped gradients to the noise, for rows and for matrices, and least
-# clipped fraction: benchmarks/budgets/clipping.md. Clipping hardly rotates gradients of matrices.
-# Gradients of cells are long and few: a level above most of them costs more noise than it saves
-# bias. benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
+# Wanted ratio of the bias of clipped gradients to the noise, for rows and for matrices, whose
+# gradients clipping hardly rotates; and least clipped fraction. benchmarks/budgets/clipping.md,
+# benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the mean matrix exceeds this fraction of the usual norm, a second mean is released around it.
 _FAR = 0.5  # not tuned
 # If means of rows and columns are fitted first, singular values must exceed the noise this many
 # times: rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
-# A step has at least this part of its full length, however noisy the gradient. If fewer responses
-# than the first number differ from the others, long steps are worse than none, and the second
-# number applies; otherwise the third. Not studied beyond independent entries, digits and sensors.
+# Least length of a step, relative to its full length, however noisy the gradient: if a smaller
+# fraction of the responses than the first number differs from the center, and otherwise. Not
+# studied beyond independent entries, digits and sensors.
 _USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
-# The fit warns if the mean square of residuals is the first number of times that of the responses;
-# from the second on, coefficients become 0. benchmarks/trace_regression/unlike_data.md
+# Mean square of the residuals, relative to that of the responses, from which on a fit warns, and
+# from which on coefficients become 0. benchmarks/trace_regression/unlike_data.md
 _NO_BETTER, _WORSE = 0.9, 1.1
-# Assumed distance between mean and median of the responses, in units of their spread.
-_USUAL_MEAN = 0.3  # not studied
-# A center found by counts is arbitrary if their noise exceeds this fraction of the units.
+# Assumed size of the mean of centered responses, in units of their spread: around a released
+# median, and around 0.
+_USUAL_MEAN, _MEAN_AROUND_0 = 0.3, 1.0  # not studied
+# A released median is arbitrary if its counts have more noise than this fraction of the units.
 _ROUGH = 0.1  # not studied
-# Coefficients are assumed to have at most this many times the norm of the spread of the responses:
-# the second number if a released covariance whitens the features. Not studied.
+# Largest norm of coefficients, in units of the spread of the responses: with a public covariance,
+# and with a released one. Not studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
-
-
-def _judged(
-    spec: TraceSpec,
-    estimate: trace_descent.Estimate,
-    spread: Spread,
-    of_residuals: Spread,
-    *,
-    is_around_0: bool,
-) -> trace_descent.Estimate:
-    """Compare the spreads of responses and of residuals; drop coefficients that do harm."""
-    # If few responses differ from the center, noise hides their sizes, but not those of residuals.
-    if spread.fraction_off_center < 1 or spread.is_guess:
-        return estimate
-    counted, ratio = spec.unit.counted, (of_residuals.of_all / spread.of_all) ** 2
-    if ratio > _WORSE:
-        estimate = estimate.without_coefficients(
-            spread.of_all * (1.0 if is_around_0 else _USUAL_MEAN),
-            "All coefficients are 0: the descent ended where predictions are worse than a "
-            f"constant. Pass more {counted}, a larger epsilon, or {_fewer(spec)}.",
-        )
-        return replace(estimate, n_cut=0)
-    if ratio > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
-        reason = "residuals are about as large as the responses"
-        doubt = descents.warning_of_doubt(counted, _fewer(spec), reason)
-        return replace(estimate, warnings=(doubt,))
-    return estimate
 
 
 def solve_trace(
@@ -350,74 +340,58 @@ def solve_trace(
     view: Records,
     budget: PrivacyBudget,
     generator: np.random.Generator,
-) -> trace_descent.Estimate:
+) -> Estimate:
     """Release the scales, then the coefficients and the intercept, for matrices as passed."""
-    bound, center = spec.response_bound, 0.0
-    of_units = spec.n_units, view.design.n_jobs, view.design.people
-    responses = view.responses.mapped(partial(descents.bounded, bound=bound))
+    center, bounded = 0.0, partial(descents.bounded, bound=spec.response_bound)
+    responses = view.responses.mapped(bounded)
+    units = spec.n_units, view.design.n_jobs, view.design.people
     if plan.response_center:
-        center = descents.median_of_responses(plan.response_center, responses, budget, *of_units)
-        responses = view.responses.mapped(partial(descents.bounded, center=center, bound=bound))
-    found, rest = _scales(spec, plan, view.design, responses, budget)
-    transform, scaled = _transform(spec, rest, found, view.design, responses, budget)
+        center = descents.median_of_responses(plan.response_center, responses, budget, *units)
+        responses = view.responses.mapped(partial(bounded, center=center))
+    rest, scaled, transform = plan.branches.branches[0], view.design, _public_transform(spec)
+    if spec.covariance == "private":
+        scales, rest = _scales(spec, plan, view.design, responses, budget)
+        transform, scaled = _whitened(spec, rest, scales, view.design, responses, budget)
     # Without noise nothing is clipped: an infinite spread.
-    spread = Spread(math.inf)
+    spread, farthest = Spread(math.inf), spec.response_bound + abs(center)
     if rest.response_spread is not None:
-        farthest = bound + abs(center)
-        facts = responses, budget, farthest, *of_units
-        spread = trace_records.release_spread(rest.response_spread, *facts)
-        noise_std = plan.response_center[0].noise_std if plan.response_center else None
-        is_rough = center != 0 and noise_std is not None and noise_std > _ROUGH * spec.n_units
-        if is_rough and 0.7 < spread.size / abs(center) < 1.4:
-            # Most responses are as far from the released center as 0 is, so that center was noise.
-            center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
-            responses = view.responses.mapped(partial(descents.bounded, bound=bound))
-    margins, maps = None, [transform.row_map, transform.column_map]
-    if rest.margins is not None:
-        records = Records(scaled, responses, 0.0)
-        margins = trace_records.release_margins(rest.margins, records, maps, spread.size, budget)
-        responses = _without(scaled, margins.matrix, margins.offset, responses)
-    design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
-    records = Records(design, responses, view.intercept, transform.covariance)
-    estimate = _descend(spec, rest, records, spread, transform, budget, generator, center == 0)
-    if margins is None and rest.last_spread is not None:
-        residuals = _without(design, estimate.point, estimate.offset * view.intercept, responses)
-        # No bound: residuals that noise hides tell nothing of the fit.
-        facts = residuals, budget, math.inf, *of_units
-        of_residuals = trace_records.release_spread(rest.last_spread, *facts)
-        estimate = _judged(spec, estimate, spread, of_residuals, is_around_0=center == 0)
-    point, offset = transform.undo(estimate)
-    # If the means of rows and columns are noise, the low-rank part is all of the model.
-    is_alone = margins is None or margins.are_hidden
-    if margins is not None and rest.last_margins is not None:
-        responses = _without(design, estimate.point, estimate.offset * view.intercept, responses)
-        # With few cells, the first means already explain what the low-rank part would find.
-        left = math.inf
-        if rest.last_spread is not None:
-            facts = responses, budget, farthest, *of_units
-            left = trace_records.release_spread(rest.last_spread, *facts).size
-        records = Records(scaled, responses, 0.0)
-        margins += trace_records.release_margins(rest.last_margins, records, maps, left, budget)
-        both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
-        point = both.orthonormal().leading(min(spec.rank + 2, *spec.matrix_shape))
-        offset += margins.offset
-    of_fit = warnings_for_fit(spec, spread, transform, estimate.n_cut if is_alone else 0)
-    of_bound = tuple(descents.warnings_for_bound(center, bound))
-    return trace_descent.Estimate(
-        point,
-        center + offset,
+        spread = trace_records.release_spread(
+            rest.response_spread, responses, budget, farthest, *units
+        )
+    if center != 0 and _is_arbitrary(spec, plan.response_center[0], center, spread):
+        center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
+        responses = view.responses.mapped(bounded)
+    usual_mean = _USUAL_MEAN if center else _MEAN_AROUND_0
+    fit = _Fit(spec, rest, transform, view.intercept, spread, farthest, usual_mean, budget)
+    fit_matrices = fit.matrices if rest.margins is None else fit.table
+    estimate = fit_matrices(Records(scaled, responses, 0.0), generator)
+    of_bound = tuple(descents.warnings_for_bound(center, spec.response_bound))
+    of_fit = warnings_for_fit(spec, spread, transform, estimate.n_cut)
+    return replace(
+        estimate,
+        offset=center + estimate.offset,
         warnings=of_bound or (*estimate.warnings, *of_fit),
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
-        start_ratios=estimate.start_ratios,
     )
 
 
-def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
-    """Subtract the predictions of released coefficients from the responses."""
-    return Targets.of(np.asarray(responses) - design.inner(point) - offset)
+def _is_arbitrary(spec: TraceSpec, search: Search, center: float, spread: Spread) -> bool:
+    """Return whether a released center is noise: most responses are as far from it as 0 is."""
+    is_rough = search.noise_std is not None and search.noise_std > _ROUGH * spec.n_units
+    return is_rough and 0.7 < spread.size / abs(center) < 1.4
 
 
-def _transform(
+def _public_transform(spec: TraceSpec) -> Transform:
+    """Return the map that whitens matrices by a public covariance; the identity without one."""
+    if isinstance(spec.covariance, str):
+        return Transform()
+    if len(spec.covariance) == 1 and spec.covariance[0] is not None:
+        return mapped_by(spec.covariance[0], spec.matrix_shape)
+    maps = [None if side is None else inverse_root(side) for side in spec.covariance]
+    return Transform(row_map=maps[0], column_map=maps[1])
+
+
+def _whitened(
     spec: TraceSpec,
     plan: FittedReleases,
     scales: Transform,
@@ -425,21 +399,11 @@ def _transform(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[Transform, Design]:
-    """Return the map that whitens matrices, which is public or released.
-
-    Return also a view of the matrices that is centered and scaled, but not yet mapped.
-    """
-    if not isinstance(spec.covariance, str):
-        if len(spec.covariance) == 1 and spec.covariance[0] is not None:
-            return mapped_by(spec.covariance[0], spec.matrix_shape), design
-        maps = [None if side is None else inverse_root(side) for side in spec.covariance]
-        return Transform(row_map=maps[0], column_map=maps[1]), design
-    if spec.covariance == "identity":
-        return Transform(), design
+    """Return the map that centers, scales and whitens matrices, and the scaled matrices."""
     view = replace(
         design, multiplier=scales.multiplier, center=scales.center, largest=scales.largest
     )
-    # With noise there are many steps, which save more time than copying takes.
+    # The many steps of a private fit save more time than a copy takes.
     view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)
     maps, least = trace_records.release_whitening(plan.covariances, view, responses, budget, bound)
@@ -449,13 +413,12 @@ def _transform(
 def _scales(
     spec: TraceSpec, plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map that gives entries mean square 1, one by one or all together.
+    """Return the map that gives entries mean square 1, and the branch of remaining releases.
 
-    Return also the remaining releases, which get the budget of means that are not needed.
+    Features are scaled one by one, entries of other matrices all together. The branch without
+    further means has their share of the budget.
     """
     plain = plan.branches.branches[0]
-    if spec.covariance != "private":
-        return Transform(), plain
     if plan.features is not None:
         shape = design.n_records, design.n_entries
         found = release_scales(plan.features, design, shape, None, budget)
@@ -469,7 +432,7 @@ def _scales(
         return _released_center(plan, design, responses, budget)
     center = None
     if plain.matrix_norm is not None:
-        norm = trace_records.release_norm(plain.matrix_norm, design, responses, budget)
+        norm = release_norm(plain.matrix_norm, design, responses, budget)
     elif spec.is_vector:
         return exact_standardization(design, centered=spec.fit_intercept), plain
     else:
@@ -482,7 +445,10 @@ def _scales(
 def _released_center(
     plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map that subtracts a released center; if that is far from 0, refine it."""
+    """Return the map that subtracts a released center, and the branch of remaining releases.
+
+    If the first mean is far from 0, further means around it refine the center.
+    """
     plain, centered = plan.branches.branches
     assert plan.first_center is not None
     releasing = partial(
@@ -492,122 +458,185 @@ def _released_center(
     size = math.sqrt(design.n_entries)
     if float(np.linalg.norm(center)) <= _FAR * norm:
         return Transform(center if center.any() else None, size / norm), plain
-    for one in centered.centers:
-        center = center + releasing(one, center=center)[0]
-    norm = trace_records.release_norm(
-        centered.matrix_norm, replace(design, center=center), responses, budget
-    )
+    for releases in centered.centers:
+        center = center + releasing(releases, center=center)[0]
+    norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
     return Transform(center, size / norm), centered
 
 
-def _descend(
-    spec: TraceSpec,
-    plan: FittedReleases,
-    records: Records,
-    spread: Spread,
-    transform: Transform,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
-    is_around_0: bool,
-) -> trace_descent.Estimate:
-    """Start, descend and, if planned, calibrate the result."""
-    if plan.start is None:
-        start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
-    else:
-        facts = plan.start, records, spec.rank, spread.size, budget
-        start = trace_descent.release_start(*facts, has_values=spec.init == "spectral")
-    clipping: trace_descent.RecordClipping = trace_descent.RecordClipping(records)
-    if not spec.unit.is_whole:
-        clipping = trace_descent.ResponseClipping(records, 2 * spec.response_bound)
-    quantile = spec.clip_quantile
-    if isinstance(quantile, str):
-        quantile = _default_quantile(spec, records, spread, transform)
-    largest, least = _bounds(spec, spread, transform)
-    off_center = spread.fraction_off_center
-    estimate = trace_descent.descend(
-        plan.steps,
-        clipping,
-        start,
-        budget,
-        spread=spread.size,
-        quantile=quantile,
-        largest_coefficients=largest,
-        least_curvature=least,
-        least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
-        least_part=_LEAST_PARTS[off_center >= _USUAL],
-        unexplained=spread.of_all * spec.is_weak,
-    )
-    # Bound of the mean response: mean size of responses off the center, times their fraction.
-    most = max(spread.size * off_center, trace_records.LEAST_SPREAD)
-    if are_hidden(spec, off_center):
-        # An intercept beyond the bound is noise, so it is shrunk.
-        estimate = estimate.without_coefficients(most)
-    elif plan.calibration is not None:
-        usual = most * (1.0 if is_around_0 else _USUAL_MEAN)
-        offset = estimate.offset / (1 + (estimate.noise_std / usual) ** 2)
-        if estimate.n_cut == spec.rank:
-            offset = min(max(offset, -most), most)
-        estimate = replace(estimate, offset=offset)
-    if plan.calibration is not None:
-        estimate = _calibrated(spec, plan.calibration, records, spread, estimate, budget)
-    return replace(estimate, start_ratios=start.ratios)
+@dataclass(frozen=True)
+class _Fit:
+    """The releases after the scales: a descent, and what corrects or judges its result.
 
-
-def _calibrated(
-    spec: TraceSpec,
-    release: Release,
-    records: Records,
-    spread: Spread,
-    estimate: trace_descent.Estimate,
-    budget: PrivacyBudget,
-) -> trace_descent.Estimate:
-    """Multiply the coefficients by a released factor, and add the mean error to the intercept."""
-    found = trace_descent.calibrate(release, estimate, records, spread, budget)
-    warnings = estimate.warnings
-    # Other warnings cover too few records, and coefficients of 0.
-    is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
-    if found.is_doubtful and is_news:
-        warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)
-    point = estimate.point.with_values(found.factor * estimate.point.values)
-    offset = estimate.offset + spec.fit_intercept * spread.of_all * found.mean
-    return replace(estimate, point=point, offset=offset, warnings=warnings)
-
-
-def _default_quantile(
-    spec: TraceSpec, records: Records, spread: Spread, transform: Transform
-) -> float:
-    """Choose the fraction of unclipped records from public and released facts.
-
-    A low fraction has the least noise for its signal, but with hardly any noise a median of
-    residuals is worse than their mean. Gradients of sparse and rank-one matrices differ too much in
-    length for a low fraction. If most responses are equal, half of the others are left unclipped.
+    `farthest` is the public bound of centered responses, and `usual_mean` the assumed size of their
+    mean, relative to their `spread`.
     """
-    usual = _QUANTILE_OF_STRONG if spec.signal_strength > _STRONG_SIGNAL else _QUANTILE
-    stores_entries = records.design.stores_entries
-    wanted = _WANTED_BIAS if spec.is_vector and stores_entries else _WANTED_BIAS_OF_MATRICES
-    if transform.are_rare or not stores_entries:
-        usual = _QUANTILE_OF_UNLIKE
-    if spread.fraction_off_center < 1:
-        usual = max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
-    strength = spec.signal_strength * math.sqrt(spec.n_free)
-    return 1 - descents.clipped_fraction(strength, wanted, (_LEAST_CLIPPED, 1 - usual), power=2)
 
+    spec: TraceSpec
+    plan: FittedReleases
+    transform: Transform
+    intercept: float
+    spread: Spread
+    farthest: float
+    usual_mean: float
+    budget: PrivacyBudget
 
-def _bounds(spec: TraceSpec, spread: Spread, transform: Transform) -> tuple[float, float]:
-    """Bound the norm of coefficients from above, and the curvature from below.
+    def matrices(self, records: Records, generator: np.random.Generator) -> Estimate:
+        """Fit coefficients, and drop those that the residuals show to do harm."""
+        mapped = self.transform.mapped(records, self.intercept)
+        estimate = self._descend(mapped, generator)
+        if self.plan.last_spread is not None:
+            # No bound: residuals that noise hides say nothing about the fit.
+            _, spread = self._residuals(mapped, estimate, math.inf)
+            estimate = self._judged(estimate, spread)
+        return self.transform.undo(estimate)
 
-    The norm is at most the spread that uncorrelated features of variance 1 explain. With a strong
-    signal, by public facts, lengths of steps need no bound.
-    """
-    if min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL:
-        return math.inf, 1.0
-    maps = zip((transform.row_map, transform.column_map), spec.matrix_shape, strict=True)
-    is_mapped = all(one is not None for one, size in maps if size > 1)
-    # Without whitening the smallest variance is unknown, as some cells of a table may be rare.
-    is_white = spec.covariance == "identity" or (is_mapped and transform.covariance is None)
-    least = transform.least_variance if is_white else 0.0
-    if spec.covariance == "private":
-        return _RELEASED_MARGIN * spread.size / math.sqrt(
-            max(transform.least_variance, 1e-12)
-        ), least
-    return _SPREAD_MARGIN * spread.size if is_white else math.inf, least
+    def table(self, records: Records, generator: np.random.Generator) -> Estimate:
+        """Fit means of rows and columns, then coefficients, then the means of the residuals."""
+        plan, transform, budget = self.plan, self.transform, self.budget
+        assert plan.margins is not None
+        assert plan.last_margins is not None
+        margins = release_margins(plan.margins, records, transform.maps, self.spread.size, budget)
+        beside = records.without(margins.matrix, margins.offset)
+        mapped = transform.mapped(beside, self.intercept)
+        estimate = self._descend(mapped, generator)
+        # If the means of rows and columns are noise, the low-rank part is all of the model.
+        n_cut = estimate.n_cut if margins.are_hidden else 0
+        # With few cells, the first means contain much of the low-rank part, and need correction.
+        residuals, spread = self._residuals(mapped, estimate, self.farthest)
+        records = replace(records, responses=residuals)
+        margins += release_margins(plan.last_margins, records, transform.maps, spread.size, budget)
+        estimate = transform.undo(estimate)
+        scaled = margins.matrix.with_values(-transform.multiplier * np.ones(2))
+        both = estimate.point.minus(scaled).orthonormal()
+        point = both.leading(min(self.spec.rank + 2, *self.spec.matrix_shape))
+        return replace(estimate, point=point, offset=estimate.offset + margins.offset, n_cut=n_cut)
+
+    def _residuals(
+        self, records: Records, estimate: Estimate, farthest: float
+    ) -> tuple[Targets, Spread]:
+        """Subtract predictions from responses; return the residuals, and their released spread."""
+        design = records.design
+        residuals = records.without(estimate.point, estimate.offset * self.intercept).responses
+        if self.plan.last_spread is None:
+            return residuals, Spread(math.inf)
+        units = self.spec.n_units, design.n_jobs, design.people
+        return residuals, trace_records.release_spread(
+            self.plan.last_spread, residuals, self.budget, farthest, *units
+        )
+
+    def _descend(self, records: Records, generator: np.random.Generator) -> Estimate:
+        """Start, descend and, if planned, calibrate the result."""
+        spec, plan, spread = self.spec, self.plan, self.spread
+        if plan.start is None:
+            start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
+        else:
+            has_values = spec.init == "spectral"
+            start = trace_descent.release_start(
+                plan.start, records, spec.rank, spread.size, self.budget, has_values=has_values
+            )
+        clipping = RecordClipping(records)
+        if not spec.unit.is_whole:
+            clipping = ResponseClipping(records, 2 * spec.response_bound)
+        largest, least = self._bounds()
+        estimate = trace_descent.descend(
+            plan.steps,
+            clipping,
+            start,
+            self.budget,
+            spread=spread.size,
+            quantile=self._quantile(records),
+            largest_coefficients=largest,
+            least_curvature=least,
+            least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
+            least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
+            unexplained=spread.of_all * spec.is_weak,
+        )
+        # Bound of the mean response: mean size of responses off the center, times their fraction.
+        most = max(spread.size * spread.fraction_off_center, trace_records.LEAST_SPREAD)
+        if are_hidden(spec, spread.fraction_off_center):
+            # An intercept beyond the bound is noise, so it is shrunk.
+            estimate = estimate.without_coefficients(most)
+        elif plan.calibration is not None:
+            offset = estimate.offset / (1 + (estimate.noise_std / (most * self.usual_mean)) ** 2)
+            if estimate.n_cut == spec.rank:
+                offset = min(max(offset, -most), most)
+            estimate = replace(estimate, offset=offset)
+        if plan.calibration is not None:
+            estimate = self._calibrated(plan.calibration, records, estimate)
+        return replace(estimate, start_ratios=start.ratios)
+
+    def _quantile(self, records: Records) -> float:
+        """Return the wanted fraction of unclipped gradients, from public and released facts.
+
+        A low fraction has the least noise for its signal, but with hardly any noise a median of
+        residuals is worse than their mean. Gradients of sparse and rank-one matrices differ too
+        much in length for a low fraction. If most responses are equal, half of the others are left
+        unclipped.
+        """
+        spec, off_center = self.spec, self.spread.fraction_off_center
+        if not isinstance(spec.clip_quantile, str):
+            return spec.clip_quantile
+        usual = _QUANTILE_OF_STRONG if spec.signal_strength > _STRONG_SIGNAL else _QUANTILE
+        stores_entries = records.design.stores_entries
+        wanted = _WANTED_BIAS if spec.is_vector and stores_entries else _WANTED_BIAS_OF_MATRICES
+        if self.transform.are_rare or not stores_entries:
+            usual = _QUANTILE_OF_UNLIKE
+        if off_center < 1:
+            usual = max(_QUANTILE_OF_UNLIKE, 1 - off_center / 2)
+        strength = spec.signal_strength * math.sqrt(spec.n_free)
+        limits = _LEAST_CLIPPED, 1 - usual
+        return 1 - descents.clipped_fraction(strength, wanted, limits, power=2)
+
+    def _bounds(self) -> tuple[float, float]:
+        """Bound the norm of coefficients from above, and the curvature from below.
+
+        The norm is at most the spread that uncorrelated features of variance 1 explain. With a
+        strong signal, by public facts, lengths of steps need no bound.
+        """
+        spec, transform = self.spec, self.transform
+        if min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL:
+            return math.inf, 1.0
+        maps = zip(transform.maps, spec.matrix_shape, strict=True)
+        is_mapped = all(one is not None for one, size in maps if size > 1)
+        # Without whitening the smallest variance is unknown, as some cells of a table may be rare.
+        is_white = spec.covariance == "identity" or (is_mapped and transform.covariance is None)
+        least = transform.least_variance if is_white else 0.0
+        largest = _SPREAD_MARGIN * self.spread.size if is_white else math.inf
+        if spec.covariance == "private":
+            root = math.sqrt(max(transform.least_variance, 1e-12))
+            largest = _RELEASED_MARGIN * self.spread.size / root
+        return largest, least
+
+    def _calibrated(self, release: Release, records: Records, estimate: Estimate) -> Estimate:
+        """Multiply the coefficients by a released factor; add the mean error to the intercept."""
+        spec, warnings = self.spec, estimate.warnings
+        found = trace_descent.calibrate(release, estimate, records, self.spread, self.budget)
+        # Other warnings tell of too few records, and of coefficients of 0.
+        is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
+        if found.is_doubtful and is_news:
+            warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)
+        point = estimate.point.with_values(found.factor * estimate.point.values)
+        offset = estimate.offset + spec.fit_intercept * self.spread.of_all * found.mean
+        return replace(estimate, point=point, offset=offset, warnings=warnings)
+
+    def _judged(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
+        """Compare the spreads of responses and of residuals; drop coefficients that do harm."""
+        # If few responses differ from the center, noise hides their sizes, but not those of
+        # residuals.
+        spec, spread = self.spec, self.spread
+        if spread.fraction_off_center < 1 or spread.is_guess:
+            return estimate
+        counted, ratio = spec.unit.counted, (of_residuals.of_all / spread.of_all) ** 2
+        if ratio > _WORSE:
+            estimate = estimate.without_coefficients(
+                spread.of_all * self.usual_mean,
+                "All coefficients are 0: the descent ended where predictions are worse than a "
+                f"constant. Pass more {counted}, a larger epsilon, or {_fewer(spec)}.",
+            )
+            return replace(estimate, n_cut=0)
+        if ratio > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
+            reason = "residuals are about as large as the responses"
+            doubt = descents.warning_of_doubt(counted, _fewer(spec), reason)
+            return replace(estimate, warnings=(doubt,))
+        return estimate

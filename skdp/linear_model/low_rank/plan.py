@@ -17,9 +17,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: in searches, whose last counts alone must
-# be precise; and in the histogram of responses, which should show rare ones. The finer noise
-# applies if it costs at most the spare share. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: in searches, where only the last counts
+# need precision; and in the histogram of responses, which should show rare ones: the finer noise if
+# it costs at most the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -27,8 +27,8 @@ _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # If the noise of a count exceeds this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
-# Wanted noise for scales of features, as fractions of the records: of counts by size, and of means
-# on half intervals; and the largest shares of both.
+# Scales of features: wanted noise, as fractions of the records, of counts by size, and of means on
+# half intervals; and the largest shares of both.
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
@@ -44,25 +44,25 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 # Largest share of a start with values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
-# For a start with directions alone: limits of its share, the strength of its signal that the share
-# should give, and the least such strength with the whole budget.
-# benchmarks/trace_regression/starts.md
+# A start with directions alone: limits of its share, the signal strength wanted of the share, and
+# the least strength with the whole budget. benchmarks/trace_regression/starts.md
 _DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 4.0
 # Wanted noise of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
 # Wanted noise of the calibration sums, as a fraction of the records, and limits of their share.
 _CALIBRATION_PRECISION, _CALIBRATION_LIMITS = 0.01, (2e-3, 0.08)  # not studied beyond weak signals
-# Each step has this times the share of the step before: benchmarks/house/constants.md.
+# Share of a step, relative to the share of the step before: benchmarks/house/constants.md.
 _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Shares of means of matrices: the first around 0, two around the mean before. Not studied.
+# Shares of means of matrices: of the first, around 0, and of two, each around the mean before. Not
+# studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
-# Shares of the sums of responses by row and column, before the steps and after them; the last sums
-# correct the first: benchmarks/trace_regression/margins.md.
+# Shares of sums of responses by row and column: before the steps, and after them, as a correction.
+# benchmarks/trace_regression/margins.md
 _MARGINS_SHARES = 0.1, 0.15
-# Largest share of the spread of residuals where it only tells whether predictions are worse than a
+# Largest share of the spread of residuals if it only shows whether predictions are worse than a
 # constant; not studied.
 _LARGEST_SHARE_OF_RESIDUALS = 0.02
 # Largest share of the search for the norm of matrices around a released center.
@@ -72,8 +72,8 @@ _SPREAD = descent.RESPONSE_SPREAD
 _RESIDUALS = "residual spread"
 
 
-# Releases of a center: the median norm of matrices around the last center, and the mean of their
-# clipped differences from it.
+# Releases of a center: the median distance of matrices from the last center, and the mean of their
+# clipped differences from that center.
 CenterReleases = tuple[Search, Release]
 
 
@@ -144,8 +144,8 @@ def _plan_fit(
 ) -> FittedReleases:
     """Plan the releases after the first mean: scales, a start, and steps, which get the rest.
 
-    Releases `before` have their share. With `has_center` the first mean is subtracted from the
-    matrices, and then the means that `centers` releases.
+    The releases `before` have shares already. With `has_center` the first mean is subtracted from
+    the matrices, and then the means of `centers`.
     """
     norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None

@@ -32,13 +32,18 @@ class Records:
     """Matrices with their responses; a record whose response is NaN is null.
 
     `intercept` is the coordinate of each matrix for the intercept; 0 without one. `covariance` is
-    that of all entries, if public and not the identity.
+    the public covariance of all entries; None if it is private, or the identity.
     """
 
     design: Design
     responses: Targets
     intercept: float
     covariance: np.ndarray | None = None
+
+    def without(self, point: FixedRank, offset: float) -> "Records":
+        """Subtract the predictions of released coefficients from the responses."""
+        left = np.asarray(self.responses) - self.design.inner(point) - offset
+        return replace(self, responses=Targets.of(left))
 
 
 def clipped_sum(
@@ -51,8 +56,8 @@ def clipped_sum(
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
         coordinates, factors = vectors(records, matrices)
-        # Norms are computed after multiplication: a product of norms of factors may underflow, and
-        # would then bound nothing.
+        # Norms are those of the products: a product of two norms may underflow, and would then
+        # bound nothing.
         coordinates.multiply(factors)
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
@@ -65,7 +70,7 @@ def clipped_sum(
 def products(
     rows: slice, matrices: Matrices, responses: Targets, point: FixedRank | None = None
 ) -> tuple[Coordinates, np.ndarray]:
-    """Return the products of matrices and responses, as vectors and the factors of these."""
+    """Return matrices, or their tangent coordinates at a point, and responses as factors."""
     coordinates = matrices.entries() if point is None else matrices.tangent(point, 0.0)[0]
     return coordinates, responses[rows]
 
@@ -73,11 +78,11 @@ def products(
 # ------------------------------
 # Public weights that limit the influence of few very long public matrices.
 
-# A value is an outlier if it exceeds a multiple of the quantile that this fraction of sizes
-# exceeds. With a larger fraction, good values would be outliers. Not studied.
+# A value is an outlier if it exceeds the second number times a quantile, which the first number is
+# the fraction of sizes above. With a larger fraction, good values would be outliers. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Vectors longer than this multiple of the median are left out, as all others would be lost in
+# A vector longer than this multiple of the median has the weight 0: all others would be lost in
 # rounding. Not studied.
 _LONGEST_COORDINATES = 1e3
 
@@ -142,18 +147,19 @@ _EXPONENTS = np.arange(-40, 61)
 #: Powers of two by which numbers are counted.
 POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
-# The exponents of larger values could overflow. Not studied.
+# Larger values count as this one, as their exponents could overflow. Not studied.
 _LARGEST = 1e300
 # Root mean square of numbers spread evenly over a bin, from p / sqrt(2) to p * sqrt(2), divided by
 # its power of two p. So responses of 1 are estimated as 1.08.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
-#: Least scale of responses, also where none is visible. Not studied.
+#: Least scale of responses, and the scale if noise hides them all. Not studied.
 LEAST_SPREAD = 1e-12
-# Responses in bins that noise hides are assumed to have this size, relative to the largest visible
-# bin; normal responses have it. Not studied.
+# Assumed size of responses in bins that noise hides, relative to the largest visible bin: that of
+# normal responses. Not studied.
 _HIDDEN_SIZE = 0.6
-# A bin at most the first number of bins from a visible one counts from the second number of noise
-# standard deviations on, as there are few such bins. benchmarks/least_squares/made_up.md
+# A bin is near a visible bin up to this distance, and is then visible above this many standard
+# deviations of the noise: few bins are near, so noise rarely fills one.
+# benchmarks/least_squares/made_up.md
 _NEAR, _CLEAR_OF_NEAR = 2, 3.0
 # At most this many neighboring bins are merged if none is visible. Not studied.
 _MOST_BINS = 8
@@ -171,10 +177,10 @@ GUESSED_SPREAD = (
 
 @dataclass(frozen=True)
 class Spread:
-    """The root mean square of centered responses, without those at the center if these are most.
+    """The root mean square of centered responses; if most are at the center, of the others.
 
-    `fraction_off_center` is then the fraction of the others. The spread is a guess if noise hides
-    the others, and their size has no public bound.
+    `fraction_off_center` is the fraction of these others; 1 if most responses are off the center.
+    The size is a guess if noise hides the others, and they have no public bound.
     """
 
     size: float
@@ -183,7 +189,7 @@ class Spread:
 
     @property
     def of_all(self) -> float:
-        """Return the root mean square of all centered responses, those at the center included."""
+        """The root mean square of all centered responses, including those at the center."""
         return self.size * math.sqrt(self.fraction_off_center)
 
 
@@ -196,7 +202,7 @@ def release_spread(
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> Spread:
-    """Release the root mean square of centered responses, by counts of sizes that exceed the noise.
+    """Release a histogram of centered responses by size, and estimate their root mean square.
 
     If most responses are at the center and noise hides all others, the result is `farthest`, the
     public bound of their distance, or a guess if that is infinite.
@@ -209,7 +215,8 @@ def release_spread(
 
     counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # The margin is wide: noise in a single bin, many powers too high, would decide the mean square.
+    # The margin is wide: one empty bin that noise fills, many powers too high, would decide the
+    # mean square.
     noise_std /= n_units
     edge = noise_std * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     fractions = _visible_bins(released[0] / n_units, edge, _CLEAR_OF_NEAR * noise_std)
@@ -235,14 +242,15 @@ def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.nd
     """Set bins that may be noise to 0; if only the center is left, merge neighboring bins.
 
     Few responses of many sizes are visible in no single bin. Near visible bins the edge is lower:
-    without bins next to the bulk, a long tail would seem short.
+    without the bins next to the bulk, a long tail would seem short.
     """
-    is_visible, n_before = fractions > edge, 0
-    while n_before < (n_before := int(is_visible.sum())):
+    is_visible, is_wider = np.zeros(len(fractions), dtype=bool), fractions > edge
+    while (is_visible != is_wider).any():
+        is_visible = is_wider
         # The first bin, of zeros, has no neighbors.
         is_bulk = np.append(False, is_visible[1:])
         is_near = np.convolve(is_bulk, np.ones(2 * _NEAR + 1), "same") > 0.5
-        is_visible |= is_near & (fractions > near_edge)
+        is_wider = is_visible | (is_near & (fractions > near_edge))
     visible = np.where(is_visible, fractions, 0.0)
     width = 2
     while not visible[1:].any() and width <= _MOST_BINS:
@@ -285,7 +293,7 @@ def release_norm(
 # Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]
 
-# Steps adapt: they converge even if a curvature is this many times its estimate. Not studied.
+# Steps converge even if a curvature is this many times its estimate. Not studied.
 _TOLERATED = 3.0
 
 
@@ -299,11 +307,10 @@ def release_whitening(
     """Release maps that whiten rows and columns, and the least variance after whitening.
 
     The length of gradient steps suits matrices with uncorrelated entries. So a fit clips the
-    matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
-    vectors, one of these is the second moment and the other is left out. Entries should have scale
-    1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the diagonal of
-    their second moment, as any other map would make them dense. Without a plan matrices are public,
-    and their moments, without outliers, are exact.
+    matrices, whose entries have scale 1, in norm and releases the sums of :math:`X_i X_i^T` and of
+    :math:`X_i^T X_i`; a side of length 1 has no such sum, and no map. The map of sparse factors is
+    a vector, from the diagonal of their second moment, as any other map would make them dense.
+    Without a plan matrices are public, and their moments, without outliers, are exact.
     """
     maps, least_variance, n_records = Maps([None, None]), 1.0, design.n_records
     if not plan:
@@ -355,7 +362,7 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
         variances, least_variance = _cleaned(moment, edge, noise_std**2)
         return 1 / np.sqrt(variances), least_variance
     values, vectors = np.linalg.eigh(moment)
-    # Of symmetric noise: the largest eigenvalue, and the mean square of the eigenvalues.
+    # Largest eigenvalue of symmetric noise, and mean square of its eigenvalues.
     edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
     variances, least_variance = _cleaned(values, edge, variance)
     return (vectors / np.sqrt(variances)) @ vectors.T, least_variance
@@ -387,7 +394,7 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 # Matrices are clipped to this multiple of their median norm around the last center, as for
 # covariances.
 _CENTER_CLIP = 1.3  # not tuned
-# A part of a mean is visible if its square exceeds that of noise by so many standard deviations.
+# A part of a mean is visible if its square exceeds that of noise by this many standard deviations.
 _CERTAIN = 3.0  # not tuned
 
 
@@ -430,7 +437,7 @@ def public_center(design: Design) -> np.ndarray:
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
     """Return the visible parts of a noisy mean: total mean, row means, column means, and the rest.
 
-    Each part is shrunk by its noise in all its directions, and is 0 if it may be noise alone.
+    Each part is shrunk by its noise, and is 0 if it may be noise alone.
     """
     rows = np.broadcast_to(noisy.mean(axis=1, keepdims=True), noisy.shape)
     columns = np.broadcast_to(noisy.mean(axis=0, keepdims=True), noisy.shape)
@@ -442,29 +449,29 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
         (columns - whole, n_columns - 1),
         (noisy - rows - columns + whole, (n_rows - 1) * (n_columns - 1)),
     )
-    found = np.zeros(noisy.shape)
+    visible = np.zeros(noisy.shape)
     for part, dimension in parts:
         squares, noise = float(np.square(part).sum()), dimension * noise_std**2
         if squares > noise * (1 + _CERTAIN * math.sqrt(2 / max(dimension, 1))):
-            found += part * (1 - noise / squares)
-    return found
+            visible += part * (1 - noise / squares)
+    return visible
 
 
 # ------------------------------
 # Curvatures of the loss along released gradients, which give the step lengths.
 
-# The bins of curvatures, for matrices of scale 1: noise alone would fill some of more bins.
+# The bins of curvatures, for matrices of scale 1; with more bins, noise would fill some.
 _CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
 # Mean of numbers spread evenly in a bin, relative to its power of two.
 _MEAN_IN_BIN = 1.06  # not tuned
-# A bin is filled if it and the bin below both exceed the first number of standard deviations, or if
-# it alone exceeds the second: noise in a single bin, many powers too high, would make steps far too
-# short. The mean starts the third number of bins below the highest filled one, as lower bins hardly
-# matter. Not studied beyond digits, sensors and independent entries.
+# A bin is filled if it exceeds `_ALONE` standard deviations of noise, or if it and the bin below
+# both exceed `_PAIR`: a bin that noise fills, many powers too high, would make steps far too short.
+# The mean counts `_BELOW` bins below the highest filled one, as lower bins hardly matter. Not
+# studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
-# For uncorrelated entries a curvature equals the fraction of unclipped gradients, and it is assumed
-# to be at least this part of that; the fraction is taken to be the second number or more. Not
-# studied.
+# For uncorrelated entries a curvature equals the fraction of unclipped gradients. A curvature is
+# assumed to be at least `_LEAST` times that fraction, and the fraction at least the second number.
+# Not studied.
 _LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
 
 
@@ -486,7 +493,7 @@ def release_curvature(
     in_bins, (direction, shift) = budget.is_private, along
 
     def _curvatures(rows: slice, matrices: Matrices) -> np.ndarray:
-        """Count the curvatures of the records of a block by power of two, or sum them."""
+        """Count the curvatures of records in a block by power of two, or sum them."""
         coordinates, factors = vectors(rows, matrices)
         coordinates.multiply(factors)
         norms = coordinates.norms()
@@ -503,23 +510,24 @@ def release_curvature(
         # If the gradient is 0, as for constant responses, the curvature 0 is replaced by 1.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
-    return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
+    return _mean_curvature(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
 
 
-def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
-    """Estimate the mean of numbers from their noisy histogram."""
+def _mean_curvature(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
+    """Estimate the mean curvature of the records from a noisy histogram."""
     fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
     least = _LEAST * max(unclipped, _LEAST_UNCLIPPED)
+    expected = least / _LEAST
     is_high = fractions > _PAIR * noise_std
     is_filled = is_high & np.append(False, is_high[:-1]) | (fractions > _ALONE * noise_std)
     if not is_filled.any():
-        return least / _LEAST
+        return expected
     top = int(np.flatnonzero(is_filled).max())
-    some = slice(max(top - _BELOW, 0), top + 2)
-    expected = least / _LEAST
-    excess = float(fractions[some] @ powers[some]) * _MEAN_IN_BIN - expected
+    counted = slice(max(top - _BELOW, 0), top + 2)
+    fractions, powers = fractions[counted], powers[counted]
+    excess = float(fractions @ powers) * _MEAN_IN_BIN - expected
     # The difference from the curvature of uncorrelated entries is shrunk by its noise.
-    variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
+    variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers @ powers)
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)
 
@@ -529,7 +537,7 @@ def public_curvature(
 ) -> float:
     """Compute the curvature along a direction of public matrices, whose residuals are clipped.
 
-    Residuals that are clipped, all but the fraction `unclipped`, lose half of their curvature.
+    Clipped residuals, all but the fraction `unclipped`, count with half of their curvature.
     """
     inner = design.inner(along[0]) + along[1]
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
@@ -568,8 +576,7 @@ def release_margins(
 ) -> Margins:
     """Release sums of responses by row and column; return means shrunk by their noise.
 
-    The sums are the two parts of a tangent vector at a constant matrix. The variances that whiten
-    rows and columns show how often these are observed.
+    The sums are the two parts of a tangent vector at a constant matrix.
     """
     design, (n_rows, n_columns) = records.design, records.design.matrix_shape
     left, right = (np.full((size, 1), size**-0.5) for size in (n_rows, n_columns))
@@ -577,22 +584,23 @@ def release_margins(
     level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
     vectors = partial(products, point=constant, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
-    # Only for projected sums, the clipped norm bounds the change.
+    # The clip level bounds the change of the projected sum only.
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
-    sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
+    sums = [side / math.sqrt(len(side)) for side in np.split(released, [n_rows])]
     # The projection has moved the total sum from the column sums to the row sums; move it back.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
-    # Numbers of records in each row and column, from the inverse roots of variances.
-    variances = [1 / np.square(one) for one in maps if one is not None]
-    counts = [design.n_records * one / one.sum() for one in variances]
-    offset = whole / design.n_records
-    residual = spread if math.isfinite(spread) else 0.0
-    rows, columns = (
-        _shrunken_means(s - offset * n, n, residual, noise_std / math.sqrt(len(n)))
-        for s, n in zip(sums, counts, strict=True)
-    )
+    offset, residual = whole / design.n_records, spread if math.isfinite(spread) else 0.0
+    means = []
+    for of_side, inverse_roots in zip(sums, maps, strict=True):
+        assert inverse_roots is not None
+        # The variances that whiten a side show how many records each row, or column, has.
+        variances = 1 / np.square(inverse_roots)
+        counts = design.n_records * variances / variances.sum()
+        noise_of_sum = noise_std / math.sqrt(len(counts))
+        means.append(_shrunken_means(of_side - offset * counts, counts, residual, noise_of_sum))
+    rows, columns = means
     left = np.column_stack([rows, np.ones(n_rows)]) / math.sqrt(n_rows * n_columns)
     right = np.column_stack([np.ones(n_columns), columns])
     return Margins(FixedRank(left, np.ones(2), right), offset)
@@ -601,7 +609,7 @@ def release_margins(
 def _shrunken_means(
     sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
 ) -> np.ndarray:
-    """Predict normal means of groups from their noisy sums; 0 if all may be noise."""
+    """Estimate normally distributed means of groups from noisy sums; 0 if all may be noise."""
     noise = counts * spread**2 + noise_std**2
     excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
     variance = max(excess / float(counts @ counts), 0.0)
