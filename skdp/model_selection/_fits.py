@@ -319,10 +319,10 @@ def search_of(
     candidates = candidates_of(grid, estimator, checked)
     # Each candidate is first traced as if its steps had the whole cost. These traces show how many
     # fits will share the cost.
-    start = _run.Prefix((), None, X)
-    ones = [Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta) for one in candidates]
-    pairs = zip(candidates, ones, strict=True)
-    places = [_run.places_of(one.run, shares, start) for one, shares in pairs]
+    places = []
+    for one in candidates:
+        shares = Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta)
+        places.append(_run.places_of(one.run, shares, _run.Prefix((), None, one.run.X)))
     keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))

@@ -30,7 +30,8 @@ from skdp.linear_model._supervised import (
     given_classes,
     known_codes,
 )
-from skdp.pipeline._public_steps import check_inverse, of_people, quietly, transformed
+from skdp.pipeline._public_rows import quietly
+from skdp.pipeline._public_steps import check_inverse, of_people, transformed
 from skdp.pipeline._rules import DelegatesMixin
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed

@@ -37,7 +37,7 @@ from skdp.linear_model._supervised import (
 )
 from skdp.pipeline import _public_steps as public_steps
 from skdp.pipeline import _rules as rules
-from skdp.pipeline._public_rows import TWICE, columns_of
+from skdp.pipeline._public_rows import TWICE, attempt, columns_of
 from skdp.pipeline._shares import Step, given_shares
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy.precision import as_python
@@ -240,7 +240,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
 def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
     """Apply a public function to responses; NaN where the function refuses or splits them."""
     numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
-    made = np.asarray(public_steps.attempt(transformer.transform, numbers))
+    made = np.asarray(attempt(transformer.transform, numbers))
     fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
     return made[:, 0].astype(np.float64) if fits else np.full(len(numbers), np.nan)
 

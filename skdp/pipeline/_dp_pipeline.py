@@ -27,8 +27,8 @@ from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
-from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
-from skdp.pipeline._public_steps import ONE_COLUMN, quietly, refuse_kinds_of_categories, transformed
+from skdp.pipeline._public_rows import plain_rows, quietly, shape_of, stand_ins
+from skdp.pipeline._public_steps import ONE_COLUMN, refuse_kinds_of_categories, transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
 from skdp.pipeline._shares import Shares, shares_of
 from skdp.privacy import Plan, PrivacySpent
@@ -275,7 +275,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         try:
             run = runs.prepare(self, rows, n_planned=n_samples)
             shares = shares_of(run.steps, super()._cost())
-            return planned(run, shares, runs.places_of(run, shares, runs.Prefix((), None, rows)))
+            return planned(run, shares, runs.places_of(run, shares, runs.Prefix((), None, run.X)))
         except ValueError as error:
             text = f"{error}{advice}"
         raise ValueError(text)

@@ -1,34 +1,30 @@
-"""Public rows that stand in for private ones."""
+"""Made-up public rows in place of private ones, and calls of functions that reveal no row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import parallel_config
 from scipy.sparse import csr_array, issparse
+from sklearn.compose import ColumnTransformer
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import _num_samples, check_array
 
+from skdp._estimator import PrivateEstimator
 from skdp._validation import redact_errors
 from skdp.data.containers import flaw_of_columns, not_finite_rows, public_frame, types_of
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.workers import without_warnings
 
-# Public rows come in pairs, as some functions treat a single row differently.
-TWICE = 2  # not tuned
+# ------------------------------
+# Facts about rows in any container.
+
 _NUMBERS = "biufc"
-# Values of two public rows: numbers, or texts of several kinds. The values differ, so that the
-# result shows if a function uses both rows.
-_ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# Values for one row among equal ones: a function may use other rows only if a value is 0, negative,
-# an outlier or missing. Among 41 equal rows, a value is 6 standard deviations off.
-NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
-_OTHERS = 40  # not tuned
-# Texts of one letter fit into any array, as the width of an array of texts depends on all rows.
-_TEXTS = ("1", "2")
 
 
 def are_numbers(rows: Any) -> bool:
@@ -58,7 +54,7 @@ def shape_of(rows: Any) -> tuple[int, ...]:
 def are_single(rows: Any) -> bool:
     """Return whether each row is a single object, such as a text, instead of a vector.
 
-    Any object counts, as all texts may be missing.
+    Objects of any type count, as all texts may be missing.
     """
     dtype = getattr(rows, "dtype", None)
     is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS
@@ -66,9 +62,10 @@ def are_single(rows: Any) -> bool:
 
 
 def plain_rows(rows: Any) -> Any:
-    """Convert sparse rows to CSR, and lists of numbers, whose dtype depends on them, to floats.
+    """Convert sparse rows to CSR, and a list of rows of numbers to an array of float64.
 
-    Half precision becomes single, as scikit-learn adds up squares, which would overflow.
+    The dtype of ``numpy.asarray(list)`` would depend on the private values. Half precision becomes
+    single precision, as the sums of squares of scikit-learn would overflow.
     """
     if getattr(rows, "dtype", None) == np.float16:
         rows = rows.astype(np.float32)
@@ -78,11 +75,20 @@ def plain_rows(rows: Any) -> Any:
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 
 
+def as_table(rows: Any) -> Any:
+    """Convert a list of rows to an array: of float64, or of objects if the list has texts.
+
+    A ColumnTransformer does the same; ``numpy.asarray`` would make texts of the numbers, too.
+    """
+    rows = plain_rows(rows) if isinstance(rows, list | tuple) else rows
+    return rows if hasattr(rows, "shape") else np.asarray(rows, dtype=object)
+
+
 def have_gaps(rows: Any) -> np.ndarray:
     """Return which rows have a number that is not finite; missing texts do not count."""
     if not are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
-            # Only numbers can be NaN here, and columns of objects may hold numbers.
+            # A column of objects may hold numbers, too.
             rows = rows[[name for name, kind in types if not kind or are_numbers(rows[name])]]
         with suppress(Exception), without_warnings(), np.errstate(all="ignore"):
             values = plain_rows(rows) if issparse(rows) else _with_gaps(rows)
@@ -94,32 +100,47 @@ def have_gaps(rows: Any) -> np.ndarray:
 _with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
-def row_among(rows: Any) -> Any:
-    """Return the first of two rows among many copies of the second one."""
-    many = _safe_indexing(rows, [1, 0] + [1] * _OTHERS)
-    return many.reset_index(drop=True) if hasattr(many, "iloc") else many
-
-
 def columns_of(rows: Any, columns: Any) -> Any:
     """Return some columns of rows; None means all columns."""
     if columns is None:
         return rows
-    if isinstance(rows, RowBlocks):
-        two = as_named(rows)
-        places = _get_column_indices(next(stand_ins(rows)) if two is rows else two, columns)
-        names = rows.feature_names and [rows.feature_names[place] for place in places]
-        like = None if rows.like is None else columns_of(rows.like, places)
-        like = like if flaw_of_columns(like) else None
-        take = partial(_columns_of_block, columns=places, dtype=like is None and rows.dtype)
-        return mapped_blocks(rows, take, len(places), names, like)
-    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
-    return _safe_indexing(rows, columns, axis=1)
+    if not isinstance(rows, RowBlocks):
+        return _safe_indexing(rows, columns, axis=1)
+    two = as_named(rows)
+    places = _get_column_indices(next(stand_ins(rows)) if two is rows else two, columns)
+    names = rows.feature_names and [rows.feature_names[place] for place in places]
+    like = None if rows.like is None else columns_of(rows.like, places)
+    like = like if flaw_of_columns(like) else None
+    take = partial(_columns_of_block, columns=places, dtype=like is None and rows.dtype)
+    return mapped_blocks(rows, take, len(places), names, like)
 
 
 def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
     """Return some columns of a block; numbers from a frame with texts become an array."""
     rows = columns_of(rows, columns)
     return rows.to_numpy(dtype) if dtype and hasattr(rows, "iloc") else rows
+
+
+# ------------------------------
+# Public rows with the container, the columns and the dtypes of private rows.
+
+# Public rows come in pairs, as some functions treat a single row differently.
+TWICE = 2  # not tuned
+# Values of the two public rows: numbers, or texts of several kinds. The values differ, so that the
+# result shows whether a function uses both rows.
+_ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
+# Values for one public row among equal ones: a function may use other rows only if one value is 0,
+# negative, an outlier or missing. Among 41 equal rows, a value is 6 standard deviations off.
+NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
+_OTHERS = 40  # not tuned
+# Texts of one letter fit into any array: the width of an array of texts depends on private rows.
+_TEXTS = ("1", "2")
+
+
+def row_among(rows: Any) -> Any:
+    """Return the first of two rows among many copies of the second one."""
+    many = _safe_indexing(rows, [1, 0] + [1] * _OTHERS)
+    return many.reset_index(drop=True) if hasattr(many, "iloc") else many
 
 
 def as_named(rows: Any) -> Any:
@@ -138,7 +159,7 @@ def have_categories(rows: Any) -> bool:
 
 
 def without_categories(rows: Any) -> Any:
-    """Return public rows whose dtypes contain no data values: texts and categories are objects."""
+    """Convert texts and categories of public rows to objects, whose dtype reveals no value."""
     if hasattr(rows, "fill_null"):
         types = zip(rows.columns, rows.dtypes, strict=True)
         return rows.cast({name: str for name, one in types if hasattr(one, "categories")})
@@ -155,8 +176,8 @@ def without_categories(rows: Any) -> Any:
 def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iterator[Any]:
     """Make pairs of public rows with the container and dtypes of private rows, in several ways.
 
-    If the dtype allows fractions, one row has fractions, as whole numbers may give another dtype;
-    or it has `number`. If two values are `known`, each row has one of them.
+    Numbers of one row have fractions, if the dtype allows them, as a function may return another
+    dtype for whole numbers; or they are `number`. If two values are `known`, each row has one.
     """
     if getattr(rows, "like", None) is not None and isinstance(rows, RowBlocks):
         rows = rows.like
@@ -168,6 +189,7 @@ def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iter
             continue
         yield made
     if isinstance(rows, list | tuple):
+        # A FeatureHasher takes a dictionary or a list as each row.
         yield from ([{}] * TWICE, [[]] * TWICE)
 
 
@@ -222,10 +244,89 @@ def _values(kind: str, anything: Any) -> Any:
 
 
 def _public_column(column: Any, anything: Any) -> Any:
-    """Replace the two entries of a column by public values."""
+    """Make a column of two public values with the dtype and the name of a private column."""
     kind = getattr(column.dtype, "kind", "O")
     values = (0, 1) if kind in "mM" else _values(kind, anything)
     if len(categories := getattr(column.dtype, "categories", [])):
-        # Categories come from the data: only the first one is used, in both rows.
+        # Categories come from the data: both rows have the first one.
         values = [categories[0]] * TWICE
     return type(column)(list(values), dtype=column.dtype, index=range(TWICE), name=column.name)
+
+
+# ------------------------------
+# Calls of functions whose errors and warnings may reveal single rows.
+
+
+def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function without its warnings, which may reveal single rows.
+
+    The function runs in this process, whatever its `n_jobs`: other processes would print warnings.
+    """
+    with parallel_config("sequential"), without_warnings(), np.errstate(all="ignore"):
+        return function(*arguments)
+
+
+def attempt(method: Callable[..., Any], rows: Any) -> Any:
+    """Return the result of a step's method, or of a function, for rows; or its error."""
+    step = getattr(method, "__self__", None)
+    try:
+        # Methods of other authors may overwrite the rows, and get a copy.
+        made = quietly(method, rows if isinstance(step, PrivateEstimator) else deepcopy(rows))
+    except Exception as error:
+        return error
+    return as_numbers(made) if type(step) is ColumnTransformer else made
+
+
+def as_numbers(made: Any) -> Any:
+    """Convert objects to numbers: a ColumnTransformer makes objects of numbers and booleans."""
+    are_objects = type(made) is np.ndarray and made.dtype == object and are_numbers(made)
+    return made.astype(np.float64) if are_objects else made
+
+
+class Accepted(NamedTuple):
+    """Public rows that a function accepts, with its result; if it accepts none, its error."""
+
+    rows: Any  # None if the function accepts no public rows
+    result: Any
+    error: str
+
+
+def accepted(what: str, function: Callable[..., Any], branches: Iterable[Any]) -> Accepted:
+    """Try pairs of public rows in turn, until a function accepts one."""
+    error = ""
+    for rows in branches:
+        result = attempt(function, rows)
+        if not isinstance(result, Exception):
+            return Accepted(rows, result, "")
+        # Categories come from private data, and an error may quote them.
+        error = error or message_of(what, result, is_public=not have_categories(rows))
+    return Accepted(None, None, error)
+
+
+# Errors of encoders about categories, with advice.
+_OF_ENCODERS = {
+    "Unsorted categories": " Pass them sorted, as [False, True].",
+    "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
+}
+ACCEPT_UNKNOWN = (
+    "handle_unknown='ignore' to a OneHotEncoder, or handle_unknown='use_encoded_value' and an "
+    "unknown_value to an OrdinalEncoder"
+)
+
+
+def message_of(what: str, error: Exception, *, is_public: bool = False) -> str:
+    """Return an error as text; only errors about public rows keep their own text."""
+    message = error.args[0] if type(error) is ValueError and error.args else ""
+    if type(message) is str and message.startswith("Found unknown categories"):
+        return (
+            f"{what} refuses a category that it was not given, or not fitted to; which one may be "
+            "private. Pass all categories to it, None and NaN among them. Or pass "
+            f"{ACCEPT_UNKNOWN}."
+        )
+    if is_public:
+        mend = "".join(cure for sign, cure in _OF_ENCODERS.items() if sign in str(error))
+        return f"{what} raises {type(error).__name__}: {str(error).removesuffix('.')}.{mend}"
+    return (
+        f"{what} raises an error, whose text may show values and is left out. Call it on made-up "
+        "rows, of the same columns and types, to see what it refuses."
+    )

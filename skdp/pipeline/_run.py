@@ -30,7 +30,7 @@ from skdp.linear_model.logistic.fit import LABELS_BECOME_PUBLIC, UNLIKE_COLUMNS
 from skdp.pipeline import _composition as composition
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._composition import rows_of_step
-from skdp.pipeline._public_rows import as_named, stand_ins
+from skdp.pipeline._public_rows import as_named, as_table, stand_ins
 from skdp.pipeline._public_steps import (
     check_rows_of_columns,
     fitted_columns,
@@ -138,6 +138,7 @@ def prepare(
     number = next(number for number, step in enumerate(steps) if step.columns is None)
     name, first, *_ = steps[number]
     if rules.is_columns(first):
+        X = as_table(X)
         allow_nan = _leaves_nan(steps, number)
         check_rows_of_columns(name, first, X, are_private=not is_planned, allow_nan=allow_nan)
     steps = composition.with_names(steps, X)

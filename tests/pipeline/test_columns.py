@@ -33,7 +33,7 @@ from skdp import (
     make_dp_pipeline,
     privacy_spent,
 )
-from skdp.model_selection import DPGridSearch
+from skdp.model_selection import DPGridSearch, private_score
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
@@ -380,6 +380,38 @@ def test_columns_without_names_are_numbered():
         ]
         with pytest.raises(ValueError, match=r"Column 1 holds NaN\."):
             pipeline_of(parts).fit(odd, Y)
+
+
+PLAIN_LISTS = {
+    "floats": [[float(age), number % 3] for number, age in enumerate(FRAME["age"])],
+    "tuples": [(float(age), 1) for age in FRAME["age"]],
+    "texts": FRAME[["age", "job"]].to_numpy().tolist(),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN_LISTS)
+def test_lists_of_rows_are_fitted_like_the_array_that_they_make(kind):
+    rows = PLAIN_LISTS[kind]
+    array = np.array(rows, dtype=object if kind == "texts" else float)
+    known = [["a", "b", "c"] if kind == "texts" else [0, 1, 2]]
+    scaler = DPStandardScaler(bounds=(0, 120))
+    step = columns([("age", scaler, [0]), ("job", OneHotEncoder(categories=known), [1])])
+    model = make_dp_pipeline(step, clone(CLASSIFIER), random_state=2**100)
+    ours, same = model.fit(rows, Y), clone(model).fit(array, Y)
+    np.testing.assert_array_equal(ours[-1].coef_, same[-1].coef_)
+    np.testing.assert_array_equal(ours[0].transform(rows), same[0].transform(array))
+    np.testing.assert_array_equal(ours.predict(rows[:9]), ours.predict(array[:9]))
+    assert str(model.plan(N, 2, like=rows[:2])) == str(model.plan(N, like=array[:2]))
+    assert private_score(ours, rows, Y).value > 0
+    model.set_params(random_state=None)
+    search = DPGridSearch(model, {"shares": [None, {"columntransformer": 0.5}]})
+    assert len(search.fit(rows, Y).predict(rows[:9])) == 9
+
+
+def test_categories_of_the_other_kind_are_named_by_the_column_of_x():
+    parts = [("age", DPStandardScaler(), [0]), ("job", OneHotEncoder(categories=[["1"]]), [1])]
+    with pytest.raises(ValueError, match="column 1 has numbers, but its categories are texts"):
+        pipeline_of(parts).fit(np.ones((N, 2)), Y)
 
 
 ENCODERS = {"one-hot": OneHotEncoder(sparse_output=False), "ordinal": OrdinalEncoder()}
