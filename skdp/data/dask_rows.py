@@ -156,9 +156,10 @@ def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
 
 
 def _by_dask(function: Callable[[], Any]) -> Any:
-    """Call a function of dask; errors lose their text, which may show values."""
+    """Call a function of dask, without warnings; errors lose their text. Both may show values."""
     try:
-        return function()
+        with workers.without_warnings():
+            return function()
     except (Exception, asyncio.CancelledError) as error:
         kind = type(error).__name__
     raise RuntimeError(

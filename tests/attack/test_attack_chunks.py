@@ -1,5 +1,6 @@
 """The attacks on rows, records and columns, with chunks of dask in place of what is fitted."""
 
+import warnings
 from itertools import pairwise
 
 import dask
@@ -164,6 +165,22 @@ def test_an_index_of_its_own_brings_no_target_to_the_row_of_another(moved, ledge
             with pytest.raises(ValueError, match=r"another index.*frame\['label'\]"):
                 DPLinearRegression(n_iter=2, ledger=ledger).fit(*indexed(whole))
     assert ledger.entries() == []
+
+
+def test_no_warning_of_a_chunk_is_heard(recwarn):
+    def warned(made):
+        warnings.warn(f"a secret number: {made.ravel()[0]}", stacklevel=1)
+        return made
+
+    X, ids = np.arange(80.0).reshape(40, 2), np.arange(40)
+    rows, users = (da.from_array(one, chunks=(10, *one.shape[1:])) for one in (X, ids))
+    frame = dd.from_pandas(pd.DataFrame(X, columns=["a", "y"]), npartitions=2)
+    frame = frame.map_partitions(lambda part: part + 0 * warned(part.to_numpy()), meta=frame)
+    with dask.config.set(scheduler="threads"):
+        rows, users = (one.map_blocks(warned, meta=one._meta) for one in (rows, users))
+        DPPCA(1, privacy_unit="user").fit(rows, users=users)
+        DPLinearRegression(n_iter=1).fit(frame[["a"]], frame["y"])
+    assert not [one for one in recwarn if "secret" in str(one.message)]
 
 
 def test_no_task_of_a_fit_raises_whatever_rows_hold():
