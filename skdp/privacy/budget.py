@@ -730,14 +730,18 @@ class PrivacyBudget:  # numpydoc ignore=PR02
                 f"standard deviation {noise_std!r}; both must be positive, and neither too small "
                 "nor too large for a float."
             )
-        if not self._releases and self._charge is not None:
-            # Before the first number leaves, charge the whole plan, however little is used later.
-            self._charge(self._whole)
+        self._pay()
         # Nodes change last, so that a refused release leaves the budget as it was.
         self._nodes = nodes
         booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
         self._releases.append(booked)
         return booked
+
+    def _pay(self) -> None:
+        """Charge the whole plan before the first number leaves, however little is used later."""
+        if self._charge is not None:
+            self._charge(self._whole)
+            self._charge = None
 
     def _check_share(self, name: str, share: float) -> None:
         """Refuse a share that exceeds the rest of the budget."""

@@ -271,7 +271,10 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     def of_all(self, sums: np.ndarray) -> np.ndarray:
         """Add up the sums of all owners without noise; see `PrivacyBudget.of_all`."""
         line = Release("sums without noise", "gaussian", 0.0, math.inf, 0.0)
-        return self._publish(line, super().of_all(sums))
+        sums = super().of_all(sums)
+        # A ledger refuses sums without noise before they leave.
+        self._pay()
+        return self._publish(line, sums)
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
         """Return this owner's part of a value that all owners know."""

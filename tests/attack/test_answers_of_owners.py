@@ -5,9 +5,10 @@ import struct
 import numpy as np
 import pytest
 from owner_cells import LIES, N_OWN, N_OWNERS, Cell, Server, hear, setting, split
-from parties import Talk, owners_of
+from parties import Talk, federation_like, owners_of, parts_of
 
-from skdp.exceptions import FederationError
+from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPTraceRegressor
+from skdp.exceptions import BudgetError, FederationError
 from skdp.federated import Federation, Owner
 from skdp.federated._agreement import view_of
 from skdp.federated._masks import signed
@@ -110,6 +111,28 @@ CELLS = (
     Cell("guided power", "zero_out", container="sparse"),
     Cell("interaction"),
 )
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPPCA(1),
+        DPLinearRegression(),
+        DPLogisticRegression(classes=[0, 1], row_norm=9.0),
+        DPTraceRegressor(rank=1, matrix_shape=(2, 2)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_no_sum_without_noise_leaves_an_owner_with_a_ledger(estimator, ledger):
+    rows = np.random.default_rng(0).normal(size=(240, 4))
+    federation = federation_like(estimator, rows, epsilon=np.inf, aggregator="trusted")
+    targets = (rows[:, 0] > 0).astype(int) if hasattr(estimator, "predict") else None
+    owners = owners_of(federation, *map(parts_of, (rows, targets)), ledgers=[ledger] * 3)
+    talk = Talk(federation, owners)
+    with pytest.raises(BudgetError, match="no privacy"):
+        talk.run()
+    assert not talk.answers
+    assert not ledger.entries()
 
 
 @pytest.mark.covered(at_most=2)
