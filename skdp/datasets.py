@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import hadamard
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
@@ -57,7 +58,7 @@ def checked_singular_values(
 def correlated(X: np.ndarray, correlation: float) -> np.ndarray:
     """Turn independent entries along the last axis into autoregressive series; X is overwritten.
 
-    Entries k apart then have the k-th power of the correlation; variances stay as they are.
+    Entries k places apart get the k-th power of `correlation` as their correlation; variances stay.
     """
     fresh_part = np.sqrt(1 - correlation**2)
     for column in range(1, X.shape[-1] if correlation != 0 else 1):
@@ -128,7 +129,7 @@ def make_block_graph(
     random = check_random_state(random_state)
     nodes = np.arange(n_nodes)
     labels = nodes * n_communities // n_nodes
-    # The end of each node's community: the first node of the next one.
+    # For each node, the first node of the next community.
     ends = np.searchsorted(labels, labels, side="right")
     within = _bernoulli_pairs(nodes + 1, ends - nodes - 1, p_within, random)
     between = _bernoulli_pairs(ends, n_nodes - ends, p_between, random)
@@ -150,7 +151,7 @@ def _bernoulli_pairs(
 
 
 def _bernoulli_indices(size: int, probability: float, random: np.random.RandomState) -> np.ndarray:
-    """Choose each number below `size` independently, by drawing the gaps between chosen ones."""
+    """Choose each number below `size` with that probability, by drawing the gaps between them."""
     if probability == 0 or size == 0:
         return np.empty(0, dtype=np.int64)
     if probability == 1:
@@ -160,7 +161,7 @@ def _bernoulli_indices(size: int, probability: float, random: np.random.RandomSt
     parts, last = [], -1
     while last < size:
         n_gaps = int(expected + 4 * np.sqrt(expected)) + 10
-        # A gap that reaches beyond the end is shortened, so that sums cannot overflow.
+        # Gaps longer than `size` are shortened, so that sums cannot overflow.
         with np.errstate(over="ignore"):
             gaps = np.clip(np.ceil(random.exponential(size=n_gaps) / rate), 1, size + 1)
         parts.append(last + np.cumsum(gaps.astype(np.int64)))
@@ -172,8 +173,8 @@ def _bernoulli_indices(size: int, probability: float, random: np.random.RandomSt
 # ------------------------------
 # Interactions of users and items.
 
-# Standard deviation of the log-activities of users, and concentration of the tastes. These numbers
-# give `make_interactions` the leading singular value and the coherence in its docstring.
+# Standard deviation of the log-activities of users, and concentration of the Dirichlet law of
+# tastes. They give the singular value and the coherence in the docstring of `make_interactions`.
 _ACTIVITY_SPREAD = 0.5  # not tuned
 _TASTE_CONCENTRATION = 0.5  # not tuned
 _MOST_ROUNDS = 20  # not tuned
@@ -199,9 +200,9 @@ def make_interactions(
 
     Items are sorted by popularity: the j-th item has :math:`j^{-a}` times the interactions of the
     first, where a is `popularity`. The activities of the users are log-normal. Users and items are
-    mixtures of a few tastes, and the more their mixtures agree, the more likely they meet. With the
-    defaults the largest singular value is about 99, and the coherence of its right singular vector
-    (1500 times its largest squared entry) is about 100.
+    mixtures of a few tastes: the more similar the mixtures of a user and an item, the more likely
+    is their interaction. With the defaults the largest singular value is about 99, and the
+    coherence of its right singular vector (1500 times its largest squared entry) is about 100.
 
     Parameters
     ----------
@@ -232,8 +233,8 @@ def make_interactions(
     Notes
     -----
     Interactions are drawn with repetition until enough of them are distinct. So the most popular
-    items, which most users meet anyway, have fewer interactions than their popularity says. Time
-    and memory grow with the interactions, not with the cells.
+    items, of which the same users are drawn again, have fewer interactions than `popularity` says.
+    Time and memory grow with the interactions, not with the cells.
 
     Examples
     --------
@@ -257,7 +258,8 @@ def make_interactions(
     users = random.dirichlet(concentration, size=n_users)
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     tables = np.cumsum(items, axis=1)
-    # The rate of each user in each taste. Weighting tastes by their items preserves popularities.
+    # The rate of each user in each taste. The weights of tastes, sums of their items, keep the
+    # popularities.
     rates = activities * users * tables[:, -1]
     rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)
@@ -286,8 +288,8 @@ def _distinct_cells(
         cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
         if len(fresh) >= missing:
             break
-        # The next number of draws follows from the fraction of new cells, which falls: add a
-        # margin.
+        # The next number of draws follows from the fraction of new cells, with a margin, as this
+        # fraction falls.
         still_missing = missing - len(fresh)
         n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
     return cells
@@ -309,7 +311,7 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     n_tastes, n_items = tables.shape
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
-    # Each cumulative table ascends from 0 to 1. Table i is raised by i: one search serves all.
+    # Each cumulative table ascends from 0 to 1. With i added to table i, one search serves all.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
     return users * n_items + np.minimum(found - tastes * n_items, n_items - 1)
@@ -401,9 +403,9 @@ def make_low_rank(
     coherence : float or None, default=None
         Coherence C of every singular vector, between 1 and the smaller of `n_samples` and
         `n_features`. A vector with n entries then has about n / C entries of the same size, with
-        random signs, and zeros elsewhere. If k n / C <= n, no two vectors share a place. Otherwise
-        some share all their places and are orthogonal by their signs. None takes uniformly random
-        vectors, of coherence about 2 ln n.
+        random signs, and zeros elsewhere. If k n / C <= n, no two vectors have nonzero entries in
+        the same place. Otherwise some have them in the same places, and are orthogonal by their
+        signs. None takes uniformly random vectors, of coherence about 2 ln n.
     symmetric : bool, default=False
         Whether X is symmetric, which requires as many rows as columns.
     random_state : int, RandomState instance or None, default=None
@@ -431,11 +433,11 @@ def make_low_rank(
 
     Notes
     -----
-    Let m be the number of nonzero entries of a vector. If s vectors share their places, m must be a
-    multiple of the smallest power of two that is at least s, so that there are s orthogonal sign
-    patterns. Among the m that allow k vectors, the one with n / m nearest to C is taken. With C=1
-    and k=3, for instance, the vectors are exactly flat if n is a multiple of 4; otherwise one to
-    three entries are zero.
+    Let m be the number of nonzero entries of a vector. If s vectors have them in the same places, m
+    must be a multiple of the smallest power of two that is at least s: then there are s orthogonal
+    sign patterns. Among all m that allow k vectors, n / m is chosen nearest to C. With C=1 and k=3,
+    for instance, all entries have the same size if n is a multiple of 4; otherwise one to three
+    entries are zero.
 
     Examples
     --------
@@ -473,11 +475,7 @@ def _singular_vectors(
     n_places, n_patterns = _places(size, n_vectors, coherence)
     group, pattern = np.divmod(np.arange(n_vectors), n_patterns)
     place = np.arange(n_places)
-    # Entries of Sylvester's Hadamard matrix are -1 where row and column share odd bits.
-    shared = (place[:, None] % n_patterns) & pattern
-    for shift in (32, 16, 8, 4, 2, 1):
-        shared = shared ^ (shared >> shift)
-    signs = 1.0 - 2.0 * (shared & 1)
+    signs = hadamard(n_patterns, np.float64)[place[:, None] % n_patterns, pattern]
     vectors = np.zeros((size, n_vectors))
     vectors[group * n_places + place[:, None], np.arange(n_vectors)] = signs / np.sqrt(n_places)
     signs_of_rows = random.choice([-1.0, 1.0], size=size)
@@ -485,7 +483,7 @@ def _singular_vectors(
 
 
 def _places(size: int, n_vectors: int, coherence: float) -> tuple[int, int]:
-    """Choose how many entries of a vector are nonzero, and how many vectors share their places."""
+    """Choose how many entries are nonzero, and how many vectors have them in the same places."""
     n_patterns = 2 ** np.arange(int(size).bit_length())
     n_groups = -(-n_vectors // n_patterns)
     most = size // n_groups // n_patterns
@@ -545,8 +543,7 @@ def make_trace_regression(
         Distribution of the :math:`X_i`, see Notes.
     column_correlation : float, default=0.0
         Correlation, between -1 and 1, of neighboring entries in a row of a Gaussian :math:`X_i`.
-        Entries k columns apart have the k-th power of it as their correlation. Other designs take
-        only 0.
+        Entries k columns apart have its k-th power as their correlation. Other designs take only 0.
     noise : float, default=0.5
         Standard deviation of the noise.
     random_state : int, RandomState instance or None, default=None
@@ -574,8 +571,8 @@ def make_trace_regression(
     square :math:`\lVert M\rVert_F^2`.
 
     - "gaussian": all entries are standard normal.
-    - "completion": a uniformly random entry is :math:`\sqrt{d_1 d_2}`, the others are zero. So y
-      is the observed entry of M times this number, plus noise.
+    - "completion": a uniformly random entry is :math:`\sqrt{d_1 d_2}`, the others are zero. So a
+      response is the observed entry of M times :math:`\sqrt{d_1 d_2}`, plus noise.
     - "tasks": a uniformly random column, the task, is :math:`\sqrt{d_2}` times a standard normal
       vector, the others are zero. The columns of M are the coefficients of the tasks.
 

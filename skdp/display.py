@@ -1,6 +1,6 @@
-"""Displays of public or released values, and of counts of scores that are released to be drawn.
+"""Displays of public or released values, and noisy counts of scores to be drawn.
 
-Displays follow those of scikit-learn and need matplotlib, the extra ``examples``.
+Displays work like those of scikit-learn and need matplotlib, the extra ``examples``.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -42,11 +42,11 @@ __all__ = [
 
 _WIDTH, _HEIGHT_OF_BAR = 6.4, 0.3  # inches; not studied
 _MUTED = "0.5"  # readable on white and on black
-_HIDDEN_COLOR = "0.75"  # between the colors of correlations
+_HIDDEN_COLOR = "0.75"  # unlike all colors of correlations
 
 
 def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
-    """Return the estimator with an attribute: the given one, or the last step of a pipeline."""
+    """Return the given estimator or its last step, which must have an attribute."""
     check_is_fitted(estimator)
     while isinstance(estimator, DelegatesMixin):
         estimator = estimator._fitted()
@@ -76,14 +76,14 @@ class _Display:
         return ax
 
 
-# A correlation within this many standard deviations of its noise from 0 may be noise alone.
+# Correlations below this many standard deviations of their noise may be noise alone.
 _HIDDEN = 2.0  # not studied
-_MOST_NUMBERS = 12  # columns between which numbers can be read; not studied
+_MOST_NUMBERS = 12  # largest number of columns with readable numbers; not studied
 
 
 @dataclass(eq=False, repr=False)
 class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
-    """Released correlations of columns; those that noise hides are gray.
+    """Released correlations of columns; correlations that noise hides are gray.
 
     Make one with `from_estimator`.
 
@@ -92,10 +92,10 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
     correlations : array-like of shape (n_columns, n_columns)
         Released correlations.
     noise_std : array-like of shape (n_columns, n_columns) or None, default=None
-        Standard deviations of their noise: correlations within two of them from 0 are hidden. None
-        hides nothing.
+        Standard deviations of their noise; a correlation below two of them is hidden. None hides
+        nothing.
     names : array-like of shape (n_columns,) or None, default=None
-        Names of the columns; None for their places.
+        Names of the columns; None for their numbers.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
 class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
     """Score against epsilon, as :func:`skdp.model_selection.epsilon_curve` estimates it.
 
-    Make one with `from_estimator`. The line is the median over splits, the band holds half.
+    Make one with `from_estimator`. The line is the median over splits, the band the middle half.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
 
 @dataclass(eq=False, repr=False)
 class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
-    """Released variance of each component, and of the directions that are left out.
+    """Released variance of each component, and the mean variance in all other directions.
 
     Make one with `from_estimator`.
 
@@ -310,7 +310,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
     explained_variance : array-like of shape (n_components,)
         Released variances of the components.
     noise_variance : float or None, default=None
-        Mean variance outside the components, at least that of the noise; None draws no line.
+        Mean variance outside the components, noise included; None draws no line.
     std_error : array-like of shape (n_components,) or None, default=None
         Standard errors of the variances; None draws no error bars.
 
@@ -403,7 +403,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
 
 @dataclass(eq=False, repr=False)
 class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
-    """Parts of the budget that releases, or fits of a ledger, spend.
+    """Parts of a budget: of the releases of a fit, or of the fits charged to a ledger.
 
     Make one with `from_plan` or `from_ledger`.
 
@@ -412,7 +412,7 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
     names : sequence of str
         Names of the releases or fits.
     shares : array-like of shape (n_parts,)
-        Their parts: of the square of mu, or of epsilon if delta is 0.
+        Their parts of the square of mu or, if delta is 0, of epsilon.
     title : str, default=""
         Name of the whole budget.
 
@@ -431,8 +431,8 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Nothing is spent: plans and records are public. Notes of a ledger are drawn,
-    as they were written.
+    **Privacy.** Nothing is spent: plans and records are public. Notes of a ledger are drawn as
+    they are.
 
     Examples
     --------
@@ -529,9 +529,9 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 
 # The outermost finite edges lie this many standard deviations from the mean.
 _HALF_WIDTH = 2.5  # not studied
-# Standard deviations of uncentered scores are at least this part of their mean.
+# For the edges, standard deviations of uncentered scores count as at least this part of their mean.
 _LEAST = 0.25  # not studied
-# Probability that at least one drawn cell is noise alone.
+# Probability that at least one drawn cell has no row.
 _CHANCE = 0.05  # not studied
 _N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
 
@@ -543,12 +543,12 @@ class ScoreHistogram:  # numpydoc ignore=PR02
     Parameters
     ----------
     counts : ndarray of shape (n_bins, n_bins) or (n_groups, n_bins, n_bins)
-        Noisy numbers of rows, or users, in each cell; some are negative. The bins of the first
-        component come before those of the second one.
+        Noisy numbers of rows, or users, in each cell; some are negative. The next to last axis is
+        the first component, the last axis the second.
     edges : ndarray of shape (2, n_bins - 1)
-        Ends of the bins of each component. The first and the last bin are unbounded.
+        Edges between the bins of each component. The first and the last bin are unbounded.
     components : tuple of two ints
-        Numbers of the two components, from 0.
+        Indices of the two components.
     groups : tuple or None
         Names of the groups, in the order of `counts`.
     std : float
@@ -600,14 +600,14 @@ def score_histogram(
 ) -> ScoreHistogram:
     r"""Count private rows by their scores on two components, with noise, to draw them.
 
-    A scatter plot of ``pca.transform(X)`` shows every row. This histogram shows the number of rows
-    in each cell of a grid.
+    A scatter plot of ``pca.transform(X)`` shows every row. This histogram shows noisy numbers of
+    rows in the cells of a grid.
 
     Parameters
     ----------
-        pca : DPPCA, DPTruncatedSVD or DPPipeline
-        A fitted estimator that may be published, with two components or more; or a pipeline whose
-        last step is one, and whose other steps accept X.
+    pca : DPPCA, DPTruncatedSVD or DPPipeline
+        A fitted estimator that may be published, with two components or more; or a pipeline that
+        ends with one, and whose first step takes X.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows to protect.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -618,11 +618,11 @@ def score_histogram(
         Owner of each row. All rows of a user together are then protected: each user counts once,
         divided equally among its rows.
     components : tuple of two ints, default=(0, 1)
-        Numbers of the two components.
+        Indices of the two components.
     n_bins : int, default=12
-        Bins of a component, 3 to 1000. The finite edges lie evenly within 2.5 released standard
-        deviations of the released mean, which for DPTruncatedSVD count as at least a quarter of it;
-        the first bin and the last one are unbounded.
+        Bins of a component, 3 to 1000. Edges lie evenly within 2.5 released standard deviations of
+        the released mean; the first and the last bin are unbounded. For DPTruncatedSVD a standard
+        deviation counts as at least a quarter of the mean.
     epsilon : float, default=1.0
         Privacy budget, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
@@ -657,13 +657,13 @@ def score_histogram(
     -----
     **Privacy.** Unit: one row, with its group if there are any (then called a record); with `users`
     one user with all of its rows. Adjacency: `adjacency`. Mechanism: Gaussian noise on all counts
-    together. Every row is in exactly one cell of one group, whatever its scores, since the outer
-    bins are unbounded; the edges follow from released values of `pca` alone. So with "zero_out" one
-    count falls by 1, and with "replace" another one rises, too: a change of at most :math:`\sqrt
-    2`. The terms of a user are nonnegative and sum to 1, which is no more. Assumed public: the
+    together. As the outer bins are unbounded, every row is in exactly one cell of one group; the
+    edges follow from released values of `pca` alone. With "zero_out" one count falls by 1, and with
+    "replace" another one also rises by 1: a change of at most :math:`\sqrt 2`. A user adds
+    nonnegative numbers of sum 1 to the counts, which changes them by no more. Assumed public: the
     number of rows, or with `users` which ids occur; `classes`, and `pca`.
 
-    If `pca` was fitted to the same rows, the total cost is that of both records:
+    If `pca` was fitted to the same rows, both costs compose:
     ``pca.privacy_spent_.compose(histogram.privacy_spent)``, with ``same_unit=True`` if there are
     groups.
 
@@ -731,7 +731,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
     axes, middle = list(map(int, components)), np.zeros(2)
     if isinstance(pca, DPTruncatedSVD):
         middle = pca.components_[axes] @ pca.mean_.astype(np.float64)
-        # If the mean is large, clipping and noise may leave a variance of 0.
+        # Beside a large mean, clipping and noise may leave a variance of 0.
         spread = np.maximum(np.sqrt(pca.explained_variance_[axes]), _LEAST * np.abs(middle))
     else:
         spread = np.ones(2) if pca.whiten else pca._whitening_stds()[axes]

@@ -1,4 +1,4 @@
-"""Warnings and errors of skdp."""
+"""Warnings and errors of skdp, and how their texts are made."""
 
 import re
 import sys
@@ -17,12 +17,12 @@ __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 # At most this many names are shown in a warning.
 _MOST_NAMED = 10  # not tuned
-# Errors show no longer tuple, which may be a column of data.
+# Errors do not show tuples with more entries than this: they may be columns of data.
 _MOST_SHOWN = 3  # not tuned
 
 
 def shown(value: Any) -> str:
-    """Return a parameter as text for an error; of objects that may hold data, only the type."""
+    """Return a parameter as text for an error, or only its type if it may contain data."""
     parts = value if type(value) is tuple and len(value) <= _MOST_SHOWN else (value,)
     are_plain = all(isinstance(part, Number | str | NoneType) for part in parts)
     return repr(value) if are_plain else f"<{type(value).__name__}>"
@@ -31,7 +31,8 @@ def shown(value: Any) -> str:
 class PrivacyWarning(UserWarning):
     """A setting weakens the guarantee, or the result may be noise alone.
 
-    This is always a warning, never an error, and depends on public and released values only.
+    A setting that weakens the guarantee is never an error. The warning depends on public and
+    released values only.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class FederationError(ValueError):
 
 
 class LedgerError(RuntimeError):
-    """The file of a ledger cannot be used, so that nothing may be released.
+    """The file of a ledger cannot be used, so that no cost can be charged and nothing is released.
 
     The file is missing, damaged, locked, read-only, linked or replaced, or its disk is full.
 
@@ -79,7 +80,7 @@ class LedgerError(RuntimeError):
 
 
 def shortened(names: Sequence[str]) -> str:
-    """Join names for a warning; if there are many, only the first ones."""
+    """Join names for a warning; after the first ten, only the number of the rest."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -102,9 +103,9 @@ def is_called_by(module: str) -> bool:
 
 
 # ------------------------------
-# Errors about arguments that a method does not have.
+# Errors about arguments that a method does not take.
 
-# Advice for arguments that other classes, of scikit-learn or skdp, have; by argument, or by class.
+# What to do instead of passing an argument that other classes take, by argument; and by class.
 _INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes it. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
@@ -123,7 +124,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named(method: F) -> F:
-    """Decorate a method, so that errors about its arguments name the class and its parameters."""
+    """Decorate a method so that errors about its arguments name the class and its parameters."""
 
     @wraps(method)
     def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -144,7 +145,7 @@ def named(method: F) -> F:
 
 
 def _by_keyword(expected: Signature, who: str) -> str:
-    """Return advice on arguments by keyword, with an example; "" if there are none."""
+    """Return advice to pass arguments by keyword; "" if no parameter is keyword-only."""
     kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
     first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
@@ -156,22 +157,23 @@ def _by_keyword(expected: Signature, who: str) -> str:
 # ------------------------------
 # Privacy warnings: each fit gives one warning at its end, with all messages.
 
-# Packages that may be on the call stack between a user's line and a fit.
+# Packages whose functions may be on the call stack between the user's code and a fit.
 _BETWEEN = {"concurrent", "contextlib", "joblib", "multiprocessing", "runpy", "threading"}
 _BETWEEN |= {"skdp", "sklearn"}
-# Numbers, and lists of them, but not those inside names such as dppca-2.
+# Numbers and lists of numbers, but not numbers in names such as dppca-2.
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
 # The messages of the fit, pipeline or search that is running.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
-#: A message with these words is about a default: it is shown once in a process.
+#: Messages with these words are about a default, and are shown once in a process.
 THE_DEFAULT = ", the default,"
 _given_once = set[str]()
 
 
 def warn_of_privacy(*messages: str) -> None:
-    """Warn at once or, inside `warnings_together`, at its end.
+    """Warn at once or, inside `warnings_together`, when that block ends.
 
-    A filter that turns a message into an error raises it at once, before budget is spent.
+    If a warning filter turns a message into an error, the error is raised at once, before any
+    budget is spent.
     """
     with warnings_together() as gathered:
         for message in messages:
@@ -184,9 +186,10 @@ def warn_of_privacy(*messages: str) -> None:
 
 @contextmanager
 def warnings_together(of: str = "") -> Iterator[list[str]]:
-    """Join all messages into one warning; among those that differ only in numbers, the last counts.
+    """Join all messages into one warning; of messages that differ only in numbers, keep the last.
 
-    Inside another call, the messages join those of that call, with the prefix `of`.
+    Inside another such block, the messages are added to those of the outer block, with the prefix
+    `of`.
     """
     whole, messages = _GATHERED.get(), list[str]()
     token = _GATHERED.set(messages)
@@ -205,7 +208,7 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
 
 
 def _action(message: str) -> str:
-    """Return what warning filters do to a message that points at the user's line."""
+    """Return the action of the first warning filter that matches a message at the user's line."""
     _, frame = _place()
     module, line = str(frame.f_globals.get("__name__", "")), frame.f_lineno
     for action, text, category, of_module, of_line in warnings.filters:
@@ -222,15 +225,14 @@ def _warn(message: str) -> None:
 
 
 def _place() -> tuple[int, FrameType]:
-    """Return the user's line: the first one not in skdp, scikit-learn or joblib.
+    """Return the stack level and frame of the user's code: the first outside `_BETWEEN`.
 
-    A thread or process started by joblib has no line of the user. Warnings then point at skdp.
+    In a thread or process started by joblib no frame is the user's. Warnings then point at skdp.
     """
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))
     while frame:
-        # The top-level package of the calling code; `__package__` also exists if it runs by `python
-        # -m`.
+        # The top-level package of the calling code. With `python -m`, `__name__` is "__main__".
         names = frame.f_globals
         package = str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
         if package not in _BETWEEN:

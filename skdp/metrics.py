@@ -49,7 +49,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
     basis, other = (
         orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
     )
-    # The sine is the norm of the part outside the span; cosines of small angles are inaccurate.
+    # The sine is the norm of the part outside the span. 1 minus a squared cosine would cancel.
     return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))
 
 
@@ -115,9 +115,8 @@ def coherence(components: Any) -> float:
 
     Notes
     -----
-    **Privacy.** A function of its argument, and as private as that. The coherence of noisy
-    components is that of the noise if noise dominates, and larger than that of the exact components
-    if these are spread evenly.
+    **Privacy.** A function of its argument, and as private as that. If noise dominates, noisy
+    components have the coherence of the noise, which is larger than that of evenly spread ones.
 
     References
     ----------
@@ -186,7 +185,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
         n_first = min(k, gains.shape[1])
         none = np.zeros((len(gains), n_first))
         mean = ndcg_score(np.hstack([gains, none]), np.hstack([ranks, none]), k=n_first)
-        # The mean of a batch, once for each of its users, so that users have equal weights.
+        # The mean of the batch is repeated for each of its users, so that users have equal weights.
         values.append(np.full(len(gains), mean))
     return float(np.concatenate(values).mean())
 
@@ -261,7 +260,7 @@ def _rankings(
         is_new = (had.toarray() if issparse(had) else had) == 0
         scores = np.where(is_new, scores, -np.inf)
         gains = gains.multiply(is_new).tocsr() if issparse(gains) else gains * is_new
-    # Users with a gain: as no gain is negative, sums above 0 show them.
+    # As no gain is negative, a user has a gain if the sum is positive.
     users = np.flatnonzero(np.asarray(gains.sum(axis=1)).ravel() > 0)
     if not len(users):
         raise ValueError("y_true has no gain, so that there is nothing to rank: pass other users.")

@@ -1,4 +1,4 @@
-"""Privacy units: objects with bounds for users to pass, and the units that fits use."""
+"""Privacy units: objects that users pass, with bounds, and the resolved units that fits use."""
 
 import math
 from abc import ABC, abstractmethod
@@ -46,11 +46,11 @@ class ResolvedUnit:
     is_second_moment: ClassVar[bool] = False
     #: Whether clipping removes most entries, so that a sparse matrix is best.
     is_sparse: ClassVar[bool] = False
-    #: What a user may do if noise hides the signal.
+    #: How to get a better result if noise hides the signal, for warnings.
     remedy: ClassVar[str] = "a larger epsilon"
 
     adjacency: str
-    #: False if the caller promises what the guarantee needs: how far changes go, or the classes.
+    #: False if the guarantee needs a promise of the caller: the size of changes, or the classes.
     is_enforced: bool = field(default=True, kw_only=True)
 
     def clipped(self, block: Any) -> Any:
@@ -58,7 +58,7 @@ class ResolvedUnit:
         return block
 
     def normalize(self, X: Any) -> Any:
-        """Map rows of the user to the rows whose components are computed."""
+        """Map rows as passed to the rows whose components are computed."""
         return X
 
 
@@ -66,9 +66,9 @@ class ResolvedUnit:
 class MatrixUnit(ResolvedUnit, ABC):
     """Sensitivities of products of a matrix A with public bases, from the row norms of the bases.
 
-    With `by_rows` a sensitivity is a sum of row norms, for noise that is independent from row to
-    row, useful if a unit changes few rows (`is_local`). `largest` bounds the absolute value of an
-    entry, for rounding errors.
+    With `by_rows` a sensitivity is the sum of the row norms of a change, for noise that is drawn
+    row by row: useful if a unit changes few rows (`is_local`). `largest` bounds the absolute value
+    of an entry, for rounding errors.
     """
 
     is_local: ClassVar[bool] = False
@@ -76,8 +76,8 @@ class MatrixUnit(ResolvedUnit, ABC):
     follows_rows: ClassVar[bool] = True
     # Whether column means and the sum of squares have bounded sensitivities.
     has_totals: ClassVar[bool] = True
-    # Whether left factors are released. If rows are protected they are not, as each row of these
-    # factors belongs to one row of the matrix.
+    # Whether left factors are released. Units that are rows do not release them, as each row of the
+    # left factors belongs to one row of the matrix.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -119,13 +119,13 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
 
     def row_errors(self, n_rows: int) -> float:
-        """Bound the rounding of A Z that a unit can change, in multiples of one row's error."""
-        # An edge changes two rows of the product; all other rows keep every bit.
+        """Bound how far the rounding of A Z can differ, in multiples of the error of one row."""
+        # An edge changes two rows of the product; no bit of other rows changes.
         return 2.0
 
     def whole(self, shape: tuple[int, int]) -> float:
         """Sensitivity of the whole matrix."""
-        # Entries are clipped after they are rounded, so the bounds hold exactly.
+        # Entries are rounded first and clipped then, so that the bounds hold exactly.
         return self.product(np.ones(1))
 
 
@@ -134,7 +134,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
 T = TypeVar("T", bound=ResolvedUnit)
 
-# Names that users may pass by mistake, and the objects that they mean.
+# Strings that users may pass instead of an object, and code for the object.
 _OBJECTS = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
@@ -206,7 +206,7 @@ def _key_of(value: Any) -> Any:
     return as_python(value)
 
 
-#: What to do where whole users cannot be protected.
+#: Advice for estimators that cannot protect users with several rows.
 ONE_ROW_EACH = (
     "make one row for each person first, such as the mean of its rows, and pass privacy_unit='row'"
 )
@@ -231,7 +231,7 @@ def supported_unit(
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
     unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
-    # Types must be equal: a ResolvedEdge must not pass for a ResolvedEntry, its base class.
+    # Types must be equal: an edge, a subclass of ResolvedEntry, is not accepted for an entry.
     if isinstance(unit, kinds) and type(unit) in kinds:
         return unit
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
@@ -241,7 +241,7 @@ def supported_unit(
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
     """Return the bounds of an entry as floats; refuse infinite ones, unless `epsilon` is inf."""
     try:
-        # Strings are refused: numpy would read digits in them as numbers.
+        # numpy would read strings of digits as numbers; they are refused.
         values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -263,7 +263,7 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
 
 
 def checked_size(unit: Unit, size: float, epsilon: float) -> float:
-    """Return the largest size of an entry as a float; refuse one that no noise could hide."""
+    """Return the largest size of an entry as a float; refuse a size too large for any noise."""
     if math.isfinite(epsilon) and not size <= clipping.NO_CLIPPING:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
@@ -280,7 +280,7 @@ def checked_size(unit: Unit, size: float, epsilon: float) -> float:
 class ResolvedEntry(MatrixUnit):
     """One entry, clipped to bounds; with `keep_zeros`, a 0 is a missing entry and stays 0.
 
-    `shift` is subtracted from all other entries before they are clipped.
+    `shift` is subtracted from all entries but zeros, before clipping.
     """
 
     name: ClassVar[str] = "entry"
@@ -295,7 +295,7 @@ class ResolvedEntry(MatrixUnit):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Smallest and largest possible entry, including 0 if it may be missing or null."""
+        """Smallest and largest possible entry, with 0 in between if one may be missing or null."""
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
         return self.lower, self.upper
@@ -310,7 +310,7 @@ class ResolvedEntry(MatrixUnit):
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
-        # Shifting comes before clipping, so that the bounds hold for rounded differences.
+        # Clipping comes last, so that the bounds hold for the rounded differences.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
         return clipping.clip_entries(
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
@@ -359,18 +359,18 @@ class ResolvedEdge(ResolvedEntry):
 class Entry(Unit):
     """One entry of X: a rating, a click, a measurement.
 
-    An entry is not a person: a person with many entries is protected far less than each entry. If a
-    row is a person, the row should be the unit.
+    A person with many entries is protected far less than each single entry. If each row is a
+    person, protect rows.
 
     Parameters
     ----------
     bounds : pair of floats
         Smallest and largest value that an entry can have, in the units of X, by public knowledge,
-        such as (0, 1) for clicks; entries are clipped to them. At most 1e100 in absolute value and
-        at least 1e-100 apart. Infinite bounds need ``epsilon=inf``.
+        such as (0, 1) for clicks; entries are clipped to these bounds. At most 1e100 in absolute
+        value and at least 1e-100 apart. Infinite bounds need ``epsilon=inf``.
     zero_is_missing : bool, default=True
-        Whether a 0 is a missing entry, and stays 0 even outside the bounds. Whether an entry is
-        missing is then protected like its value.
+        Whether a 0 means a missing entry, and stays 0 even if the bounds exclude 0. Then the
+        guarantee also hides whether an entry is missing.
 
     See Also
     --------
@@ -408,15 +408,15 @@ class Entry(Unit):
 class Edge(Entry):  # numpydoc ignore=PR02
     """One entry of a symmetric X with its mirror image: an edge of a graph, and its weight.
 
-    An edge is not a node: a node with many edges is protected far less than each edge.
+    A node with many edges is protected far less than each single edge.
 
     Parameters
     ----------
     bounds : pair of floats
         Smallest and largest value that an entry can have, as in :class:`Entry`.
     zero_is_missing : bool, default=True
-        Whether a 0 is a missing edge, and stays 0 even outside the bounds. The existence of an edge
-        is then protected like its value.
+        Whether a 0 means that there is no edge, and stays 0 even if the bounds exclude 0. Then the
+        guarantee also hides whether there is an edge.
 
     Notes
     -----
@@ -463,7 +463,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Smallest and largest possible entry, including 0 for entries that are cut."""
+        """Smallest and largest possible entry; removed entries are 0."""
         return min(self.lower, 0.0), max(self.upper, 0.0)
 
     @property
@@ -472,7 +472,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # Columns have a public random order, so that of equal entries not always the first win.
+        # Among equal entries, a public random order of the columns decides which stay.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
@@ -497,8 +497,9 @@ class ResolvedSparseRow(ResolvedEntry):
 class SparseRow(Unit):
     """One row of X, cut to its largest entries: a person with few items, say.
 
-    It protects as much as ``privacy_unit="row"``, and is recorded as that. The noise adapts to the
-    released bases, as for entries. In most cases ``"row"`` with a `row_norm` is better.
+    It protects as much as ``privacy_unit="row"``, and the record says "row". The noise follows the
+    row norms of released bases, as with :class:`Entry`. In most cases ``"row"`` with a `row_norm`
+    is better.
 
     Parameters
     ----------
@@ -547,9 +548,9 @@ class SparseRow(Unit):
 
 @dataclass(frozen=True)
 class ResolvedInteraction(MatrixUnit):
-    """One entry of a 0/1 table whose rows are divided by the roots of their sums.
+    """One entry of a 0/1 table whose rows are divided by the square roots of their sums.
 
-    Sums count as `degree_floor` at least. The second moment of the rows is decomposed.
+    Sums below `degree_floor` count as `degree_floor`. The second moment of the rows is decomposed.
     """
 
     name: ClassVar[str] = "interaction"
@@ -588,15 +589,15 @@ class ResolvedInteraction(MatrixUnit):
 class Interaction(Unit):
     """One entry of a 0/1 table that is 1 where X is not 0: whether a person used an item.
 
-    The unit is not a person. How often a person used an item has no influence. The rows of the
-    table are divided by the square roots of their sums, also in `transform`, and their second
-    moment is decomposed.
+    The unit is one entry, not all entries of a person. How often a person used an item does not
+    matter. The rows of the table are divided by the square roots of their sums, also in
+    `transform`, and their second moment is decomposed.
 
     Parameters
     ----------
     degree_floor : int, default=1
-        Row sums below it count as `degree_floor`; at least 1. A larger floor needs less noise, and
-        gives people with few items less weight.
+        Row sums below `degree_floor` count as `degree_floor`; at least 1. A larger floor needs less
+        noise, and gives people with few items less weight.
 
     See Also
     --------
@@ -652,24 +653,23 @@ class ResolvedChange(MatrixUnit):
     def row_errors(self, n_rows: int) -> float:
         r"""Bound the rounding error of A Z, in errors of one row: :math:`\sqrt n`.
 
-        All n rows may change. An entry of the product is a sum of m terms. Its error is
-        at most
+        All n rows may change. An entry of the product is a sum of m terms. Its error is at most
         :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|` in any order of summation, where u is the unit
         roundoff and :math:`2 m^2 u < 1`. One more u is for entries that were rounded to float64
         after the promise was made. So the error of row i is a vector of norm at most
         :math:`\rho = (m + 2) u b \sum_k \|z_k\|`, where b is the largest size of an entry, and the
         error of n rows has norm at most :math:`\sqrt n \rho`. In :math:`Y^T A Z` the error of row i
-        is multiplied by :math:`y_i`, and n more terms are added:
+        is multiplied by :math:`y_i`, and n more terms are added: the error is at most
         :math:`(m + n + 2) u b \sum_i \|y_i\| \sum_k \|z_k\|`, whichever rows change.
         """
         return math.sqrt(n_rows)
 
     def whole(self, shape: tuple[int, int]) -> float:
-        """Sensitivity of the matrix itself: the promise concerns entries before rounding."""
+        """Sensitivity of the matrix itself, which is rounded after the promise was made."""
         rounding = UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
         return super().whole(shape) + 2 * rounding
 
-    # The promise bounds neither of these sensitivities; the statistics are not released.
+    # The promise bounds neither of these; `has_totals` says that they are not released.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
         return math.inf
 
@@ -681,8 +681,8 @@ class ResolvedChange(MatrixUnit):
 class ResolvedSpectralChange(ResolvedChange):
     """A symmetric change of the whole matrix with spectral norm at most 1.
 
-    The promise concerns matrices with entries of at most `size` in absolute value. If larger
-    entries are clipped, the change may grow by up to the square root of the order.
+    The promise is about matrices whose entries have absolute values up to `size`. Clipping larger
+    entries may increase the spectral norm by up to the square root of the order.
     """
 
     name: ClassVar[str] = "spectral"
@@ -694,7 +694,7 @@ class ResolvedSpectralChange(ResolvedChange):
 
 @dataclass(frozen=True)
 class ResolvedFrobeniusChange(ResolvedChange):
-    """A Frobenius norm of at most `change`, also after bases of spectral norm at most 1."""
+    """A change of Frobenius norm at most `change`, which orthonormal bases do not lengthen."""
 
     name: ClassVar[str] = "frobenius"
     follows_rows: ClassVar[bool] = False
@@ -709,13 +709,13 @@ class SpectralChange(Unit):
     r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
 
     Nothing enforces the promise: ``privacy_spent_.enforced`` is False. An entry, a row or a person
-    is protected only if it is known to change X by at most that much.
+    is protected only if its change of X is known to have a spectral norm of at most 1.
 
     Parameters
     ----------
     largest : float, default=1e6
         Largest absolute value of an entry in all matrices of the promise; larger entries are
-        clipped to it. For a large X the noise grows with it, to cover the rounding of products.
+        clipped. For a large X the noise grows with `largest`, to cover the rounding of products.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
 
     Notes
@@ -745,19 +745,19 @@ class SpectralChange(Unit):
 class FrobeniusChange(Unit):
     r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
 
-    Nothing enforces the promise: ``privacy_spent_.enforced`` is False. It covers every change whose
-    squared differences sum to at most the square of `sensitivity`: of some entries, of one row, or
-    a small change of many rows. A change of rank one would cost the same, so that it has no
-    separate unit.
+    Nothing enforces the promise: ``privacy_spent_.enforced`` is False. It covers every change of X,
+    in some entries, one row or many rows, whose squared differences sum to at most
+    ``sensitivity ** 2``. Changes of rank one would need the same noise, and have no unit of their
+    own.
 
     Parameters
     ----------
     sensitivity : float
         Largest Frobenius norm of a change, in the units of X, from 1e-100 to 1e100.
     largest : float, default=1e6
-        Largest absolute value of an entry; larger entries are clipped to it, which makes no change
-        larger. For a large X the noise grows with it, to cover the rounding of products. From
-        1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+        Largest absolute value of an entry; larger entries are clipped, which increases no change.
+        For a large X the noise grows with `largest`, to cover the rounding of products. From 1e-100
+        to 1e100, or ``inf`` with ``epsilon=inf``.
 
     Notes
     -----
@@ -823,7 +823,7 @@ class ResolvedUpdate(ResolvedUnit):
 
     @property
     def step(self) -> float:
-        """Largest change of the matrix: in one cell, or half as much in each of two cells."""
+        """Largest change of the matrix, in one cell or split equally between two cells."""
         return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
 
 
@@ -833,14 +833,14 @@ class Update(Unit):
     Parameters
     ----------
     bound : float
-        Values are clipped to this absolute value before the values of one cell are summed. From
+        Values are clipped to this absolute value, before values of the same cell are summed. From
         1e-100 to 1e100, in the units of X.
 
     Notes
     -----
     **Privacy.** Unit: one update. Adjacency: ``"replace"`` exchanges it for any other
     update, of the same cell or another; ``"zero_out"`` makes its value 0. The bound is enforced by
-    clipping. The number of updates is public: to hide that none took place, send an update of 0. A
+    clipping. The number of updates is public: to hide that nothing happened, send an update of 0. A
     person with several updates is protected less: r updates cost as much as r units.
 
     Examples

@@ -12,13 +12,14 @@ from skdp.linalg.spectrum import gaussian_norm, noise_edge
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with several bases.
 
-# Number of fits: each after the first weighs products by how well they fit the one before.
+# Number of weighted fits; the residuals of one fit give the weights of the next.
 _N_ROUNDS = 3  # not studied
+# Residuals count as excess from this many times the noise on.
 _SLACK = 1.05  # not studied
-# In the first round, variances of all products but the last are multiplied by this number.
+# The first fit multiplies the variances of all products but the last by this number.
 _DISTRUST = 1e6  # not tuned
 _TINY = np.finfo(np.float64).tiny
-# Limits in units of the noise, beyond which nothing changes and squares would overflow.
+# Limits in units of the noise: larger numbers make no difference, but their squares could overflow.
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
@@ -30,9 +31,10 @@ class ProductAverage:
     .. math:: L = \Big(\sum_t w_t R_t C_t\Big) \Big(\sum_t w_t C_t^T C_t\Big)^{-1},
               \quad C_t = Z_t^T V.
 
-    A weight is the inverse of a variance: of the noise, plus the excess of the residuals over it in
-    their strongest direction, which is large for early products, as these do not fit the model. The
-    products are stored side by side: inner products give all residuals, one more product gives L.
+    A weight is the inverse of a variance: the noise variance, plus the variance by which residuals
+    exceed the noise in their strongest direction. This excess is large for early products, whose
+    bases are far from V. Products are stored side by side: their inner products give all residuals,
+    and one more product gives L.
     """
 
     def __init__(self, n_averaged: int, *, is_gaussian: bool) -> None:
@@ -58,7 +60,7 @@ class ProductAverage:
             self._gram = np.zeros((self._n_averaged * size,) * 2)
         slot = self._n_added % self._n_averaged
         self._n_added += 1
-        # A slot at the end appends, any other one overwrites the oldest product.
+        # This assignment appends while slots are free, then overwrites the oldest product.
         self._noise_stds[slot : slot + 1] = [noise_std]
         place = slice(slot * size, (slot + 1) * size)
         self._bases[:, place] = basis
@@ -72,7 +74,7 @@ class ProductAverage:
         size = basis.shape[1]
         noise_variances = np.square(self._noise_stds)
         if noise_variances.min() == 0:
-            # A product without noise needs no average.
+            # Without noise the last product is exact.
             slot = (self._n_added - 1) % self._n_averaged
             last = self._values[:, slot * size : (slot + 1) * size]
             return last, np.zeros((size, size))
@@ -88,13 +90,13 @@ class ProductAverage:
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # Variances are divided by the smallest one, so that nothing overflows.
         smallest = noise_variances.min()
-        # The last product fits the model best: the first fit takes hardly anything else.
+        # The last product fits the model best, so that the first fit uses little else.
         is_last = np.arange(len(noise_variances)) == (self._n_added - 1) % self._n_averaged
         variances = np.where(is_last, 1.0, _DISTRUST) * noise_variances / smallest
         for _ in range(_N_ROUNDS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
             values, vectors = np.linalg.eigh(weighted.T @ overlaps)
-            # A direction without information, as of zero bases, gets a huge but finite variance.
+            # A direction that no basis contains gets a huge but finite variance.
             values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
             inverse = (vectors / values) @ vectors.T
             coefficients = weighted @ inverse
@@ -115,7 +117,7 @@ class ProductAverage:
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
-    """Count the singular values of a noisy matrix that exceed all singular values of its noise."""
+    """Count the singular values of a noisy matrix above those that noise alone would have."""
     n_rows, size = estimate.shape
     if not covariance.any():
         return size
@@ -132,12 +134,12 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 # Number of grid points for the variance of the signal in a row, from almost none to all of it.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
-# Number of rows, and of steps, that estimate the distribution of these variances.
+# Number of rows, and of steps of expectation maximization, for the weights of these variances.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
-# Along any direction, the signal has at least this part of the variance of the noise.
+# The estimated variance of the signal, along any direction, is at least this part of the noise's.
 _LEAST_SIGNAL = 0.02  # not studied
-# Above this ratio of variances, nothing needs shrinkage, and squares could overflow.
+# Above this ratio of variances rows need no shrinkage, and squares could overflow.
 _LARGEST_SIGNAL = 1e100  # not tuned
 
 
@@ -145,15 +147,15 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     r"""Replace rows :math:`\theta_i + N(0, \Gamma)` by estimates of :math:`\theta_i`.
 
     Empirical Bayes with a scale mixture of Gaussians as the prior, :math:`\theta_i \sim \sum_j
-    \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
+    \pi_j N(0, t_j H)`: H is the covariance of all rows minus :math:`\Gamma`, and the weights
     :math:`\pi_j` on a grid of scales maximize the likelihood (B. Efron, 2010,
-    :doi:`10.1017/CBO9780511761362`; M. Stephens, 2017, :doi:`10.1093/biostatistics/kxw041`). Many
-    small rows beside few large ones, as of coherent singular vectors, lose nearly all their noise;
-    rows of similar size are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
+    :doi:`10.1017/CBO9780511761362`; M. Stephens, 2017, :doi:`10.1093/biostatistics/kxw041`). If few
+    rows are large, as in coherent singular vectors, the small rows lose nearly all their noise; if
+    all have a similar size, all are shrunk alike. If :math:`\Gamma` is 0, the rows stay.
     """
     if not covariance.any():
         return values
-    # The first map gives the noise variance 1; the second is its inverse.
+    # `whiten` maps the noise to variance 1 in every direction; `color` is the inverse map.
     noise, turn = np.linalg.eigh(covariance)
     noise_stds = np.sqrt(np.maximum(noise, 1e-12 * noise[-1]))
     whiten, color = turn / noise_stds, (turn * noise_stds).T
@@ -190,12 +192,12 @@ def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -
 # ------------------------------
 # Estimates of nonnegative means from noisy numbers.
 
-# Numbers that exceed this many units of noise need no shrinkage; the grid ends one unit beyond.
+# Numbers above this many noise stds need no shrinkage; the grid ends one noise std above.
 _FARTHEST = 8  # not studied
-# Points of the grid per unit of noise, to which noisy numbers are rounded, too.
+# Points of the grid per noise std; noisy numbers are rounded to such points, too.
 _PER_UNIT = 8  # not studied
 _N_STEPS_OF_MEANS = 100  # not studied
-# If no mean exceeds this many units of noise, all of them may be noise.
+# If no mean exceeds this many noise stds, all means are taken to be equal.
 _LEAST = 1e-9  # not tuned
 
 
@@ -205,8 +207,8 @@ def positive_means(noisy: np.ndarray, noise_std: float) -> np.ndarray:
     Each number is :math:`\theta_j + \sigma z_j` with :math:`\theta_j \ge 0`. The prior of the
     :math:`\theta_j` is the distribution on a grid with the maximum likelihood; posterior means
     under it are nearly as good as under the true prior (W. Jiang, C.-H. Zhang, 2009,
-    :doi:`10.1214/08-AOS638`). If a few numbers are large and many small, as popularities of items
-    are, the large ones stay and the small ones lose their noise.
+    :doi:`10.1214/08-AOS638`). If few numbers are large, as popularities of items, these numbers
+    stay, and the many small numbers lose their noise.
     """
     if noise_std == 0:
         return np.maximum(noisy, 0.0) if (noisy > 0).any() else np.ones(len(noisy))
@@ -223,7 +225,7 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
         np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
     )
     grid = np.linspace(0, _FARTHEST + 1, _PER_UNIT * (_FARTHEST + 1) + 1)
-    # Densities up to a factor of each number, which cancels.
+    # Densities, but for a factor of each row, which cancels.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
     prior = _mixture_weights(likelihood, counts, _N_STEPS_OF_MEANS)
     return np.asarray(((likelihood @ (prior * grid)) / (likelihood @ prior))[places])
@@ -234,11 +236,11 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
 
 
 def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Reduce singular values by as much as noise has increased them.
+    r"""Reduce singular values by the amount by which noise has raised them.
 
     Noise moves a singular value x of a large matrix to y with
     :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2` (F. Benaych-Georges, R. R.
-    Nadakuditi, 2012, :doi:`10.1016/j.jmva.2012.04.019`). A y that noise alone may reach becomes 0.
+    Nadakuditi, 2012, :doi:`10.1016/j.jmva.2012.04.019`). If noise alone could give y, y becomes 0.
     """
     largest, squares, noise_squares = _scaled(values, noise_std, shape)
     excess = squares - noise_squares.sum()
@@ -248,11 +250,11 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
 
 
 def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Return which right singular vectors have half of their squared length or more from signal.
+    r"""Return whether noisy right singular vectors have a squared cosine >= 1/2 with the true ones.
 
-    With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, that part is
-    :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the singular value x
-    (same source as `debiased`). The comparison with 1/2 avoids a division.
+    With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, the squared cosine is
+    :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the true singular value
+    x (same source as `debiased`). The code compares without a division.
     """
     _, squares, (m, n) = _scaled(values, noise_std, shape)
     return 2 * n * (squares + m) <= squares * (squares + n)
@@ -261,10 +263,10 @@ def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ..
 def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
     r"""Shrink singular values so that the noisy singular vectors give the best approximation.
 
-    The squared cosine between the noisy vector of a singular value x and the true one is
-    :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m; on the other, n
-    and m are exchanged (same source as `debiased`). So x times both cosines has the least squared
-    error (M. Gavish, D. L. Donoho, 2017, :doi:`10.1109/TIT.2017.2653801`).
+    For a true singular value x, the squared cosine between the noisy singular vector of m entries
+    and the true one is :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)`; for the vector of n
+    entries, m and n are exchanged (same source as `debiased`). The product of x and both cosines
+    has the least squared error (M. Gavish, D. L. Donoho, 2017, :doi:`10.1109/TIT.2017.2653801`).
     """
     largest, squares, (m, n) = _scaled(values, noise_std, shape)
     fitting = np.maximum(np.square(squares) - m * n, 0.0)
@@ -275,7 +277,7 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit without overflow of fourth powers, and squares of values and noise in it."""
+    """Return a unit in which fourth powers do not overflow, and squared values and noise in it."""
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares
@@ -284,9 +286,9 @@ def _scaled(
 # ------------------------------
 # Regressions of one column on others by noisy covariances, and their errors.
 
-# Ridge penalty of a regression, relative to the largest eigenvalue of the noise (its edge).
+# Ridge penalty of a regression, relative to the edge, the largest eigenvalue of noise alone.
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
-# Noise hides a direction if its variance is below this many edges of the noise.
+# Noise hides a direction whose variance is below this many edges.
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 
 
@@ -322,7 +324,7 @@ class MomentNoise(NamedTuple):
 
     @property
     def edges(self) -> np.ndarray:
-        """Return a matrix that bounds the noise along every direction."""
+        """Return a matrix whose quadratic form bounds the noise along every direction."""
         units = np.sqrt(np.diag(self.metric))
         units = np.where(units > 0, units, 1.0)
         alike, scales = self.metric / np.outer(units, units), np.sqrt(_edges(self.std))
@@ -356,8 +358,8 @@ def regress(
     r"""Solve the normal equations with two penalties: `penalty` on the diagonal, and one for noise.
 
     Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
-    up to :math:`2 \tau \sqrt k`. The penalty is a part of this bound, in the metric of the noise.
-    It prevents large coefficients along directions that noise hides.
+    up to :math:`2 \tau \sqrt k`. The second penalty is a part of this bound, in the metric of the
+    noise. It prevents large coefficients along directions that noise hides.
     """
     chosen = np.ix_([*columns, target], [*columns, target])
     moment, noise = covariance[chosen], noise.of(chosen)
@@ -378,7 +380,7 @@ def penalties_of(noise_std: np.ndarray) -> np.ndarray:
 
 
 def _edges(noise_std: np.ndarray) -> np.ndarray:
-    """Return the edge of the noise, in the units of each column."""
+    """Return the edge, the largest eigenvalue of noise alone, in the units of each column."""
     return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
 
 
@@ -387,11 +389,11 @@ def coefficient_errors(
 ) -> np.ndarray:
     r"""Estimate standard errors of coefficients, due to noise, sampling, penalty and clipping.
 
-    With the penalized covariance A of the columns, noise E in the covariance of columns and target
-    moves the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the
-    residual. Sampling errors follow normal theory, and gaps at random add the variance that they
-    leave out. Clipping is assumed to shrink coefficients by the lost weight of rows, and by what is
-    `left` of the variance of columns, or of the target if less.
+    Let A be the penalized covariance of the columns, and a the weights of columns and target in the
+    residual. Noise E in the covariance changes the coefficients by :math:`A^{-1} (E a)`, to first
+    order. Sampling errors follow normal theory; entries missing at random add the variance that
+    they leave out. Clipping is assumed to shrink coefficients by the factor `unclipped`, and by
+    what is `left` of the variance of the column or, if less, of the target.
     """
     noise = found.noise.of_products(found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
@@ -431,8 +433,8 @@ class Estimate(NamedTuple):
 def explained_by(found: Regression, n_units: int) -> Estimate:
     r"""Estimate R2 on new rows, with its standard error.
 
-    A regression seems better than it is, as it fits its noise and its rows: by twice the trace of
-    the inverse times the covariance of the noise and of the sampling.
+    The coefficients also fit the noise and the sampling error. This raises R2 by twice the trace of
+    the inverse times the covariance of both errors, which is subtracted.
     """
     total = float(found.moment[-1, -1])
     if total <= 0:
@@ -451,14 +453,14 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # ------------------------------
 # Noisy covariances made positive definite, and shrunk toward priors.
 
-# Least eigenvalue of a scaled covariance, relative to the edge of its noise, if the trace allows
-# for it; and least mean of the eigenvalues that noise hides.
+# Least eigenvalue of a scaled covariance, relative to the edge of its noise, if the trace suffices;
+# and least mean of the eigenvalues that noise hides.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
 
 def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
-    """Raise eigenvalues to a floor; those hidden by noise share the rest of the trace."""
+    """Raise eigenvalues to a floor; eigenvalues hidden by noise share the rest of the trace."""
     raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
     hidden = raised[is_hidden].sum()
     left = max(values.sum() - raised[~is_hidden].sum(), _LEAST_OF_HIDDEN * is_hidden.sum())
@@ -473,10 +475,11 @@ _LEAST_VARIANCE = 0.25  # not studied
 def toward_prior(
     released: np.ndarray, noise: np.ndarray, prior: np.ndarray, is_seen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Shrink covariances of visible columns toward those with the correlations of a prior.
+    """Shrink covariances of columns in `is_seen` toward those with the correlations of a prior.
 
-    Variances stay, so that units do not matter. Return also the remaining noise, and the share of
-    the prior: the part of their squared distance that noise explains (W. James, C. Stein, 1961).
+    Variances stay, so that units do not matter. Return also the remaining noise, and the weight of
+    the prior: the noise variance as a part of the squared distance between the released covariances
+    and those with the prior's correlations (W. James, C. Stein, 1961).
     """
     variances = np.maximum(np.diag(prior), 0.0)
     has_prior = is_seen & (variances > 0)
@@ -489,7 +492,7 @@ def toward_prior(
     return released + taken * away, (1 - taken * is_moved) * noise, taken
 
 
-# A column may lie anywhere if noise in its mean exceeds this part of its scale.
+# The location of a column is unknown if noise in its mean exceeds this part of its scale.
 _MOST_NOISE = 0.3  # benchmarks/sweep/sweep.md, job "regression"
 
 
@@ -500,10 +503,10 @@ def located(
     center_std: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine the means of clipped rows with released centers, which are noisier but have no bias.
+    """Combine means of clipped rows with released centers, which have more noise but no bias.
 
-    The distance between both means, beyond their noise, is the bias of the first. Return also the
-    error that remains if all of the distance is bias, and which columns have a visible location.
+    The part of `mean - center` that noise does not explain is the bias of `mean`. Return also the
+    error that remains if all of it is bias, and which columns have a known location.
     """
     if not np.any(mean_std):
         return mean, np.zeros(len(mean)), np.full(len(mean), True)

@@ -92,9 +92,9 @@ def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray
     :doi:`10.1137/110845768`). The *coordinates* of P(Z) are :math:`Z V` and
     :math:`B = U^T Z - (U^T Z V) V^T`, so that :math:`P(Z) = (Z V) V^T + U B`.
 
-    The two parts are orthogonal, and so the map from coordinates to tangent vectors preserves
+    The two parts are orthogonal, so that the map from coordinates to tangent vectors preserves
     Euclidean lengths. Independent noise on all coordinates is therefore isotropic in the tangent
-    space, once this function has taken away the part of B in the span of V.
+    space, once this function has subtracted the part of B in the span of V.
     """
     size = point.left.size
     beside = coordinates[size:].reshape(point.rank, -1)
@@ -115,8 +115,7 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
     """Move along a tangent vector by `step`, and truncate to the rank, with orthonormal factors."""
     moved = tangent_vector(point, coordinates)
-    # M + step P as a product of three factors: [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step
-    # B'].
+    # M + step P = [Z V, U] [step V, V diag(s) + step B'].T, with two blocks in each factor.
     size = point.rank
     along, beside = moved.right[:, :size], moved.right[:, size:]
     right = _joined([step * along, step * beside + point.right * point.values])
@@ -132,24 +131,26 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
 # ------------------------------
 # Blocks of measurement matrices, and the sums over blocks that a fit needs.
 
-# A longer factor makes its matrix null, so that no product of two factors is subnormal.
+# A factor longer than this, or shorter than its inverse, makes its matrix null: so no product of
+# two norms overflows or is subnormal.
 _LONGEST = 1e100  # not tuned
 # Relative error, per feature, added to the norm outside a subspace.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
-# Added to the length of a mapped vector, as underflow may lose far less.
+# Added to the length of a mapped vector: underflow loses far less.
 _LOST = 1e-290  # not tuned
 # Factors with at most this many columns are stored column by column.
 _NARROW = 16  # not studied
 
 
 class Massed:
-    """Base of blocks whose rows have a `mass`, such as one over the number of their owner's rows.
+    """Base of blocks whose rows have a `mass`: a row of a user with m rows has the mass 1 / m.
 
-    If one person has another row, rows of others change their positions, where a product of many
-    rows may round differently. So matrices with masses are multiplied one by one, or by columns.
+    If a user has one row more, the rows of other users move to other positions, where a product of
+    many rows may round differently. So matrices with masses are multiplied one by one, or by
+    columns.
     """
 
-    #: Mass of each row, with which its clipped term counts; None if each row counts as one.
+    #: Factor of the clipped term of each row in a sum; None if all factors are 1.
     mass: np.ndarray | None = None
 
     def times_mass(self, values: np.ndarray) -> np.ndarray:
@@ -157,7 +158,7 @@ class Massed:
         return values if self.mass is None else _times_rows(self.mass, values)
 
     def times_root_mass(self, values: np.ndarray) -> np.ndarray:
-        """Multiply one of two factors of such terms by the root of the mass."""
+        """Multiply `values`, one of two factors of the terms, by the square root of the mass."""
         return values if self.mass is None else _times_rows(np.sqrt(self.mass), values)
 
 
@@ -165,15 +166,15 @@ def _times_rows(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
     return factors.reshape(-1, *[1] * (values.ndim - 1)) * values
 
 
-#: One vector for each matrix of a block: its tangent coordinates, or all of its entries. A fit
-#: needs the norms of these vectors, and their weighted sum.
+#: A vector for each matrix of a block: tangent coordinates, or all entries. A fit needs the norms
+#: of these vectors and their weighted sum.
 Coordinates: TypeAlias = "DenseCoordinates | LazyCoordinates"
 #: A block of matrices.
 Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
 
 
 class DenseCoordinates:
-    """Vectors that are stored with all entries."""
+    """Vectors with all entries in memory."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
@@ -220,7 +221,7 @@ class DenseMatrices(Massed):
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # A sum for each row of the matrices has shorter chains of additions than one for all.
+        # A product for each row of the matrices, then their sum: shorter chains of additions.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
@@ -253,9 +254,10 @@ class DenseMatrices(Massed):
 
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.mass is not None and values.shape[2] > 1:
-            # Made contiguous, as it is in other processes: the memory layout affects rounding.
+            # Contiguous as in other processes: the memory layout affects rounding.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # One product for all is faster; with one column no entry is a sum, and rounds the same.
+        # One product for all matrices is faster. With one column its entries are not sums, so that
+        # they round the same.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
@@ -266,9 +268,10 @@ class DenseMatrices(Massed):
 
 @dataclass(eq=False)
 class Vectors(DenseMatrices):
-    """Matrices of one column, whose map is applied after their sum.
+    """Matrices of one column, whose `row_map` is applied to their sum, not to each of them.
 
-    Their mapped lengths, with the intercept, are the same at every point: one pass computes them.
+    `lengths`, those of the mapped vectors with the intercept, are the same at every point, so that
+    one pass over the data computes them.
     """
 
     lengths: np.ndarray | None = None
@@ -279,10 +282,10 @@ class Vectors(DenseMatrices):
         return self.values[:, :, 0]
 
     def norms(self) -> np.ndarray:
-        r"""Return norms of vectors; of mapped vectors, upper bounds.
+        r"""Return the norms of the vectors or, with a `row_map`, upper bounds on them.
 
         A product with the map A is off by at most :math:`d^{3/2} u \|A\| \|z\|`; relative to the
-        length of A z, by :math:`d^{3/2} u` times the condition of A. Twice that is added.
+        length of A z, by :math:`d^{3/2} u` times the condition number of A. Twice that is added.
         """
         if self.row_map is None:
             return super().norms()
@@ -291,7 +294,7 @@ class Vectors(DenseMatrices):
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return coordinates, with 0 for the single column, and inner products."""
+        """Return coordinates, of which the last, B for the single column, is 0; inner products."""
         of_rows = self.scale * _mapped(point.matrix, self.row_map)
         inner = self._times_each(of_rows)[:, 0]
         total = partial(self._total, sign=float(point.right[0, 0]))
@@ -312,10 +315,10 @@ class Vectors(DenseMatrices):
 
 @dataclass(eq=False)
 class LazyCoordinates:
-    """Vectors of which only norms and weighted sums are computed.
+    """Vectors that are never stored: only norms and weighted sums are computed.
 
-    `total` sums the vectors with given weights. An intercept is the last coordinate of each, and
-    `lengths` are upper bounds on their norms, including the intercept.
+    `total` sums the vectors, without the intercept, by weights. A positive `intercept` is the last
+    coordinate of each vector. `lengths` bound the norms, with the intercept.
     """
 
     lengths: np.ndarray
@@ -353,7 +356,7 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            # Dense factors become float64: numpy sums other types in parts that begin within rows.
+            # numpy would sum other dtypes than float64 in chunks that may begin within a row.
             left, right = (
                 one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
             )
@@ -397,13 +400,13 @@ class OuterMatrices(Massed):
 
         The two parts of the coordinates of :math:`u v^T` are :math:`u (V^T v)^T` and
         :math:`(U^T u) q^T`, with q the part of v outside the span of V. The sums use v instead of
-        q, and `project_coordinates` then projects the sum. The terms with v are no longer than the
-        whole vector, whose norm is at least :math:`\|u\| \|V^T v\|` and
-        :math:`\|U^T u\| \|v\|`.
+        q, and `project_coordinates` then projects the sum. The terms with v, of norm
+        :math:`\|U^T u\| \|v\|`, are no longer than the vector of all coordinates, so that its bound
+        on rounding holds for them.
         """
         along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
         along_norms, across_norms = row_norms(along), row_norms(across)
-        # The norms of right factors outside the subspace follow from the norms inside it.
+        # Norms of right factors outside the subspace, by Pythagoras from those inside.
         lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
         squares = np.maximum(1 - (along_norms / lengths) ** 2, 0.0)
         outside = self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
@@ -424,7 +427,7 @@ class OuterMatrices(Massed):
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)
         else:
-            # einsum adds multiples of columns, so that all entries of a column round alike.
+            # einsum adds multiples of whole columns, so that all entries of a column round alike.
             right = np.ascontiguousarray(basis)
             several = laid_out(never_single(factors))
             products = np.einsum("ji,jk->ki", several.T, right).T[: len(factors)]
@@ -437,18 +440,18 @@ def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
 
 
 def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
-    """Multiply factors one by one, so that no product depends on the place of its factor."""
+    """Multiply rows of `factors` separately, so that no product depends on the row's position."""
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
     if right.shape[1] == 1:
-        # Made contiguous, as BLAS may sum in another order at another address.
+        # Contiguous, because the order of a sum may depend on the memory layout.
         return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
 
 
 def laid_out(factors: Any) -> Any:
-    """Copy factors, if needed, so that their products do not depend on their places."""
-    # Columns of doubles, even parts of longer ones, need no copy.
+    """Copy factors, if needed, so that the product of a row does not depend on its position."""
+    # Contiguous columns of doubles need no copy, even if they are parts of longer columns.
     if issparse(factors) or (
         order_of(factors) == "F"
         and factors.dtype == np.float64
@@ -464,10 +467,10 @@ def order_of(factors: np.ndarray) -> Literal["C", "F"]:
 
 
 def in_rows(factors: Any) -> Any:
-    """Copy factors to rows, if needed, so that results do not depend on their places.
+    """Copy factors to C order and float64, if needed, so that no result depends on a position.
 
-    Strides in Fortran order depend on the number of rows, and numpy casts dtypes other than float64
-    in chunks, which may cut a row in two.
+    Strides in Fortran order depend on the number of rows. Other dtypes are cast in chunks, which
+    may cut a row in two.
     """
     return factors if issparse(factors) else np.ascontiguousarray(factors, np.float64)
 

@@ -8,21 +8,21 @@ from scipy.optimize import nnls
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
-# Rows are scaled by 2 ** exponent. Exponents are clipped to this range, in which the factor is a
-# normal number; squares of scaled entries are safe.
+# Rows are scaled by 2 ** exponent. In this range the factor is a normal number, and squares of
+# scaled entries neither overflow nor underflow.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
 EXACT = 2.0**53  # not tuned
-# Every sensitivity includes at least this relative rounding, for errors that no bound names: for
-# example, a basis is orthonormal only up to rounding.
+# Every sensitivity includes at least this relative rounding. It covers errors without a bound of
+# their own: for example, a computed basis is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
 # Sums of squares within these limits have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
 
 
 def row_norms(values: np.ndarray) -> np.ndarray:
-    """Compute the norms of the rows; inf or NaN for rows that are not finite."""
+    """Compute the norms of the rows; the norm of a row that is not finite is inf or NaN."""
     if values.shape[1] == 1:
         return np.abs(values[:, 0].astype(np.float64))
     squares = row_squares(values)
@@ -52,7 +52,7 @@ def row_squares(values: np.ndarray) -> np.ndarray:
 
 
 def never_single(rows: np.ndarray) -> np.ndarray:
-    """Repeat a row that is alone, as numpy sums a single row in another order than several."""
+    """Repeat a single row, because numpy sums a single row in another order than several rows."""
     return np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
 
 
@@ -80,8 +80,8 @@ def sparse_row_norms(rows: csr_array) -> np.ndarray:
 def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     r"""Return upper bounds of the norms of sparse rows minus `center`.
 
-    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels if a row is close to a long center. So a bound
-    on its rounding error is added, :math:`8 d u (\|x\| + \|m\|)^2`.
+    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels if a row is close to a long center. So
+    :math:`8 d u (\|x\| + \|m\|)^2` is added, a bound on the rounding error.
     """
     n_features = rows.shape[1]
     norms = sparse_row_norms(rows)
@@ -101,7 +101,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
 
 
 def exponents_of(peaks: np.ndarray) -> np.ndarray:
-    """Return exponents of 2 that scale numbers to at most 1, within the range of normal numbers."""
+    """Return e such that |peak| <= 2 ** e, clipped to the range in which 2 ** -e is normal."""
     return np.clip(np.frexp(peaks)[1], *_EXPONENT_RANGE)
 
 
@@ -143,8 +143,8 @@ def transposed(rows: csr_array) -> csc_array:
 
 def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarray) -> Any:
     view = kind(shape, dtype=data.dtype)
-    # Data are set afterwards: the constructor and the attribute T copy data that are less than half
-    # of their base array.
+    # The constructor and the attribute T would copy data that are less than half of their base
+    # array, so data are set afterwards.
     view.data, (view.indices, view.indptr) = data, places
     return view
 
@@ -156,8 +156,8 @@ def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarr
 class GridCounts(NamedTuple):
     """The number of units up to each point of a public grid.
 
-    The counts are exact: only a budget may release them. With weights they are not integers: a unit
-    that moves past an integer would otherwise count as a whole one or none.
+    The counts are exact: only a budget may release them. With weights the counts are not rounded to
+    integers, as rounding could turn a small change of weight into a change of 1.
     """
 
     grid: np.ndarray
@@ -175,14 +175,14 @@ class GridCounts(NamedTuple):
     ) -> "GridCounts":
         """Count the values of units; a NaN, the value of a null unit, does not count.
 
-        `n_units` is the number of all units, of which `values` may hold a part.
+        `n_units` is the number of all units; `values` may have a part of them.
         """
         return cls.of(grid, bin_counts(values, np.append(grid, np.inf), weights), n_units)
 
     def zeros_last(self) -> "GridCounts":
         """Move the first point of the grid, and its units, behind all other points.
 
-        Each unit stays in at most one bin, so it moves each count by at most 1.
+        Each unit is still in at most one bin, and changes each count by at most 1.
         """
         n_zeros = self.up_to_points[0]
         in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
@@ -192,10 +192,10 @@ class GridCounts(NamedTuple):
 def bin_counts(
     values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Count the values in each bin: those above the previous edge and up to its own.
+    """Count the values in each bin: above the previous edge, and up to its own edge.
 
-    The last bin also contains larger values. NaN, the value of a null unit, does not count. The
-    counts are exact: only a budget may release them. With `weights` each value counts by its own.
+    The last bin also has all larger values. NaN, the value of a null unit, does not count. The
+    counts are exact: only a budget may release them. With `weights`, weights are summed instead.
     """
     is_there = ~np.isnan(values)
     if weights is None and len(values) > len(edges):
@@ -208,12 +208,11 @@ def bin_counts(
 
 
 def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
-    r"""Estimate the part of the sum of squares that clipping norms at a quantile leaves.
+    r"""Estimate which part of the sum of squared norms remains if norms are clipped to a quantile.
 
-    The quantile is `bound`, and `fractions` of the norms do not exceed `points` above it. There
-    norms are assumed to be log-normal: a line from the bound through the points gives the standard
-    deviation :math:`\sigma` of their logarithms. With the quantile z of `q` under a normal law and
-    its distribution function :math:`\Phi`, the part is
+    The `q` quantile of the norms is `bound`. `fractions` of the norms do not exceed the `points`
+    above it. Norms are assumed to be log-normal: a line from the bound through the points gives the
+    standard deviation :math:`\sigma` of their logarithms. With :math:`z = \Phi^{-1}(q)` the part is
 
     .. math:: \Phi(z - 2\sigma) + (1 - \Phi(z)) \exp(2 \sigma z - 2 \sigma^2).
     """
@@ -224,7 +223,7 @@ def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
-    """Return the first edge above a part `q` of the noisy counts; negative counts become 0."""
+    """Return the first edge up to which a part `q` of the counts lies; negative counts become 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
 
@@ -232,21 +231,21 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 # ------------------------------
 # Searches over a grid: up to which points to count next, and what noisy counts say.
 
-# The counts of this many halvings are released together; with more, counts near the target would
-# get too little of the share.
+# A step of a search releases the counts of up to so many halvings. With more halvings, the counts
+# that matter, near the target, would get too little of the share.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
-# Noise of a fitted count, relative to that of a single count.
+# Noise std of a fitted count, relative to the noise std of a released count.
 _OF_NOISE = 0.5  # not studied
-# A point may be the result if its fitted count is so many noise deviations from the target.
+# A point may be the result if its fitted count is within so many noise stds of the target.
 _AS_GOOD = 2.0  # benchmarks/search/halvings.md
-# A point with less than this part of the largest likelihood cannot be the result.
+# A point whose odds are below this part of the largest odds cannot be the result.
 _RULED_OUT = 0.01  # not tuned
 _ROUNDING = 1e-6  # not tuned
-# Weight of the number of all units, which is public, relative to noisy counts.
+# Counts sum to the public number of units: weight of this equation, relative to a noisy count.
 _WEIGHT_OF_ALL = 30.0  # not tuned
 # Noisy counts are clipped to this many times the number of units.
 _FAR = 1e3  # not tuned
-# Limit that no fit reaches, as few numbers are fitted.
+# Limit of iterations; fits of so few numbers never reach it.
 _MOST_ITERATIONS = 10_000  # not tuned
 
 
@@ -265,9 +264,9 @@ def steps_of(n_points: int) -> tuple[int, int]:
 def tree_of_differences(n_levels: int) -> np.ndarray:
     """Return the matrix that maps cumulated counts of bins to a tree of differences.
 
-    The points are the ends of 2 ** `n_levels` bins. For each interval, the map subtracts from the
-    count up to its middle the mean of the counts up to its ends. First comes the whole interval,
-    then either half, and so on. Its entries are 0, 1 and -1/2: products with integers are exact.
+    The points are the ends of 2 ** `n_levels` bins. Each interval of the tree (all bins, either
+    half, and so on) has one row, at its middle: the count up to the middle, minus the mean of the
+    counts up to both ends. Entries are 0, 1 and -1/2: products with integers are exact.
     """
     n_bins = 2**n_levels
     found = np.eye(n_bins + 1)
@@ -293,9 +292,9 @@ class GridSearch:
         self.counted = np.zeros(0, dtype=np.intp), np.zeros(0)
 
     def next_places(self) -> np.ndarray:
-        """Return the points to count up to next; they make bins of equal odds."""
+        """Return the next points up to which to count; they split the odds into equal parts."""
         bins = len(self._tree) + 1
-        # The last point is the result by default, so counting up to it would show nothing.
+        # The last point is the result if no other is: a count up to it would decide nothing.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
         self._places = np.vstack([self._places, places])
         return places
@@ -320,9 +319,9 @@ class GridSearch:
         self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
-        """Fit the numbers of units between the given points, and beyond, to all releases."""
+        """Fit counts up to the given points to all releases, by nonnegative counts in between."""
         last = len(self._odds)
-        # Counts are fitted as fractions of all units.
+        # The fitted numbers are fractions of all units.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
         sums = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
         found = np.clip(self._noisy / self._n_units, -_FAR, _FAR) + self._tree[:, -1]
@@ -333,9 +332,9 @@ class GridSearch:
     def place(self) -> int:
         """Return the index of the resulting point.
 
-        The result is a point whose fitted count may be the target. The odds may not show it: the
-        bin beyond may have thousands of points, whose odds add up. Without such a count, half of
-        the odds lie up to the result.
+        If some fitted count may be the target, the result is its point. The odds could miss this
+        point, since those of thousands of points in the next bin add up. Otherwise the result is
+        the median of the odds.
         """
         away = np.abs(self.counted[1] - self._target)
         if not self._is_exact and away.min(initial=np.inf) <= _AS_GOOD * self._noise_std:
@@ -345,6 +344,6 @@ class GridSearch:
 
 
 def _quantiles(odds: np.ndarray, fractions: np.ndarray | float) -> np.ndarray:
-    """Return the first points up to which the given fractions of the odds lie."""
+    """Return the first points up to which the given fractions of the odds sum."""
     total = np.cumsum(odds)
     return np.searchsorted(total, total[-1] * (1 - _ROUNDING) * fractions)

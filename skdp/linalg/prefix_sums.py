@@ -1,16 +1,17 @@
 r"""Correlated noise for repeated releases: a square root of the matrix of prefix sums.
 
-Let :math:`1 = B C`, where 1 is the matrix that takes prefix sums, and B and C are lower triangular
-Toeplitz matrices. Then the sequence :math:`1 x + B z = 1 (x + C^{-1} z)` is a function of
-:math:`C x + z`. A change in any one epoch moves :math:`C x` by the norm of a column of C. The noise
-of the last sum grows with the norm of a row of B. The square root, with the coefficients
-:math:`c_i = \binom{2i}{i} / 4^i`, keeps both norms near :math:`\sqrt{\log T / \pi}` [1]_, [2]_. If
-decaying exponentials approximate it, :math:`c_i = \sum_j \omega_j \theta_j^{i - 1}`, then C is
-inverted with one buffer for each of them [3]_.
+Let :math:`S = B C`, where S is the matrix that takes prefix sums over T epochs, and B and C are
+lower triangular Toeplitz matrices. Then the released sequence :math:`S x + B z = S (x + C^{-1} z)`
+is a function of :math:`C x + z`. A change of x in one epoch moves :math:`C x` by that change times
+the norm of a column of C. The noise of the last sum has the norm of a row of B. For the square
+root, :math:`B = C` with coefficients :math:`c_i = \binom{2i}{i} / 4^i`, both norms are near
+:math:`\sqrt{\log T / \pi}` [1]_, [2]_. If a sum of decaying exponentials approximates the
+coefficients, :math:`c_i = \sum_j \omega_j \theta_j^{i - 1}`, then :math:`C^{-1} z` takes one buffer
+for each exponential [3]_.
 
-A column of C is the shorter, the fewer epochs are left. With D the diagonal matrix of the norms,
-the columns of :math:`C D^{-1}` have norm 1. A change in one epoch moves :math:`C D^{-1} x` by its
-own size and no more, and an epoch adds the noise :math:`D C^{-1} z`, of which late ones get less.
+Columns of C for later epochs are shorter. With D the diagonal matrix of their norms, the columns of
+:math:`C D^{-1}` have norm 1, so that a change in one epoch moves :math:`C D^{-1} x` by its own
+size. An epoch adds its entry of the noise :math:`D C^{-1} z`, which is smaller in later epochs.
 
 References
 ----------
@@ -30,12 +31,11 @@ from scipy.optimize import nnls
 from scipy.special import binom
 
 _N_BUFFERS = 5  # not studied
-# Slowest decay rate, times the horizon, and fastest rate; the logarithms of rates are evenly
-# spaced.
+# Slowest decay rate, times the horizon, and fastest decay rate; their logarithms are evenly spaced.
 _SLOWEST, _FASTEST = 0.3, 3.0  # not studied
 # Coefficients are fitted at this many lags.
 _N_POINTS = 400  # not studied
-# The recursion rounds by some 1e-13 of the noise, which may be far more than one unit adds.
+# The recursion rounds by some 1e-13 of the noise, which may far exceed what one unit adds.
 _RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 
@@ -54,8 +54,8 @@ class PrefixNoise:
 
     def column_norm(self, epoch: int) -> float:
         """Return the norm of the column of C that belongs to an epoch; epochs count from 0."""
-        # Squared coefficients are geometric series, with ratios so near 1 that products of decays
-        # would lose the difference.
+        # Squares of coefficients sum to geometric series with ratios near 1. Logarithms keep the
+        # digits of 1 minus a ratio.
         rates = 1 - self.decays
         logarithms = np.add.outer(np.log1p(-rates), np.log1p(-rates))
         sums = np.expm1((self.horizon - 1 - epoch) * logarithms) / np.expm1(logarithms)
@@ -74,7 +74,7 @@ class PrefixNoise:
     def next_covariance(self, covariance: np.ndarray, epoch: int) -> np.ndarray:
         """Return the covariance of the buffers and, last, the noise sum, after one more epoch."""
         norm, n_buffers = self.column_norm(epoch), len(self.decays)
-        # Buffers and sum with decay, then what fresh noise adds.
+        # `step` as a linear map of the buffers and the sum, with `added` times fresh noise.
         added = np.append(np.ones(n_buffers), norm)
         move = np.diag(np.append(self.decays, 1.0))
         move[:, :n_buffers] -= np.outer(added, self.weights)
@@ -83,13 +83,12 @@ class PrefixNoise:
     def window_std(self, first: int, last: int) -> float:
         """Return the noise std of a sum of epochs, from `first` to the one before `last`.
 
-        The std equals that of the difference of two prefix sums, in units of fresh noise.
+        The sum is the difference of two prefix sums. Fresh noise has std 1.
         """
         covariance = np.zeros((len(self.decays) + 1,) * 2)
         for epoch in range(last):
             if epoch == first:
-                # What earlier epochs added to sums does not count; noise of later epochs depends on
-                # buffers.
+                # The noise sum starts anew; the buffers still correlate it with earlier noise.
                 covariance[-1], covariance[:, -1] = 0.0, 0.0
             covariance = self.next_covariance(covariance, epoch)
         return float(np.sqrt(covariance[-1, -1]))
@@ -102,7 +101,7 @@ def prefix_noise(horizon: int) -> PrefixNoise:
     decays = np.exp(-np.geomspace(_SLOWEST / horizon, _FASTEST, _N_BUFFERS))
     last = horizon - 1
     lags = np.unique(np.rint(np.geomspace(1, last, min(_N_POINTS, last))))
-    # The binomial coefficient of 2 i over i, divided by 4 ** i, without overflow.
+    # binom(2 i, i) / 4 ** i without overflow.
     coefficients = binom(lags - 0.5, lags)
     powers = decays ** (lags[:, np.newaxis] - 1)
     weights, _ = nnls(powers / coefficients[:, np.newaxis], np.ones(len(lags)))

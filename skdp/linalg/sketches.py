@@ -12,7 +12,7 @@ from scipy.special import lambertw
 from skdp.linalg.norms import EXACT, row_norms
 from skdp.linalg.spectrum import random_basis
 
-#: Room for rounding, where norms of a drawn sketch are computed in floating point.
+#: Margin for rounding, where norms of a drawn sketch are computed in floating point.
 NORM_MARGIN = 1 + 1e-9  # not tuned
 
 
@@ -57,16 +57,16 @@ class Sketch(ABC):
 
 
 def tail_factor(t: int, probability: float) -> float:
-    r"""Bound how much a sketch lengthens a fixed matrix, except with that `probability`.
+    r"""Return a factor by which a sketch lengthens a fixed matrix at most, but for `probability`.
 
     For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability :math:`(q
     e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the square is an
     average of chi-squared variables divided by t, weighted by squared singular values. By
-    convexity, no weights give a larger moment generating function than all weight on one variable.
-    For a given span of the columns of :math:`\Phi`, the expectation of :math:`\|E \Phi\|_F^2` is
+    convexity, the moment generating function is largest with all weight on one variable. For a
+    given span of the columns of :math:`\Phi`, the expectation of :math:`\|E \Phi\|_F^2` is
     :math:`\|E F\|_F^2`, where F is an orthonormal frame of the span times :math:`\sqrt{n / t}`. So,
-    again by convexity, Haar sketches have no larger moment generating function. The function
-    returns :math:`\sqrt q`.
+    again by convexity, Haar sketches have no larger moment generating function. The factor is
+    :math:`\sqrt q`.
     """
     goal = 2 * math.log(1 / probability) / t
     q = -float(lambertw(-math.exp(-1 - goal), -1).real)
@@ -122,9 +122,9 @@ class CountSketch(Sketch):
 # ------------------------------
 # Dense sketches: an orthonormal basis of a uniformly random subspace.
 
-# Entries are multiples of 2 to the power of minus this.
+# Entries are multiples of 2 ** -_BITS.
 _BITS = 20  # not tuned
-# With at most this many cells per update, a block is multiplied as a dense matrix.
+# A block with at most this many cells per update is multiplied as a dense matrix.
 _LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray
@@ -150,7 +150,8 @@ class HaarSketch(Sketch):
             return
         some_rows, rows, n_rows = _touched(cells[0], left.shape[0])
         some_columns, columns, n_columns = _touched(cells[1], self.shape[0])
-        # Counts of a cell are added up, dense and in floating point where that is exact.
+        # Counts of the same cell are added up first: dense and in floating point where this is
+        # exact, else sparse.
         largest = float(np.abs(counts, dtype=np.float64).max())
         if n_rows * n_columns <= _LEAST_FILLING * len(counts) and largest * len(counts) < EXACT:
             block = np.bincount(rows * n_columns + columns, counts, n_rows * n_columns)
@@ -190,7 +191,7 @@ def probable_norm(n: int, t: int, tail: float) -> float:
 
 
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
-    """Return the indices with updates on a side, and the updates as numbers within them."""
+    """Return the distinct places, the index among them of each update, and their number."""
     if len(places) >= side:
         return slice(None), places, side
     touched, places = np.unique(places, return_inverse=True)

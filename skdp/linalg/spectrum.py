@@ -1,4 +1,4 @@
-"""Orthonormal bases, a test of symmetry, and the spectra of noisy matrices."""
+"""Orthonormal bases, a check of symmetry, and the spectra of noisy matrices."""
 
 import math
 from typing import Any
@@ -22,8 +22,8 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
     """Compute orthonormal columns whose span contains all `vectors`, whatever their rank."""
-    # LAPACK reflects a column away from the sign of its first entry, which goes to the triangle. So
-    # flipping columns of `vectors` changes no bit of the basis.
+    # The sign of each column of `vectors` goes to R, not to Q, in LAPACK: flipping columns changes
+    # no bit of the basis.
     return np.linalg.qr(vectors)[0]
 
 
@@ -33,9 +33,9 @@ def coherence(basis: np.ndarray) -> float:
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
 
-# Relative tolerance of singular values; and root of the largest number added to the diagonal of a
-# scaled Gram matrix. The squares of both numbers are far above rounding.
-_VALUE_TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
+# Relative tolerance of singular values; and square root of the largest number added to the diagonal
+# of a scaled Gram matrix. The squares of both are far above rounding errors.
+_VALUE_TOLERANCE, _DIAGONAL = 1e-6, 1e-6  # not tuned
 
 
 def leading_right_vectors(
@@ -55,14 +55,14 @@ def leading_right_vectors(
         return transposed @ left - shift * left.sum()
 
     first, second = (_product, _adjoint) if is_tall else (_adjoint, _product)
-    # If a start vector spans few directions, as with few distinct singular values, ARPACK draws
-    # others by itself, which a seed does not repeat. Small unequal numbers on the diagonal prevent
-    # that.
+    # With few distinct singular values, ARPACK would need more start vectors and draw them from a
+    # generator of its own, which no seed repeats. Small unequal numbers on the diagonal make the
+    # values distinct.
     start = generator.normal(size=min(X.shape))
-    beside = np.square(_BESIDE * generator.uniform(size=min(X.shape)))
+    diagonal = np.square(_DIAGONAL * generator.uniform(size=min(X.shape)))
     moment = LinearOperator(
         (len(start), len(start)),
-        matvec=lambda vector: second(first(vector)) + beside * vector,
+        matvec=lambda vector: second(first(vector)) + diagonal * vector,
         dtype=np.float64,
     )
     vectors = eigsh(moment, size, v0=start, tol=_VALUE_TOLERANCE**2)[1][:, ::-1]
@@ -79,25 +79,25 @@ def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.
     """
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
-    # Contiguous, as copies are: other memory layouts may round differently in products.
+    # Always contiguous: products with another memory layout may round differently.
     return values[::-1], np.ascontiguousarray(with_fixed_signs(vectors[:, ::-1]))
 
 
 def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
     """Flip columns so that the largest entry of each is positive.
 
-    The signs of eigenvectors and singular vectors are arbitrary, and differ between libraries. The
-    basis of a later release must not depend on these signs: parties that compute the basis from the
-    same releases would sum parts that do not match.
+    The signs of eigenvectors and singular vectors are arbitrary, and differ between libraries. If
+    several parties compute a basis from the same releases, their bases must agree, or the parts of
+    the next release would not match.
     """
     return np.asarray(vectors * deterministic_signs(vectors.T))
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
-    """Choose signs of the rows of `components` that make the largest entry of each positive.
+    """Choose the sign of each row of `components` that makes its largest entry positive.
 
-    The largest entry is that of the largest absolute value. A rule that used the scores of the rows
-    would reveal a bit of them.
+    The largest entry has the largest absolute value. Signs that followed from the scores of private
+    rows, as in scikit-learn, would reveal a bit of these rows.
     """
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
@@ -106,7 +106,7 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Symmetry, but for rounding.
+# Symmetry up to rounding.
 
 _SYMMETRY_TOLERANCE = 1e-10  # not tuned
 
@@ -123,7 +123,7 @@ def is_symmetric(X: Any) -> bool:
 # ------------------------------
 # Eigenvalues of noisy matrices: their errors, and the number of components.
 
-# Cumulated ratios within this many units in the last place are equal.
+# Cumulated ratios that differ by at most this many units in the last place count as equal.
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15  # not tuned
@@ -141,28 +141,28 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     eigenvalue :math:`\lambda_i` by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`, to second
     order. With noisy eigenvalues in the sum, this is exact, in the limit of a large matrix, for an
     eigenvalue far above the others (J. Bun, J.-P. Bouchaud, M. Potters, 2017,
-    :doi:`10.1016/j.physrep.2016.10.005`). The push is at most :math:`\tau \sqrt d`, its value at
-    the edge of the noise.
+    :doi:`10.1016/j.physrep.2016.10.005`). This increase is clipped to :math:`\tau \sqrt d`, its
+    value at the edge of the noise.
     """
     if off_diagonal_std == 0:
         return np.zeros(len(eigenvalues))
     largest_push = off_diagonal_std * np.sqrt(len(eigenvalues))
     with np.errstate(divide="ignore", over="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
-        # Only smaller eigenvalues push: near the edge, larger ones would cancel the push. Ratios
-        # are multiplied, as squares could overflow.
+        # The sum is over smaller eigenvalues: near the edge, terms of larger ones would cancel it.
+        # Ratios are multiplied, as squares could overflow.
         pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
 
 def noise_edge(off_diagonal_std: float, n_features: int) -> float:
-    """Return the largest eigenvalue of symmetric noise alone, for a large matrix."""
+    """Return the largest eigenvalue of a large symmetric matrix of noise alone."""
     return 2 * off_diagonal_std * float(np.sqrt(n_features))
 
 
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# The Tracy-Widom law exceeds 3.27 with probability `_RISK`, small matrices twice as often. In
-# simulations from order 2 up, they exceed the value below no more often than `_RISK`.
+# The Tracy-Widom law exceeds 3.27 with probability `_RISK`. Norms of small matrices exceed it twice
+# as often. In simulations from order 2 up, norms exceed `TRACY_WIDOM` at most as often as `_RISK`.
 TRACY_WIDOM = 3.84  # not studied
 
 
@@ -176,7 +176,7 @@ def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
-    # The limit law fails for a single row or column, whose squared norm has a chi-squared law.
+    # A single row or column has a squared norm of a chi-squared law, not of the limit law.
     column = float(chdtri(max(shape), _RISK))
     return noise_std * math.sqrt(max(edge**2 + TRACY_WIDOM * fluctuation, column))
 
@@ -189,11 +189,11 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 
 # Noise turns an eigenvector by less than its angle with this probability.
 _CONFIDENCE = 0.95  # not tuned
-# Smaller squared gaps, in units of the noise, count as this one, with an angle of 90 degrees.
+# Squared gaps, in units of the noise variance, count as at least this: there angles are 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied
-# Largest weight of a pair of visible components in errors.
+# Largest weight of a pair of components above the noise, in errors of eigenvalues.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
-# Largest ratio of eigenvalues to noise: beyond it squares overflow, and nothing changes.
+# Ratios of eigenvalues to noise are clipped to this: squares could overflow, errors stay the same.
 _LARGEST_RATIO = 1e150  # not tuned
 
 
@@ -204,15 +204,14 @@ def noise_errors(
 
     Noise is symmetric and Gaussian; the noisy eigenvalues :math:`\mu` descend. To first order an
     eigenvalue moves by :math:`\sqrt 2 \tau`, and the squared tangent of the angle is a sum of
-    :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squared normal numbers. With noisy eigenvalues
-    the mean of this sum is exact for an outlier in the limit of a large matrix. There the error is
-    :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`: near the noise an eigenvalue moves less, and its
-    push, which is removed, moves the other way. Noise increases the squared gap between two
-    outliers by :math:`8 \tau^2` on average, which is removed, too; in errors their weight is at
-    most .1. The quantile of the sum is that of a multiple of a chi-squared number with the same
-    mean and variance (F. E. Satterthwaite, 1946, :doi:`10.2307/3002019`). Below the `edge` of the
-    noise, vectors may have any direction, and values any size up to the largest push.
-    benchmarks/noise_errors/coverage.md shows how often this holds.
+    :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squared normal numbers. For an outlier in the
+    limit of a large matrix, the mean of this sum is exact with noisy eigenvalues, and the error is
+    :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`, with `eigenvalue_pushes` subtracted. Noise
+    increases the squared gap between two outliers by :math:`8 \tau^2` on average, which is
+    subtracted, too; their weight in errors is at most .1. The quantile of the sum is approximated
+    by a multiple of a chi-squared number with the same mean and variance (F. E. Satterthwaite,
+    1946, :doi:`10.2307/3002019`). Below the `edge` of the noise, a vector may have any direction,
+    and the error is the largest push. benchmarks/noise_errors/coverage.md has the coverage.
     """
     n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))
     if off_diagonal_std == 0:
@@ -223,7 +222,7 @@ def noise_errors(
     repulsion = 8 * np.logical_and.outer(is_above, is_above)
     squared_gaps = np.square(values[:, None] - values) - repulsion
     weights = 1 / np.maximum(squared_gaps, _LEAST_SQUARED_GAP)
-    np.fill_diagonal(weights, _LARGEST_RATIO**-2)  # no weight, but a number for a single eigenvalue
+    np.fill_diagonal(weights, _LARGEST_RATIO**-2)  # almost 0; a lone eigenvalue needs a maximum > 0
     added = np.where(repulsion > 0, np.minimum(weights, _MOST_OF_A_PAIR), weights)
     errors = np.sqrt(2 * (1 + np.triu(added, 1).sum(axis=1)))
     errors = np.where(is_above, np.minimum(errors, largest), largest)
@@ -237,10 +236,10 @@ def noise_errors(
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
     """Count the components that explain more than `ratio` of the variance, at least 1.
 
-    A `ratio` that is one of the cumulated ratios counts as equal to it, despite rounding.
+    A `ratio` that equals a cumulated ratio up to rounding counts as equal.
     """
     cumulated = np.cumsum(explained_variance_ratio)
-    # Fractions of a total, which is itself a sum of as many numbers.
+    # Both the cumulated sum and the total that ratios were divided by have rounding errors.
     tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
     needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))
@@ -250,14 +249,14 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
     r"""Choose a rank from 1 to d - 1 by the approximate evidence for each rank.
 
     The approximation is from T. P. Minka (2000), "Automatic choice of dimensionality for PCA",
-    NIPS. The eigenvalues contain noise: an entry of the covariance of rows with variance v has the
-    error :math:`v / \sqrt n`, and additional noise :math:`\tau` leaves the information of :math:`n
-    / (1 + n \tau^2 / v^2)` rows.
+    NIPS. An entry of the covariance of n rows with variance v has the sampling error
+    :math:`v / \sqrt n`. With additional noise :math:`\tau` the total error is as for
+    :math:`n / (1 + n \tau^2 / v^2)` rows, the number of rows that is used.
     """
     most, usual = len(eigenvalues) - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
     if off_diagonal_std > 0:
         n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / usual) ** 2)), 2)
-        # With about as many rows as features it fails, as noise alone has a spread.
+        # The evidence fails with about as many rows as features: noise eigenvalues spread widely.
         edge = usual + noise_edge(off_diagonal_std, len(eigenvalues))
         most = min(most, max(int(np.sum(eigenvalues > edge)), 1))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, most + 1)]

@@ -30,11 +30,11 @@ from skdp.units import ResolvedRow, ResolvedUser
 __all__ = ["DPStandardScaler"]
 
 # ------------------------------
-# Rows divided by released scales, and back; sparse rows stay sparse.
+# Rows divided by released scales, and the inverse; sparse rows stay sparse.
 
 
 class Scaling(NamedTuple):
-    """The map of columns to released scales and back, for arrays and CSR matrices."""
+    """Scales columns by released centers and scales, or back, for arrays and CSR matrices."""
 
     center: np.ndarray
     scale: np.ndarray
@@ -43,7 +43,7 @@ class Scaling(NamedTuple):
     fills: bool
 
     def apply(self, X: Any) -> Any:
-        """Scale and clip rows; NaN becomes the center. Without centering, 0 stays 0."""
+        """Scale and clip rows; NaN is replaced by the center. Without centering, 0 stays 0."""
         return _by_column(X, self._scaled)
 
     def undo(self, X: Any) -> Any:
@@ -68,7 +68,7 @@ class Scaling(NamedTuple):
 
 
 def _by_column(X: Any, change: Any) -> Any:
-    """Apply `change` to stored entries and their column numbers, in double precision."""
+    """Apply `change` to all entries, or those that CSR stores, and their columns, in float64."""
     dtype = float_dtype(X)
     with np.errstate(all="ignore"):
         if issparse(X):
@@ -91,9 +91,9 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
 
 
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
-    """Warn of columns whose scale noise hides, and of squares that overflow."""
+    """Warn of columns whose scale noise hides or, without noise, whose squares overflow."""
     if spec.cost.is_private:
-        # A flat column with a variance above its error has a precise scale.
+        # A variance above its error is known well, even if the column counts as flat.
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden = is_lost | scales.are_hidden()
         yield from column_scales.warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
@@ -134,7 +134,7 @@ class ColumnEstimator(PrivateEstimator):
         checked = checks.check_rows_or_blocks(X, name, ensure_all_finite=self._finite)
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        # The checked X has lost the names and types of columns.
+        # Names and types of columns are read from X, as `checked` has neither.
         n_features = checked.shape[1]
         spec = self._spec_of(n_units, n_features, like=checked, **_of_columns(X, n_features))
         checks.check_features(X, self, reset=True)
@@ -149,7 +149,7 @@ class ColumnEstimator(PrivateEstimator):
     def _spec_of(
         self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None, **facts: Any
     ) -> ScaleSpec:
-        """Refuse parameters that contradict each other or the public facts."""
+        """Refuse parameters that contradict each other or public facts, and return the spec."""
         is_sparse = holds_sparse(like)
         self._check_sparse(is_sparse)
         check_not_pure(type(self).__name__, self._cost())
@@ -193,15 +193,15 @@ class ColumnEstimator(PrivateEstimator):
     def _check_gaps(self, X: Any) -> None:
         if self._takes_gaps and holds_sparse(X):
             raise ValueError(
-                'missing="mean" takes dense rows, no sparse ones: pass X.toarray(), or make rows '
-                "by a ColumnTransformer with sparse_threshold=0 or by "
-                'RowBlocks.from_parquet(..., sparse_output=False), or pass missing="refuse" and '
-                "rows whose gaps public constants fill."
+                'missing="mean" takes dense rows only: pass X.toarray(), or rows made by a '
+                "ColumnTransformer with sparse_threshold=0 or by "
+                "RowBlocks.from_parquet(..., sparse_output=False); or replace NaN by public "
+                'constants, and pass missing="refuse".'
             )
 
 
-# "auto" clips entries to the first number of standard deviations. If rows times mu, divided by the
-# number of columns, exceed the second number, the clip level grows with the root of the ratio.
+# "auto" clips entries to `_CLIP` standard deviations. If rows times mu, divided by the number of
+# columns, exceed `_STRONG`, the limit grows with the square root of their ratio.
 _CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
 
 
@@ -229,18 +229,18 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
-        Public ends ``(low, high)`` of every column, in its units, between which entries are clipped
-        for the fit: by the names of a data frame, as ``{"age": (18, 90)}``; a list of such tuples,
-        in the order of the columns; or all lower and all upper ends. They must be known without
-        looking at X: its smallest and largest entries are **not** public. They may be generous:
-        they limit what one row can do, and finding the spread inside costs little. Sizes are at
-        most 1e100, and the ends at least 1e-100 apart. ``None`` finds intervals privately, for
-        three eighths of the budget or, if a column is narrow beside its distance from 0, for half.
+        Public ends ``(low, high)`` of every column, in its units, to which `fit` clips entries: by
+        the names of a data frame, as ``{"age": (18, 90)}``; a list of such tuples, in the order of
+        the columns; or all lower and all upper ends. They must be known without looking at X: its
+        smallest and largest entries are **not** public. Generous bounds are fine: `fit` also finds
+        the spread between them, at a small cost. Sizes are at most 1e100, and the ends at least
+        1e-100 apart. ``None`` finds intervals privately, for three eighths of the budget or, if a
+        column is narrow beside its distance from 0, for half.
     clip : float, "auto" or None, default="auto"
-        Size that scaled entries are clipped to in `transform`, in standard deviations from the
-        mean. Without centering the interval is extended to 0, which stays 0. ``"auto"`` is 5, or
-        more if rows and budget are many for the columns, and ``inf`` with ``epsilon=inf``: later
-        steps then lose more by clipping than by noise. ``None`` does not clip.
+        `transform` clips entries to so many standard deviations from the mean. Without centering
+        the interval also includes 0, and 0 stays 0. ``"auto"`` is 5 or more: with many rows and a
+        large budget for few columns, later steps would lose more by clipping than by noise. With
+        ``epsilon=inf`` it is ``inf``. ``None`` does not clip.
     missing : {"refuse", "mean"}, default="refuse"
         What becomes of NaN in dense rows. "mean" leaves NaN out of the means and
         variances, releases with them a count of the other entries of each column, and fills in the
@@ -265,8 +265,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         Divisors in `transform`: square roots of `var_`, or 1 for a constant column if there is
         no noise. Covered by the guarantee.
     mean_std_error_ : ndarray of shape (n_features,)
-        Standard errors of `mean_`, of noise and of sampling; 1e300 or more where a column may lie
-        elsewhere. Covered by the guarantee.
+        Standard errors of `mean_`, from noise and sampling; 1e300 or more for columns of unknown
+        location. Covered by the guarantee.
     scale_std_error_ : ndarray of shape (n_features,)
         Standard errors of `scale_`; 1e300 or more where noise hides how a column varies. Covered by
         the guarantee.
@@ -290,20 +290,20 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     -----
     **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
     in Gaussian differential privacy. Entries are clipped to `bounds`, or to intervals that are
-    found privately. Released: with `bounds` the mean of each column and of its square and, with
-    ``missing="mean"``, how many entries it has. Then, without `bounds` or of columns whose spread
-    within them noise hides, counts of the entries by sign and power of two and, of columns that may
-    be narrow beside their distance from 0, by place in their intervals. Last, means and mean
-    squares again, in the intervals that were found. `plan` lists every release before a fit,
-    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it is dense or
-    sparse, feature names, and parameters. Infinity is refused, and without ``missing="mean"`` also
-    NaN, which reveals that there are none. Not covered: what `transform` and `fit_transform`
-    return, a noise-free function of the rows; and the running time.
+    found privately. Released with `bounds`: the mean of each column and of its square and, with
+    ``missing="mean"``, its number of entries. Released for columns without `bounds`, or whose
+    spread noise hides: counts of the entries by sign and power of two and, if the column may be
+    narrow beside its distance from 0, by place in its interval; then means and mean squares within
+    the intervals found. `plan` lists every release before a fit, `privacy_spent_` afterwards.
+    Assumed public: the shape of X, its dtype, whether it is dense or sparse, feature names, and
+    parameters. Infinity is refused, and without ``missing="mean"`` also NaN, which reveals that
+    there are none. Not covered: what `transform` and `fit_transform` return, a noise-free function
+    of the rows; and the running time.
 
     Means and variances are shrunk toward the averages over all columns, as far as noise hides the
-    differences. Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of
-    rows: two, and one more with `bounds`, up to five more if columns are narrow, and one that
-    checks them.
+    differences. Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. `fit` reads
+    the rows once to check them and twice for the sums, once more with `bounds`, and up to five
+    times more if columns are narrow.
 
     Examples
     --------
@@ -352,7 +352,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
-        """Find the means and variances, spending the whole budget.
+        """Release the means and variances, which spends the whole budget.
 
         Parameters
         ----------
