@@ -1,4 +1,4 @@
-"""Check and convert the container of data, before anything else is done with it."""
+"""Checks and conversions of the containers of data: arrays, sparse matrices, frames, files."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +20,14 @@ from skdp.linalg.norms import rows_of, with_data
 # ------------------------------
 # Checks of a container, which all data pass first.
 
-#: Replaces the text of any error that a container raises: any object may be a container, and the
-#: text of its error may contain private values.
+#: Replaces the texts of errors that reading a container raises, which may contain private values.
 UNREADABLE = (
     "The data cannot be read: converting them raises an error, whose text is left out because it "
     "may contain values. numpy.asarray(X, dtype=float), or a loop over the blocks, shows it."
 )
 MASKED = (
     "A masked array is not accepted, because the values under the mask would be used. Fill it by "
-    "a constant, as X.filled(0) does; to drop rows for what they hold would not be private."
+    "a constant, as X.filled(0) does; dropping rows because of their values would not be private."
 )
 INVALID_SPARSE = (
     "A sparse matrix has parts that do not fit together: every index must be an integer from 0 and "
@@ -36,19 +35,18 @@ INVALID_SPARSE = (
     "all lengths must agree."
 )
 COLLECTION = (
-    "A collection of dask is not accepted here, nor loaded unasked: pass "
-    "X.compute(), if it fits there."
+    "A collection of dask is not accepted here: pass X.compute(), if the result fits into memory."
 )
 OTHER_COLUMNS = (
-    "A data frame has other columns than the first one (or than dask declares), or has them in "
-    "another order. Select the same columns by name in all parts, as frame[['a', 'b']] does."
+    "A data frame has other columns than the first data frame (or than dask declares), or another "
+    "order of columns. Select the same columns by name in all parts, as frame[['a', 'b']] does."
 )
 TIMES = (
-    "Dates, times and durations are no numbers: their unit, and what stands for a missing one, "
-    "would be part of the values. Make numbers of them first, such as days since a public date: by "
-    "(pandas.to_datetime(frame['date'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC'))"
+    "Dates, times and durations are no numbers: as numbers, they would depend on their unit, and "
+    "missing ones would be numbers, too. Convert them first, such as to days since a public date, "
+    "by (pandas.to_datetime(frame['date'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC'))"
     ".dt.days with pandas, or by (polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() "
-    "with polars; of durations by .dt.total_seconds(), and of periods after .dt.to_timestamp()."
+    "with polars; durations by .dt.total_seconds(), and periods after .dt.to_timestamp()."
 )
 COMMAS = "and decimal commas by pandas.read_csv(path, decimal=',', thousands='.')"
 NO_RESPONSES = (
@@ -58,21 +56,21 @@ NO_RESPONSES = (
 )
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
 RECORDS = (
-    "An array of records has names of its own: pass pandas.DataFrame of it, or what "
-    "numpy.lib.recfunctions.structured_to_unstructured makes of it."
+    "An array of records is not accepted: pass pandas.DataFrame(X), or "
+    "numpy.lib.recfunctions.structured_to_unstructured(X)."
 )
-#: Texts of errors that contain no values.
+#: Texts of errors that may be shown, as they contain no values.
 SAFE_TEXTS: tuple[str, ...] = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES)
 SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
-    "DPPipeline, or by missing='mean' of a DPStandardScaler or DPCovariance: to fill them from "
+    "DPPipeline, or by missing='mean' of a DPStandardScaler or DPCovariance: filling them from "
     "other rows without noise would not be private.",
     "y": "Leave such records out of X and y, as X[y.notna()] and y[y.notna()] do with pandas. How "
     "many are left is public.",
 }
-#: The same for a table of entries, of which most are unknown.
+#: Advice for missing values of a table of entries, most of which are unknown.
 OBSERVED = "Pass a sparse matrix of the entries that are known, as csr_array(numpy.nan_to_num(X))."
 
 T = TypeVar("T")
@@ -83,7 +81,7 @@ class SkdpContainer:
 
 
 def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a function that may run foreign code; errors lose their text, which may show values."""
+    """Call a function that may raise any error; replace the text, which may show values."""
     return with_text(UNREADABLE, partial(function, *args, **kwargs))
 
 
@@ -93,7 +91,10 @@ def with_text(
     unchanged: type[Exception] | tuple[()] = (),
     prefix: str | None = None,
 ) -> T:
-    """Call a function; errors get the given text or a prefix, unless they are `unchanged`."""
+    """Call a function; replace the text of an error, unless the type of the error is `unchanged`.
+
+    With a prefix, a text in `SAFE_TEXTS` is shown after the prefix.
+    """
     try:
         return function()
     except unchanged:
@@ -102,7 +103,7 @@ def with_text(
         kind: type[Exception] = MemoryError
     except Exception as error:
         kind = ValueError
-        # Arguments of an error that are no plain texts may run foreign code, and are not read.
+        # Arguments of an error may be objects of any type, whose methods could raise other errors.
         texts = error.args if prefix is not None and type(error) is ValueError else ()
         safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
         text = next((f"{prefix}{one}" for one in safe), text)
@@ -111,7 +112,7 @@ def with_text(
 
 
 def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
-    """Call a loader; errors name what it loads, and lose texts that may show values."""
+    """Call a loader; errors name what it loads, and show no text with values."""
     text = (
         f"{name}: The data cannot be read: loading them raises an error, whose text is left out "
         f"because it may contain values. {hint}"
@@ -130,14 +131,14 @@ def checked_container(X: Any) -> Any:
     Returns
     -------
     object
-        X itself; an array, if X can only be converted to one by its `__array__`; or a data frame
-        without names, if two columns have the same name.
+        X itself; an array, if `__array__` is all that X has; or, if two columns of a data frame
+        have the same name, the data frame with numbers as names.
 
     Raises
     ------
     ValueError
-        If X is masked, inconsistent as a sparse matrix, not read yet, or made of records, or if it
-        raises an error of its own.
+        If X is masked, an inconsistent sparse matrix, a collection of dask, a LazyFrame or an array
+        of records, or if X cannot be read.
     """
     if is_collection(X):
         raise ValueError(COLLECTION)
@@ -155,10 +156,10 @@ def checked_container(X: Any) -> Any:
 def _check_parts(X: Any) -> None:
     """Refuse a sparse matrix with inconsistent parts, which scipy would trust."""
     if is_compressed := X.format in ("bsr", "csc", "csr"):
-        X = copy(X)  # scipy may change X while checking it
+        X = copy(X)  # `check_format` may change X
         indices = X.indptr, X.indices
     else:
-        # scipy checks the indices of other formats when it converts them to COO.
+        # For other formats, `coo_array` checks the indices.
         X = X.tocoo(copy=False)
         # One-dimensional arrays have no `row`, and old versions of scipy have no `coords`.
         indices = X.coords if hasattr(X, "coords") else (X.row, X.col)
@@ -168,24 +169,24 @@ def _check_parts(X: Any) -> None:
         sparse.coo_array((X.data, indices), shape=X.shape)
         return
     X.check_format(full_check=True)
-    # scipy checks row starts only if any entry is stored.
+    # `check_format` checks this only if any entry is stored.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError
 
 
 def is_collection(X: Any) -> bool:
-    """Return whether X is a collection of dask, without importing dask or running code of X."""
+    """Return whether X is a collection of dask; neither import dask nor run code of X."""
     return hasattr(type(X), "__dask_graph__")
 
 
 def refuse_masked(X: Any) -> None:
-    """Refuse masked arrays; unlike `checked_container`, neither convert X nor read entries."""
+    """Refuse masked arrays, without reading entries."""
     if isinstance(getattr(X, "data", None) if issparse(X) else X, np.ma.MaskedArray):
         raise ValueError(MASKED)
 
 
 def _as_array(X: Any) -> Any:
-    """Convert objects to arrays; in a data frame, replace names by numbers if two are equal."""
+    """Convert objects that only have `__array__`; number the columns if two names are equal."""
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):
@@ -203,22 +204,22 @@ def _as_array(X: Any) -> Any:
 def names_of(X: Any) -> list[Any] | None:
     """Return the column names of a data frame, of any type; None for other objects."""
     is_frame = any(map(partial(hasattr, X), ("iloc", "__dataframe__", "__arrow_c_stream__")))
-    # In a table of pyarrow `columns` are arrays, and `column_names` their names.
+    # In a table of pyarrow, `columns` has the values, and `column_names` the names.
     names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
     return None if names is None else list(names)
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
-    """Refuse rows with other column names, or in another order; rows without names are accepted."""
+    """Refuse column names other than `declared`, or in another order; accept rows without names."""
     if names is not None and not hide_error_text(lambda: names == declared):
         raise ValueError(prefix + OTHER_COLUMNS)
 
 
 def as_feature_names(names: list[Any] | None) -> list[str] | None:
-    """Return the names of the features if all are strings, as scikit-learn requires."""
+    """Return the names of the features if they are strings, as scikit-learn does."""
     are_strings = [isinstance(name, str) for name in names or ()]
     if any(are_strings) and not all(are_strings):
-        raise ValueError("X has names of columns of several types: pass X.rename(columns=str).")
+        raise ValueError("X has column names of several types: pass X.rename(columns=str).")
     return names if any(are_strings) else None
 
 
@@ -236,7 +237,7 @@ def types_of(X: Any) -> list[tuple[Any, str]]:
 
 
 def spelled_kinds(X: Any) -> list[tuple[Any, str]]:
-    """Return whether columns have "numbers" or "texts", by their dtypes; "" if these do not say."""
+    """Return whether columns have "numbers" or "texts", by their dtypes; "" for other dtypes."""
     dtypes = dict(enumerate([X.dtype] * X.shape[1])) if hasattr(X, "dtype") else None
     names = names_of(X) or ()
     columns = zip(names, X.dtypes, strict=True) if dtypes is None else dtypes.items()
@@ -253,7 +254,7 @@ def _spelled_kind(dtype: Any) -> str:
 
 
 def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
-    """Make two public rows from the names and the kinds (text or number) of columns."""
+    """Make two public rows of the given columns; the values of `columns` mark columns of texts."""
     import pandas as pd
 
     texts, numbers = np.full(2, "", dtype=object), np.ones(2, dtype)
@@ -261,13 +262,13 @@ def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
 
 
 def refuse_times(X: Any) -> None:
-    """Refuse dates, times and durations, which numpy would take for whole numbers."""
+    """Refuse dates, times and durations, which numpy converts to whole numbers."""
     if have_times(X):
         raise ValueError(TIMES)
 
 
 def have_times(X: Any) -> bool:
-    """Return whether rows hold dates, times or durations."""
+    """Return whether rows contain dates, times or durations."""
     if issparse(X):
         return False
     found = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else np.asarray(X)
@@ -278,12 +279,12 @@ def have_times(X: Any) -> bool:
 
 
 def _is_of_times(dtype: Any) -> bool:
-    # dtypes of numpy and pandas have `kind`, those of polars `is_temporal`.
+    # Dtypes of numpy and pandas have `kind`, and dtypes of polars have `is_temporal`.
     return getattr(dtype, "kind", "O") in "mM" or bool(getattr(dtype, "is_temporal", bool)())
 
 
 def _kind_of_type(dtype: Any) -> str:
-    """Return the kind of a column by its dtype, of pandas or polars; "" for real numbers."""
+    """Return the kind of a dtype of numpy, pandas or polars; "" for real numbers."""
     kind = getattr(getattr(dtype, "numpy_dtype", dtype), "kind", "O")
     if getattr(dtype, "is_numeric", lambda: kind in "fiub")() or str(dtype) == "Boolean":
         return ""
@@ -295,13 +296,13 @@ def _kind_of_type(dtype: Any) -> str:
 
 
 # ------------------------------
-# For errors: what columns hold instead of finite numbers, and how to convert it.
+# For errors: what columns contain instead of finite numbers, and how to convert them.
 
 _ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
-#: Advice to the user, by what a column holds instead of finite numbers.
+#: Advice to the user, by what a column contains instead of finite numbers.
 CURES = {
     "NaN": MISSING["X"],
-    "infinity": "Cut it off at public ends, as numpy.clip(X, -1e6, 1e6) does.",
+    "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does.",
     "dates": TIMES,
     "categories": f"{_ENCODE}.",
     "texts": (
@@ -322,10 +323,10 @@ CURES = {
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
 }
 CURES["texts and gaps"] = CURES["texts"]
-# The kind of a column of which only the dtype `object` is known.
+# The kind of a column if only its dtype `object` is known, and not its entries.
 _OBJECTS = "texts, categories or objects"
 CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
-#: Advice for columns of a dtype of pandas or polars whose missing values an imputer does not find.
+#: Advice for dtypes of pandas or polars in which an imputer does not find missing values.
 OF_DTYPES = {
     "object": " Numbers as objects need .convert_dtypes(), booleans as objects .astype('boolean').",
     "Boolean": " Booleans of polars that are missing need .cast(float) before an imputer.",
@@ -338,19 +339,19 @@ GAPS_OF_TEXTS = (
 
 
 def kind_of(column: Any) -> str:
-    """Return what a column holds instead of finite real numbers, or ""."""
-    with suppress(Exception):  # foreign code may raise anything; numpy cannot decode some texts
+    """Return what a column contains instead of finite real numbers; "" for nothing else."""
+    with suppress(Exception):  # entries may be objects whose methods raise any error
         return _kind_of(column)
     return ""
 
 
 def _kind_of(column: Any) -> str:
-    """Return what a column holds, by its dtype or by the types of its entries."""
+    """Return what a column contains, by its dtype or by the types of its entries."""
     if have_times(column):
         return "dates"
     if hasattr(getattr(column, "dtype", None), "categories"):
         return "categories"
-    # numpy would make the text "nan" of NaN in a list of texts.
+    # In a list of texts, numpy would convert NaN to the text "nan".
     values = np.asarray(column, object if isinstance(column, list | tuple) else None).ravel()
     if values.dtype.kind == "c":
         return "complex numbers"
@@ -381,7 +382,7 @@ def _is_gap(entry: Any) -> bool:
 
 
 def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str, str]:
-    """Return what columns hold that do not hold finite numbers alone."""
+    """Return the kind of each column that does not contain finite numbers only."""
     if issparse(X):
         X = X.tocoo()
         names = np.unique(X.col[~(np.isfinite(X.data) | (allow_nan & np.isnan(X.data)))]).tolist()
@@ -398,10 +399,10 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
 def text_of_kinds(
     kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES
 ) -> str:
-    """Name columns, what they hold, and the advice, unless `text` contains it."""
+    """Describe columns by their kinds, with advice, except for advice that is in `text`."""
     texts = []
     for kind in dict.fromkeys(kinds.values()):
-        names = [name for name, its in kinds.items() if its == kind]
+        names = [name for name, kind_of_it in kinds.items() if kind_of_it == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
         place, left_out = f"X[{names[0]!r}]", f"X.drop(columns={names})"
         if names[0].isdigit():
@@ -450,11 +451,12 @@ def is_mapped(X: Any) -> bool:
 
 
 def in_c_order(block: RawBlock) -> RawBlock:
-    """Convert dense rows to C order: in another memory order, rows may round differently.
+    """Convert dense rows to C order.
 
-    The memory order that a data frame has may depend on other rows.
+    Products of rows in another memory order may round differently, and the memory order of a data
+    frame may depend on other rows.
     """
-    # Data frames, which hold texts here, stay as they are.
+    # Data frames, which contain texts here, stay as they are.
     is_array = not (sparse.issparse(block) or hasattr(block, "iloc"))
     return np.require(block, requirements=["C", "A"]) if is_array else block
 
@@ -466,9 +468,10 @@ def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR without duplicate entries, with which norms of rows would be wrong.
+    """Check a container, and convert it to CSR without duplicate entries.
 
-    Duplicates are summed in their order within the row, whatever other rows hold.
+    Norms of rows would be wrong with duplicates. They are summed in their order within a row, so
+    that the sum does not depend on other rows.
     """
     return as_canonical(checked_container(X))
 
@@ -491,7 +494,7 @@ def plain_csr(X: Any) -> sparse.csr_array:
         # This flag stops the conversion from summing duplicates.
         X.has_canonical_format = True
     X = X.tocsr()
-    # The caller's object may have a wrong flag, so the result does not share it.
+    # The flags of the caller's object may be wrong, so the result gets new ones.
     return with_data(X, X.data)
 
 
@@ -500,7 +503,7 @@ def plain_csr(X: Any) -> sparse.csr_array:
 
 
 def finite(rows: Any) -> Any:
-    """Make rows finite, each by itself: NaN becomes 0, and infinity a large number.
+    """Make rows finite, each row by itself: NaN becomes 0, and infinity a large number.
 
     Parameters
     ----------
@@ -519,7 +522,7 @@ def finite(rows: Any) -> Any:
         array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
     if np.isfinite(array).all():
         return array
-    # Half of the largest number, so that later results may round up without overflow.
+    # Half of the largest number, so that later results that round up do not overflow.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
 
@@ -527,7 +530,7 @@ def finite(rows: Any) -> Any:
 def of_finite(
     rows: Any, function: Callable[[Any], Any], dtype: np.dtype, *, allow_nan: bool = False
 ) -> Any:
-    """Apply a function that maps each row by itself; rows that are not finite become NaN.
+    """Apply a function that maps each row by itself; rows with NaN or infinity become NaN.
 
     Parameters
     ----------
@@ -538,7 +541,7 @@ def of_finite(
     dtype : dtype
         Floating-point type of the rows passed in, and of the result.
     allow_nan : bool, default=False
-        Whether the function accepts rows with NaN, too.
+        Whether the function accepts rows with NaN, which then stay.
 
     Returns
     -------
@@ -572,13 +575,13 @@ def with_nan(rows: Any, is_null: np.ndarray) -> Any:
 
 
 # ------------------------------
-# Paths of files; and numpy files that are mapped into memory, each a part of the rows.
+# Paths of files, and numpy files, each of which is mapped into memory and is a part of the rows.
 
 _PATHS = str | bytes | os.PathLike
 
 
 def paths_of(paths: Any, name: str = "paths") -> list[str]:
-    """Return full paths, as other processes may have another working directory."""
+    """Return absolute paths, as other processes may have another working directory."""
     several = [paths] if isinstance(paths, _PATHS) else list(paths)
     if not several:
         raise ValueError(f"{name} must name at least one file, got none.")
@@ -608,15 +611,15 @@ def files_of_numpy(paths: Any, y: Any) -> tuple[Any, ...]:
     OSError
         If a file does not exist.
     ValueError
-        If a file holds other data, or files are inconsistent.
+        If a file has other data, or files are inconsistent.
     """
     loaders, rows = _mapped(paths, "paths")
     of_targets, targets = (None, rows) if y is None else _mapped(y, "y")
     widths, lengths = {one.shape[1] for one in rows}, [len(one) for one in rows]
     if len(widths) > 1:
-        raise ValueError(f"paths must be files of one number of columns, got {sorted(widths)}.")
+        raise ValueError(f"paths must be files with equally many columns, got {sorted(widths)}.")
     if [len(one) for one in targets] != lengths:
-        raise ValueError("y must have a file for each of paths, of as many entries as rows.")
+        raise ValueError("y must have a file for each of paths, with an entry for each row.")
     dtype = np.float32 if all(one.dtype == np.float32 for one in rows) else np.float64
     return loaders, lengths, widths.pop(), dtype, of_targets
 
@@ -628,7 +631,7 @@ def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]
 
 
 def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
-    """Memory-map a file of one array; only errors of the operating system keep their text."""
+    """Memory-map a file of one array; of errors, only an OSError keeps its text."""
     (path,) = loader.args
     text = (
         f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "

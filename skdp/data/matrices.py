@@ -1,4 +1,4 @@
-"""Measurement matrices of a regression, of rank one or dense, and their lazy transformation."""
+"""Measurement matrices of a regression, of rank one or dense, which are transformed when read."""
 
 import math
 from collections.abc import Iterator
@@ -68,9 +68,9 @@ class RankOneMatrices(containers.SkdpContainer):
     cell with its row, its column and its value. All cells of a row, which may be those of one
     person, are protected together with ``privacy_unit="user"`` only.
 
-    Only the two factors take memory. Those of `from_indices` take 32 bytes a record, or 24 with
-    ``dtype=numpy.float32``, whatever the shape of the matrices. Consecutive rows ``X[a:b]`` share
-    the memory of the whole; a mask or a list of rows copies the rows.
+    Only the two factors take memory. The factors of `from_indices` take 32 bytes a record, or 24
+    with ``dtype=numpy.float32``, whatever the shape of the matrices. A slice ``X[a:b]`` is a view
+    and shares memory with X; a mask or a list of rows copies the rows.
 
     As with a sparse matrix, and unlike an array, a single row ``X[i]`` is still 2-D: a
     `RankOneMatrices` of length 1. `numpy.asarray` is refused, since it would write out all entries;
@@ -174,7 +174,7 @@ class RankOneMatrices(containers.SkdpContainer):
 
     @classmethod
     def _of_parts(cls, left: containers.RawBlock, right: containers.RawBlock) -> "RankOneMatrices":
-        """Make matrices from factors that need no checks."""
+        """Make matrices from factors that have been checked."""
         matrices = cls.__new__(cls)
         matrices.left, matrices.right = left, right
         return matrices
@@ -196,15 +196,12 @@ class RankOneMatrices(containers.SkdpContainer):
 
     @property
     def block_starts(self) -> np.ndarray:
-        """First matrices of the blocks, and the end.
-
-        Blocks depend only on the shape and on which factors are sparse.
-        """
+        """First matrices of the blocks, and the end; public facts decide on them."""
         return block_starts(len(self), self.dense_width, is_sparse=self.dense_width == 0)
 
     @property
     def dense_width(self) -> int:
-        """Number of columns of the factors that are not sparse, which sets how long blocks are."""
+        """Number of columns of the dense factors, which determines the length of blocks."""
         parts = (self.left, self.right)
         return sum(part.shape[1] for part in parts if not sparse.issparse(part))
 
@@ -223,8 +220,8 @@ class RankOneMatrices(containers.SkdpContainer):
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            "RankOneMatrices are not converted to an array implicitly, since that takes memory "
-            "for every entry of every matrix; call toarray() to do so."
+            "RankOneMatrices are not converted to an array implicitly, since an array takes memory "
+            "for every entry of every matrix; call toarray() for an array."
         )
 
     def toarray(self) -> np.ndarray:
@@ -246,7 +243,7 @@ class RankOneMatrices(containers.SkdpContainer):
         ValueError
             If `left` or `right` contains NaN, infinity, or indices out of range.
         """
-        # Indices are checked again, as the user may have changed them.
+        # The container is checked again, as the user may have changed its indices.
         for part in (self.left, self.right):
             if containers.not_finite_rows(containers.checked_container(part)).any():
                 raise ValueError("Input X contains NaN or infinity.")
@@ -292,7 +289,7 @@ def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array
         raise ValueError(
             f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
         )
-    # The error does not show the indices, which may be private.
+    # The error shows no index, as indices may be private.
     if np.any((indices < 0) | (indices >= size)):
         raise ValueError(f"{name} must be integers from 0 to {size - 1}, but some are not.")
     index_dtype = np.int32 if max(len(indices), size) < 2**31 else np.int64
@@ -312,15 +309,16 @@ def _check_same_length(**parts: containers.RawBlock) -> None:
 def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
     """Convert a key to a slice from start to stop with step 1, or to an array of integers."""
     if isinstance(key, tuple):
+        # scikit-learn indexes containers by ``X[rows, ...]``.
         if len(key) != 2 or key[1] is not Ellipsis:
-            raise IndexError("RankOneMatrices are indexed by rows alone, not by columns.")
+            raise IndexError("RankOneMatrices are indexed by rows only, not by columns.")
         key = key[0]
-    if isinstance(key, Integral | slice):
-        rows: Any = range(n_rows)[key]
-        rows = range(rows, rows + 1) if isinstance(rows, int) else rows
-        if rows.step == 1:
-            return slice(rows.start, rows.start + len(rows))
-        return np.arange(rows.start, rows.stop, rows.step)
+    if isinstance(key, Integral):
+        row = range(n_rows)[key]
+        return slice(row, row + 1)
+    if isinstance(key, slice):
+        start, stop, step = key.indices(n_rows)
+        return slice(start, max(start, stop)) if step == 1 else np.arange(start, stop, step)
     key = containers.hide_error_text(np.asarray, containers.checked_container(key))
     if key.dtype == bool and key.shape == (n_rows,):
         return np.flatnonzero(key)
@@ -333,27 +331,27 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
 
 
 def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.RawBlock:
-    """Select rows of a factor, without a copy if they are consecutive."""
+    """Select rows of a factor; a slice of rows shares memory with the factor."""
     return rows_of(part, rows) if isinstance(rows, slice) and issparse(part) else part[rows]
 
 
 # ------------------------------
-# Measurement matrices, transformed lazily and read block by block.
+# Measurement matrices that are read block by block, and transformed in each pass.
 
-# Number of entries of a piece, from which several products are computed while it is in cache.
+# Number of entries of a piece of a block; a piece stays in cache while its products are computed.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 8192)  # not studied
-#: Loops of numpy along rows of at most this length are slow.
+#: Longest rows for which a loop of numpy for each row is slow.
 SHORT_ROW = 32  # not studied
-# Number of factors that are multiplied by a map at a time.
+# Number of factors that `mapped` multiplies at a time.
 _MAPPED_ROWS = 1024  # not studied
 
 
 @dataclass(eq=False)
 class Design(BlockView):  # numpydoc ignore=PR02
-    r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, computed when needed.
+    r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, computed when read.
 
-    Sums are computed block by block in float64. Block boundaries depend on the shape only.
+    Sums are computed block by block in float64. Blocks depend only on the shape.
 
     Parameters
     ----------
@@ -364,24 +362,25 @@ class Design(BlockView):  # numpydoc ignore=PR02
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     multiplier : float or ndarray, default=1.0
-        S, a number or, for matrices that are written out, one for each entry.
+        S, a number or, for stored matrices, an array with a number for each entry.
     center : ndarray or None, default=None
-        C, only for matrices that are written out.
+        C, only for stored matrices: `source` has their entries, and not two factors.
     largest : ndarray or None, default=None
         Absolute values to which the entries of :math:`(X_i - C) \circ S` are clipped, only for
-        matrices that are written out.
+        stored matrices.
     row_map : ndarray or None, default=None
-        A, only for matrices that are written out; `mapped` multiplies factors by A at once.
+        A, only for stored matrices; factors are multiplied by A in advance, by `mapped`.
     column_map : ndarray or None, default=None
-        B, with the same restriction as A.
+        B, only for stored matrices.
     writes_factors_out : bool, default=False
-        Whether outer products of factors are written out as matrices, piece by piece.
+        Whether outer products of factors are computed and then treated as stored matrices.
     people : People or None, default=None
-        Owner of each matrix. Each person then counts once in every sum.
+        The person to whom each matrix belongs, if users are protected. Then each person counts once
+        in every sum.
     lengths : ndarray or None, default=None
         Lengths of mapped vectors with their intercept; see `measured`.
     agreed : Agreed or None, default=None
-        Facts that all owners agree on, if these are the matrices of one of several owners.
+        Facts that all owners of a federated fit agree on, if `source` has the matrices of one.
     """
 
     source: Source | RankOneMatrices
@@ -411,24 +410,27 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:
         """Yield the blocks, each as an iterator over pieces that stay in cache."""
-        is_moved = self.center is not None or isinstance(self.multiplier, np.ndarray)
-        moves = self._moves() if is_moved else None
+        is_scaled = self.center is not None or isinstance(self.multiplier, np.ndarray)
+        scaling = self._scaling_arrays() if is_scaled else None
         blocks = self.source.blocks(group)
-        return ((rows, self._pieces(rows, block, moves)) for rows, block in blocks)
+        return ((rows, self._pieces(rows, block, scaling)) for rows, block in blocks)
 
-    def _moves(self) -> list[np.ndarray]:
-        """Repeat centers and scales of short rows, so that numpy loops over whole pieces."""
+    def _scaling_arrays(self) -> list[np.ndarray]:
+        """Return arrays of centers, scales and results for the rows of a piece.
+
+        Centers and scales of short rows are repeated, so that numpy loops over the whole piece.
+        """
         length = min(self._piece_length, int(np.diff(self.block_starts).max()))
         n_times = length if self.n_entries <= SHORT_ROW else 1
         center = 0.0 if self.center is None else self.center.ravel()
         shape = n_times, self.n_entries
-        moves = (np.full(shape, one) for one in (center, np.ravel(self.multiplier)))
+        arrays = (np.full(shape, one) for one in (center, np.ravel(self.multiplier)))
         # One array serves all pieces, as the system clears every new array.
-        return [*moves, np.empty((length, self.n_entries))]
+        return [*arrays, np.empty((length, self.n_entries))]
 
     @property
     def stores_entries(self) -> bool:
-        """Whether all entries of matrices are stored, rather than factors."""
+        """Whether blocks have all entries of matrices, rather than two factors."""
         return self.writes_factors_out or not isinstance(self.source, RankOneMatrices)
 
     n_records = BlockView.n_units
@@ -445,31 +447,31 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return bool(issparse((self.source.left, self.source.right)[side]))
 
     def mapped(self, row_map: np.ndarray | None, column_map: np.ndarray | None) -> "Design":
-        """Return a view multiplied by symmetric matrices from both sides.
+        """Multiply matrices by symmetric matrices from both sides.
 
-        A vector means a diagonal matrix, which keeps sparse factors sparse.
+        A vector means a diagonal matrix, with which sparse factors stay sparse.
         """
         if not isinstance(self.source, RankOneMatrices):
             return replace(self, row_map=row_map, column_map=column_map)
-        times = partial(_times, is_alone=self.people is not None)
+        times = partial(_times, separately=self.people is not None)
         parts = times(self.source.left, row_map), times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
 
     def cached(self) -> "Design":
-        """Standardize an array in memory once, unless it is large or users have several rows."""
+        """Standardize a small array in memory once for all passes, if rows are the units."""
         X = getattr(self.source, "X", None)
         is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
         if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:
             return self
-        # Two copies exist while pieces are joined.
+        # While pieces are joined, there are two copies of the rows.
         if 2 * 8 * math.prod(self.source.shape) > CACHE_BYTES:
             return self
-        # Entries are copied, as the next piece overwrites the array.
+        # A copy, as the next piece overwrites the array.
         rows = self.map_rows(on_block(lambda matrices: entries_of(matrices).copy()))
         return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
     def measured(self, intercept: float) -> "Design":
-        """Compute lengths of vectors with intercept once, if passes read the same vectors."""
+        """Compute lengths of vectors with intercept once, unless passes may read other vectors."""
         if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
             return self
         return replace(self, lengths=np.hypot(self.norms(), intercept))
@@ -478,8 +480,9 @@ class Design(BlockView):  # numpydoc ignore=PR02
     def rounding(self) -> float:
         r"""Bound on the rounding error of a sum, in units of the largest contribution.
 
-        Vectors are mapped by A after their sum, when the sum may be :math:`\|A^{-1}\|` times as
-        long. The map multiplies the error by :math:`\|A\|`, and adds an error of its own.
+        Vectors are summed first and mapped by A then. Before the map the sum may be
+        :math:`\|A^{-1}\|` times as long, and the map multiplies its error by :math:`\|A\|`: the
+        product is the condition number. The map adds an error of its own.
         """
         within, longest = terms_within(self.matrix_shape), 1.0
         if self.are_vectors and self.row_map is not None:
@@ -492,12 +495,12 @@ class Design(BlockView):  # numpydoc ignore=PR02
             width = getattr(self.source, "dense_width", None)
             is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
             depth = depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
-        # What one matrix contributes is itself a sum.
+        # The contribution of one matrix is a sum, too, of `within` products.
         return rounding_of_depth(depth + within, self.n_records, longest)
 
     @property
     def are_vectors(self) -> bool:
-        """Whether matrices are stored by entries, and are vectors: they have one column."""
+        """Whether matrices are stored and have one column, so that they are vectors."""
         return self.stores_entries and self.matrix_shape[1] == 1
 
     def norms(self) -> np.ndarray:
@@ -505,11 +508,11 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return self.map_rows(on_block(methodcaller("norms")))
 
     def inner(self, point: FixedRank) -> np.ndarray:
-        """Compute the inner product of each matrix with a point."""
+        """Compute the inner product of each matrix with the matrix `point`."""
         return self.map_rows(on_block(lambda matrices: matrices.tangent(point, 0.0)[1]))
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-        """Compute the inner product of each matrix, clipped entry by entry, with a point."""
+        """Clip the entries of each matrix to bounds; compute its inner product with `point`."""
         kernel = on_block(lambda matrices: np.clip(entries_of(matrices), *bounds) @ point)
         return replace(self, writes_factors_out=True).map_rows(kernel)
 
@@ -519,29 +522,29 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return min(max(_PIECE_ENTRIES // self.n_entries, fewest), most)
 
     def _pieces(
-        self, rows: slice, block: Any, moves: list[np.ndarray] | None
+        self, rows: slice, block: Any, scaling: list[np.ndarray] | None
     ) -> Iterator[tuple[slice, Matrices]]:
-        """Cut a block of stored matrices into pieces that stay in cache."""
+        """Cut a block of stored matrices into pieces that stay in cache; factors are one piece."""
         mass = mass_of(self.people, rows)
         if not self.stores_entries:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier, mass)
             return
-        # No piece has a single matrix, unless its block has: the product of a single matrix may
-        # round differently.
+        # Pieces are equally long, so that no piece has a single matrix, unless its block has: the
+        # product of a single matrix may round differently.
         n_rows = block.shape[0]
         n_pieces = -(-n_rows // self._piece_length)
         for start, stop in pairwise(n_rows * piece // n_pieces for piece in range(n_pieces + 1)):
             piece = slice(rows.start + start, rows.start + stop)
-            yield piece, self._dense(block[start:stop], piece, moves)
+            yield piece, self._dense(block[start:stop], piece, scaling)
 
-    def _dense(self, block: Any, piece: slice, moves: list[np.ndarray] | None) -> DenseMatrices:
-        """Return dense matrices, centered and scaled, which apply both maps in their products."""
+    def _dense(self, block: Any, piece: slice, scaling: list[np.ndarray] | None) -> DenseMatrices:
+        """Return dense matrices, centered and scaled; their products apply both maps."""
         rows = block if isinstance(block, np.ndarray) else block.toarray()
         scale = self.multiplier
-        if moves is None:
+        if scaling is None:
             rows = rows.astype(np.float64, copy=False)
         else:
-            rows, scale = self._standardized(rows, *(one[: len(rows)] for one in moves)), 1.0
+            rows, scale = self._standardized(rows, *(one[: len(rows)] for one in scaling)), 1.0
         mass = mass_of(self.people, piece)
         if mass is not None:
             rows = in_rows(rows)
@@ -565,27 +568,30 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
 
 def terms_within(matrix_shape: tuple[int, int]) -> int:
-    """Bound the number of products that a matrix adds to an entry of a second moment."""
+    """Bound the number of products that one matrix adds to an entry of a second moment."""
     return max(matrix_shape) if min(matrix_shape) > 1 else 0
 
 
 def entries_of(matrices: Matrices) -> np.ndarray:
-    """Return the entries of stored matrices, a row for each matrix."""
+    """Return the entries of stored matrices, with a row for each matrix."""
     assert isinstance(matrices, DenseMatrices)
     return matrices.values.reshape(len(matrices), -1)
 
 
-def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any:
-    """Multiply factors by a matrix, together or one by one; rows that overflow become null."""
+def _times(factors: Any, symmetric: np.ndarray | None, *, separately: bool) -> Any:
+    """Multiply factors by a symmetric matrix or a diagonal; rows that overflow become null.
+
+    `separately` multiplies each factor by itself, so that its rounding does not depend on others.
+    """
     if symmetric is None:
         return factors
     if symmetric.ndim == 1 and issparse(factors):
         scaled = factors.multiply(symmetric).tocsr()
         scaled.data[~np.isfinite(scaled.data)] = 0.0
         return scaled
-    if not is_alone:
+    if not separately:
         return _finite(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
-    # Products get the memory order that later passes need, piece by piece, as copies take time.
+    # Products get the memory order that later passes need, as copying them then would take time.
     products = np.empty(factors.shape, order=order_of(factors))
     for first in range(0, len(factors), _MAPPED_ROWS):
         piece = factors[first : first + _MAPPED_ROWS]

@@ -1,4 +1,4 @@
-"""Rows and targets in blocks or parts, which every pass loads again."""
+"""Rows and targets in blocks or in parts, which are loaded again in every pass over the data."""
 
 import threading
 from bisect import bisect_right
@@ -60,16 +60,16 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """A list of parts, which every pass loads again; their lengths are public."""
+    """A list of parts, each of which is loaded again in every pass; their lengths are public."""
 
     #: The parts that have rows.
     parts: list[Part]
-    #: A function that sums a kernel over parts elsewhere, by their numbers; None for this process.
+    #: A function that sums a kernel over parts in other processes; None for this process.
     pass_over: Callable[..., Any] | None = None
 
     @property
     def numbers(self) -> list[int]:
-        """Return the numbers by which errors identify parts."""
+        """The numbers of the parts, in errors and for `pass_over`."""
         return [part.number for part in self.parts]
 
     @property
@@ -96,10 +96,10 @@ def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], X: Any) -> 
 
 
 class Targets(Parts):
-    """A target for each row; a thread loads each part once in a pass.
+    """A target for each row; in a pass, a thread loads the targets of a part once.
 
-    Targets are a source of :func:`skdp.data.reduce.map_sum` for passes over targets alone: each
-    part is a block, and the targets are its only column.
+    Targets may be the source of :func:`skdp.data.reduce.map_sum`, for a pass over targets only:
+    then each part is a block with one column.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Targets(Parts):
     #: Whether every pass reads the same targets.
     is_repeatable = False
     is_sparse = False
-    #: Words in errors for the column of the targets.
+    #: Text that errors add to the number of a part, to name the column of the targets.
     column = ""
 
     def __init__(
@@ -143,7 +143,7 @@ class Targets(Parts):
         return values if dtype is None else values.astype(dtype)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """Return the targets of consecutive rows of one part."""
+        """Return the targets of consecutive rows, all in one part."""
         part = bisect_right(self.block_starts, rows.start) - 1
         if getattr(self._loaded, "part", None) != part:
             self._loaded.values, self._loaded.part = self._load(self.parts[part]), part
@@ -151,7 +151,7 @@ class Targets(Parts):
         return np.asarray(self._loaded.values[rows.start - first : rows.stop - first])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the targets that threads have loaded."""
+        """Leave out the targets that threads have loaded, which cannot be pickled."""
         return {name: value for name, value in vars(self).items() if name != "_loaded"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -159,12 +159,12 @@ class Targets(Parts):
         self._loaded = threading.local()
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
-        """Apply a function that maps each target by itself."""
+        """Return targets to which a function of single targets is applied."""
         one = Targets(self.parts, composed(self._function, function), self.pass_over)
         one.column = self.column
         if len(self.parts) > 1 or callable(self.parts[0].loader):
             return one
-        # Targets in memory are mapped once, for all passes.
+        # Targets in memory are mapped once for all passes.
         with without_warnings():
             return Targets.of(one._load(self.parts[0]))
 
@@ -176,7 +176,7 @@ class Targets(Parts):
         return one
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield the targets of a group of parts as columns, with the row numbers of each."""
+        """Yield the targets of each part as a column, with its row numbers."""
         for rows in starmap(slice, pairwise(self.block_starts[group.start : group.stop + 1])):
             yield rows, self[rows][:, np.newaxis]
 
@@ -186,7 +186,7 @@ class Targets(Parts):
         name, function = f"Targets of part {number}{self.column}", self._function
         values = raw
         if type(raw) is not np.ndarray:
-            hint = f"Look at y[{number}], or call it."
+            hint = f"y[{number}], or a call of it, shows the error."
             values = loaded(partial(_loaded_targets, raw), name, hint)
         if values.shape != (length,) or values.dtype.kind not in "fiubUO":
             raise ValueError(
@@ -206,9 +206,9 @@ def _loaded_targets(raw: Any) -> np.ndarray:
 
 
 class PartResults:
-    """Results for rows in blocks or in parts, computed on request.
+    """Results for rows in blocks or in parts, computed when they are read.
 
-    Iterate over the results, or write them to a file; `numpy.asarray` computes all in memory.
+    Iterate over the results, or write them to a file; `numpy.asarray` reads all into memory.
 
     Parameters
     ----------
@@ -217,9 +217,9 @@ class PartResults:
     function : callable
         Maps a 2-D array or CSR matrix of rows to an array of as many results.
     shape : tuple of int
-        Shape of all results together.
+        Shape of the array of all results.
     dtype : dtype
-        Their type.
+        Type of the results.
     """
 
     def __init__(
@@ -270,39 +270,39 @@ def write_npy(path: Any, rows: "PartResults | RowBlocks") -> None:
 # Rows that exist only as blocks.
 
 _END = object()
-#: Error of rows in blocks, in scikit-learn's words, with advice.
+#: Error text about rows in blocks: the text of scikit-learn, with advice.
 NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
 
 class BlockForm(NamedTuple):
-    """Facts of the first block, which have to hold for all blocks."""
+    """Facts of the first block, which must be true for all blocks."""
 
     is_sparse: bool
     is_mapped: bool = False
-    #: Names of columns, in their order; None if they have none.
+    #: Names of columns, in order; None if the block has no names.
     names: list[Any] | None = None
-    #: Text for an error about columns that are no numbers; "" if there are none.
+    #: Text for an error about columns that are no numbers; "" for no error.
     flaw: str = ""
 
 
 class RowBlocks(SkdpContainer):
-    """A matrix that exists only as blocks of rows, which a function makes again in every pass.
+    """A matrix in blocks of rows, which a function makes again in every pass over the data.
 
     Estimators of skdp accept it instead of an array, for rows that do not fit into memory. Results
     of `transform` are computed when read: iterate over them, or write them to a file by `to_npy`.
 
-    The parameters describe one stream, which one thread reads, without targets. `from_parquet`,
-    `from_npy` and `from_partitions` make rows from files or other parts, which several threads
-    read, with targets for regressions, classifiers and pipelines.
+    The constructor takes one stream of blocks, which one thread reads, without targets.
+    `from_parquet`, `from_npy` and `from_partitions` take files or other parts, which several
+    threads read, and targets for regressions, classifiers and pipelines.
 
     Parameters
     ----------
     make_blocks : callable
         Function without arguments, called for every pass over the data. It returns an iterable of
-        2-D arrays, data frames or sparse matrices; stacked, they are the rows. Every pass must
-        yield the same rows in the same order. The number of passes depends on the rows only
-        through released values. All data frames have to have the columns of the first block, in
-        their order; their names are public, and become those of the features.
+        2-D arrays, data frames or sparse matrices: the rows, from first to last. Every pass must
+        get the same rows in the same order. The number of passes depends on the rows only through
+        released values. All data frames must have the same columns in the same order; names of
+        columns are public, and become names of the features.
     shape : tuple of two ints
         Number of rows and of features, both public.
     dtype : dtype, default=numpy.float64
@@ -329,12 +329,12 @@ class RowBlocks(SkdpContainer):
     (2000, 1)
     """
 
-    # A function that maps each row by itself, applied to every block. None for no change.
+    # A function that maps each row by itself and is applied to every block; None for no change.
     function: Callable[[Any], Any] | None = None
-    # Column names of the results of `function`, if they have any.
+    # Column names of the results of `function`, if the results have names.
     names: list[str] | None = None
-    # Two public rows as a data frame, if columns hold texts: like blocks as loaded, and like the
-    # results of `function`. Only public steps of a pipeline accept such rows.
+    # If columns contain texts, two public rows as a data frame: with the columns of loaded blocks,
+    # and with those of the results of `function`. Only public steps of a pipeline accept texts.
     loaded_like: Any = None
     like: Any = None
 
@@ -347,16 +347,17 @@ class RowBlocks(SkdpContainer):
         if not callable(make_blocks):
             raise ValueError(
                 "make_blocks must be a function that starts a new pass over the blocks, got "
-                f"{type(make_blocks).__name__}; an array, or numpy.concatenate of some, needs none."
+                f"{type(make_blocks).__name__}; pass arrays in memory without RowBlocks."
             )
         self.make_blocks = make_blocks
         self._describe(shape, dtype)
 
     def _describe(self, shape: tuple[int, int], dtype: Any) -> None:
         self.shape = checked_shape(shape)
-        self._n_made = self.shape[1]
+        # The number of columns of blocks before `function`, which may change it.
+        self._n_loaded = self.shape[1]
         self.dtype = checked_dtype(dtype)
-        # Facts of the first block, in a list that copies with other functions share.
+        # A list, empty or with the facts of the first block, that all copies of this object share.
         self._seen: list[BlockForm] = []
 
     @classmethod
@@ -370,20 +371,21 @@ class RowBlocks(SkdpContainer):
     ) -> "RowBlocks":
         """Make rows from parts that functions load; threads load several parts at a time.
 
-        Every pass loads all parts again. A regression or classifier loads parts of at most 1 GiB
-        together, as dense rows in float64, once, and stores them until the fit ends.
+        Every pass loads all parts again. Only if all rows together have at most 1 GiB, as dense
+        rows in float64, regressions and classifiers load them once, and store them until the fit
+        ends.
 
-        The division of rows into parts must be as public as their number: files that are split by a
-        column's value, such as a country or a hash of a user, reveal something about it.
+        The numbers of rows of parts are public. So do not divide rows into parts by private values:
+        parts by country, or by a hash of users, would reveal how many rows have each value.
 
         Parameters
         ----------
         loaders : sequence of callable
             Functions without arguments, each of which loads the rows of one part, as a 2-D array,
-            data frame or sparse matrix. Several threads call them at the same time; a connection to
-            a database is opened within the function. To run in other processes they have to be
-            picklable. All data frames have to have the columns of the first part, in their order;
-            their names are public, and become those of the features.
+            data frame or sparse matrix. Several threads call them at the same time, so each call
+            must open its own connection to a database. For other processes, functions have to be
+            picklable. All data frames must have the same columns in the same order; names of
+            columns are public, and become names of the features.
         lengths : sequence of int
             Number of rows of each part, from 0. Public.
         n_features : int
@@ -392,7 +394,7 @@ class RowBlocks(SkdpContainer):
             Floating-point type of the results.
         y : sequence of callable or array-like, or None, default=None
             Responses or labels of each part: 1-D arrays, or functions without arguments that load
-            them. Regressions and classifiers use them: ``fit(rows)``.
+            1-D arrays. Regressions and classifiers then take ``fit(rows)``.
 
         Returns
         -------
@@ -403,26 +405,27 @@ class RowBlocks(SkdpContainer):
         ------
         ValueError
             If a loader is no function, a length no integer from 0, `n_features` not positive, there
-            are no rows, or `y` has not as many parts.
+            are no rows, or `y` has another number of parts.
         """
         return RowParts(loaders, lengths, n_features, dtype, y)
 
     @classmethod
     def from_npy(cls, paths: Any, y: Any = None) -> "RowBlocks":
-        """Make rows from numpy files, each a part, which are mapped into memory and not copied.
+        """Make rows from numpy files, which are mapped into memory; each file is a part.
 
         Parameters
         ----------
         paths : path-like or sequence of path-like
-            Files written by `numpy.save`: 2-D arrays of real numbers. The division of rows into
-            files must be as public as their number, so not by country or user.
+            Files written by `numpy.save`: 2-D arrays of real numbers. Numbers of rows of files are
+            public: do not divide rows into files by private values, such as a country or a user.
         y : path-like, sequence of path-like or None, default=None
-            Files with the responses or labels of each of `paths`: 1-D arrays of numbers or strings.
+            Files with the responses or labels for each of `paths`: 1-D arrays of numbers or
+            strings.
 
         Returns
         -------
         RowBlocks
-            Their rows, in this order; of dtype float32 if all files are.
+            The rows of all files, in this order; of dtype float32 if all files are.
 
         Raises
         ------
@@ -453,30 +456,30 @@ class RowBlocks(SkdpContainer):
         ----------
         paths : path-like or sequence of path-like
             Files with the same columns, folders of files that end in ``.parquet``, or patterns such
-            as ``"visits/2025-*.parquet"``; files of a folder or a pattern in the order of their
-            names. The division of rows into files and row groups must be as public as their number,
-            so not by country or user.
+            as ``"visits/2025-*.parquet"``; files of a folder or a pattern are sorted by name.
+            Numbers of rows of files and row groups are public: do not divide rows by private
+            values, such as a country or a user.
         columns : sequence of str or None, default=None
             Names of the features: columns of numbers or booleans, where missing values become NaN,
-            or the columns in `categories`. Without `categories` strings are accepted, too, for a
-            `ColumnTransformer` in a `DPPipeline`. ``None`` takes all columns but `y` and an index
-            written by pandas.
+            or the columns in `categories`. Without `categories`, columns of strings are accepted,
+            too, for a `ColumnTransformer` in a `DPPipeline`. ``None`` takes all columns except `y`
+            and an index that pandas has written.
         y : str or None, default=None
             Name of the column of responses or labels: numbers, booleans, strings, or categories
             that are strings.
         categories : mapping of str to sequence of str, or None, default=None
-            Public lists of the values of columns of strings. Such a column becomes one of 0 and 1
-            for each value, named as by `OneHotEncoder`. Missing and other values have 0 in all of
-            them.
+            For columns of strings, public lists of values. Each value becomes a column of 0 and 1,
+            named as by `OneHotEncoder`; rows with a missing value, or a value not in the list, have
+            0 in all these columns.
         sparse_output : bool, default=True
-            Whether rows with `categories` are sparse. Dense ones are for short lists, and for
+            Whether rows with `categories` are sparse. Dense rows are for short lists, and for
             ``DPStandardScaler(missing="mean")``.
 
         Returns
         -------
         RowBlocks
-            Their rows, in this order; of dtype float32 if all features are. Estimators store the
-            names of the features.
+            The rows of all files, in this order; of dtype float32 if all features are. Estimators
+            store the names of the features.
 
         Raises
         ------
@@ -506,7 +509,7 @@ class RowBlocks(SkdpContainer):
             return self.kind.is_sparse
         public: Any = self.loaded_like
         if public is None:
-            public = np.ones((2, self._n_made), self.dtype)
+            public = np.ones((2, self._n_loaded), self.dtype)
         made = self.function(sparse.csr_array(public) if self.kind.is_sparse else public)
         return sparse.issparse(made)
 
@@ -518,7 +521,7 @@ class RowBlocks(SkdpContainer):
     @property
     @without_warnings()
     def kind(self) -> BlockForm:
-        """The facts of the first block, which has to be read."""
+        """The facts of the first block, which is read if necessary."""
         if not self._seen:
             next(self._raw_blocks())
         return self._seen[0]
@@ -541,7 +544,7 @@ class RowBlocks(SkdpContainer):
     def __len__(self) -> int:
         raise TypeError(
             "RowBlocks have no length: X.shape[0] is the number of rows, and a loop goes over "
-            "blocks of them."
+            "blocks of rows."
         )
 
     def __bool__(self) -> bool:
@@ -550,8 +553,8 @@ class RowBlocks(SkdpContainer):
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
             "RowBlocks are not converted to an array, which may not fit into memory: iterate over "
-            "the blocks, or write them to a file with to_npy. Estimators of skdp take them as "
-            "they are."
+            "the blocks, or write the rows to a file with to_npy. Estimators of skdp accept "
+            "RowBlocks."
         )
 
     def to_npy(self, path: Any) -> None:
@@ -611,19 +614,19 @@ class RowBlocks(SkdpContainer):
                 waiting, n_waiting, start = [], 0, stop
                 size = next(sizes, np.inf)
             if start < block.shape[0]:
-                # A copy, as the function may reuse the array for its next block.
+                # A copy, as `make_blocks` may write its next block into the same array.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
-        # The last block is yielded after the stream has ended, as an additional row is an error.
+        # The last block is yielded after the stream has ended: more rows would be an error.
         yield self._finished(stacked(waiting))
 
     def _finished(self, block: RawBlock) -> RawBlock:
-        # `function` gets blocks of public lengths, as rounding may depend on the length.
+        # `function` gets blocks whose lengths are public, as rounding may depend on the length.
         block = in_c_order(block)
         return block if self.function is None else in_c_order(self.function(block))
 
     def _made(self) -> Iterator[Any]:
-        """Yield the blocks of the function; errors lose their text, which may contain values."""
+        """Yield the blocks of `make_blocks`; errors lose their text, which may contain values."""
         blocks = hide_error_text(lambda: iter(self.make_blocks()))
         while (block := hide_error_text(next, blocks, _END)) is not _END:
             yield block
@@ -633,7 +636,7 @@ class RowBlocks(SkdpContainer):
         return blocks if self.function is None else map(self.function, blocks)
 
     def _raw_blocks(self) -> Iterator[RawBlock]:
-        """Yield blocks of the stream; refuse more or fewer rows than `shape` says."""
+        """Yield the blocks of a pass; refuse more or fewer rows than `shape` says."""
         n_left = self.shape[0]
         for made in self._made():
             block = self._alike(*read_block(made), "A block of make_blocks")
@@ -652,12 +655,12 @@ class RowBlocks(SkdpContainer):
         first = (*self._seen, kind)[0]
         if first.flaw and (self.loaded_like is None or self.function is None):
             raise ValueError(f"{name}: {first.flaw}")
-        fits = block.shape[1:] == (self._n_made,) and n_rows in ("any", block.shape[0])
+        fits = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
         are_numbers = self.loaded_like is not None or np.can_cast(block.dtype, float)
         if not fits or kind.is_sparse != first.is_sparse or not are_numbers:
             raise ValueError(
-                f"{name} must have shape ({n_rows}, {self._n_made}), columns of real numbers of at "
-                "most 64 bits, as of frame.astype(float), and be dense or sparse as the first is."
+                f"{name} must have shape ({n_rows}, {self._n_loaded}), real numbers of at most 64 "
+                "bits, as frame.astype(float) has, and be dense or sparse as the first block is."
             )
         refuse_other_columns(kind.names, first.names, f"{name}: ")
         if not self._seen:
@@ -666,7 +669,7 @@ class RowBlocks(SkdpContainer):
 
 
 def read_block(made: Any, like: Any = None) -> tuple[RawBlock, BlockForm]:
-    """Convert a block, and return it with its facts; texts make it a data frame."""
+    """Convert a block to an array or CSR, and return its facts; with `like`, it is a data frame."""
     if like is not None:
         return made, BlockForm(is_sparse=False, names=list(made.columns))
     made = checked_container(made)
@@ -684,7 +687,7 @@ def refused_if_not_finite(block: RawBlock) -> RawBlock:
 
 
 def stacked(parts: list[RawBlock]) -> RawBlock:
-    """Join blocks of rows."""
+    """Stack blocks of rows."""
     if len(parts) == 1:
         return parts[0]
     if sparse.issparse(parts[0]):
@@ -721,7 +724,7 @@ class RowParts(Parts, RowBlocks):
             flaw = "" if like is None else flaw_of_columns(like)
             self._seen.append(BlockForm(bool(is_sparse), names=names, flaw=flaw))
         self.loaded_like = self.like = like
-        #: Responses or labels, or None.
+        #: Responses or labels; None for rows without targets.
         self.y = None if y is None else Targets(_with_rows(y, lengths), pass_over=pass_over)
 
     #: Whether all parts are in memory.
@@ -729,26 +732,26 @@ class RowParts(Parts, RowBlocks):
 
     @property
     def _is_stream(self) -> bool:
-        # Threads can share a single part only if it is mapped: each loads the rows it needs.
+        # Threads can share a single part only if it is a memory map, which they read in blocks.
         return len(self.parts) == 1 and not self.kind.is_mapped
 
     def load(self, part: int) -> RawBlock:
-        """Load a part, without the rows that are not used; refuse a part unlike its description.
+        """Load a part, and select the rows that are used; refuse a part unlike its description.
 
         Parameters
         ----------
         part : int
-            Its number among the parts that have rows.
+            Number of the part among the parts that have rows.
 
         Returns
         -------
         ndarray or csr_array
-            Its rows.
+            The selected rows.
 
         Raises
         ------
         ValueError
-            If it cannot be loaded, or has another shape, kind, or other columns.
+            If the part cannot be loaded, or has another shape or kind, or other columns.
         """
         number, loader, length, selected = self.parts[part]
         name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."
@@ -757,10 +760,10 @@ class RowParts(Parts, RowBlocks):
         return rows if selected is None else rows[selected.start :: selected.step]
 
     def cached(self, blocks: Iterable[RawBlock]) -> Self:
-        """Return a copy with rows in memory: `blocks`, one per part, after `function`."""
+        """Return a copy with the rows of each part in memory, to which `function` was applied."""
         one = copy(self)
         one._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
-        one._n_made, one.function, one.loaded_like = self.shape[1], None, None
+        one._n_loaded, one.function, one.loaded_like = self.shape[1], None, None
         one.parts = [
             Part(part.number, lambda rows=rows: rows, rows.shape[0])
             for part, rows in zip(self.parts, blocks, strict=True)
@@ -769,7 +772,7 @@ class RowParts(Parts, RowBlocks):
         return one
 
     def without_targets(self) -> Self:
-        """Return a copy without targets, for kernels that have the targets they need."""
+        """Return a copy without targets; a kernel that needs targets has its own reference."""
         one = copy(self)
         one.y = None
         return one
@@ -778,10 +781,10 @@ class RowParts(Parts, RowBlocks):
         return map(self.load, range(len(self.parts)))
 
     def _every(self, step: int) -> "RowBlocks":
-        # A part is loaded as a whole before rows are selected, unless it is a memory map.
         one, first = copy(self), 0
         one.parts = []
         for part in self.parts:
+            # The numbers of selected rows, in all parts together, are multiples of `step`.
             selected = part.rows[-first % step :: step]
             one.parts += [part._replace(selected=selected)] * bool(selected)
             first += len(part.rows)
@@ -799,7 +802,7 @@ def mapped_blocks(
     names: list[str] | None = None,
     like: Any = None,
 ) -> RowBlocks:
-    """Apply a function that maps each row by itself to rows in blocks."""
+    """Return rows in blocks to which a function of single rows is applied."""
     made = copy(X)
     made.function, made.names, made.like = composed(X.function, function), names, like
     made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
@@ -815,7 +818,7 @@ def _listed(items: Any, name: str) -> list[Any]:
     """Return a list with one item for each part; refuse anything but sequences."""
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
         raise ValueError(
-            f"{name} must be a list with one item per part, got {type(items).__name__}."
+            f"{name} must be a list with an item for each part, got {type(items).__name__}."
         )
     return list(items)
 

@@ -1,4 +1,4 @@
-"""People who own rows: each person counts once in every sum, however many rows they have."""
+"""Persons as units: each counts once in every sum, whatever number of rows the person has."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,28 +17,29 @@ from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import depth_of, largest_depth
 
 # ------------------------------
-# The weight of each row of a person.
+# Weights of rows.
 
 # Weights are multiples of 2 ** -24, so that sums of weights, such as counts, are exact.
 _BITS = 24  # not tuned
-#: Largest number of rows of all people together. As it is private, rounding is charged for this
-#: many.
+#: Largest number of rows of all people together. The number of rows is private, so the bound on
+#: rounding errors holds for this many.
 MOST_ROWS = 1 << 32  # not tuned
 #: Up to this number of people, floats represent all sums of halves of weights: counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings of a term, beside those of additions within a part: 4, as a product of rows rounds the
-# roots of two weights and two products with them; and 32 for a tree of up to 2 ** 32 parts.
+# Roundings of a term, besides those of additions within a part: 4, since in a product of rows the
+# roots of two weights are rounded, and two products with the roots; and 32 additions in a tree of
+# up to 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
-# Number of rows in a batch.
+# Number of rows in a batch of `People.batches`.
 _BATCH = 1024  # not studied
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The person and the weight of each row; the number of people is public.
+    """The person to whom each row belongs, and the weight of each row; `n_people` is public.
 
-    The weights of a person sum to 1, and depend on its own rows alone. So the term of a person in a
-    sum is a mean of terms of single rows, and exceeds no sensitivity of a row.
+    The weights of the rows of a person sum to 1, and depend only on their number. So the term of a
+    person in a sum is a mean of terms of rows, and no larger than the largest term of a row.
     """
 
     codes: np.ndarray
@@ -47,7 +48,7 @@ class People:
 
     @classmethod
     def of(cls, codes: np.ndarray, n_people: int) -> Self:
-        """Compute the weights of rows, given the index of the owner of each row."""
+        """Compute the weights of rows, given the index of the person of each row."""
         if len(codes) > MOST_ROWS:
             raise ValueError(f"X has {len(codes)} rows; pass at most {MOST_ROWS} with users.")
         if n_people > MOST_PEOPLE:
@@ -55,18 +56,18 @@ class People:
         return cls(codes, _weights(codes, n_people), n_people)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out which person owns a row: other processes need only the weights of rows."""
+        """Leave out the persons of rows: other processes need only the weights of rows."""
         return {"weights": self.weights, "n_people": self.n_people}
 
     @cached_property
     def first_rows(self) -> np.ndarray:
-        """Row number of the first row of each person who has rows."""
+        """Number of the first row of each person who has rows."""
         return np.unique(self.codes, return_index=True)[1]
 
     def sample(self, at_most: int) -> tuple[np.ndarray, "People"]:
-        """Choose the first row of every k-th person; return row numbers, and the people.
+        """Choose the first row of every k-th person; return the numbers and the people of the rows.
 
-        A sample by places would depend on the number of rows of each person.
+        Every k-th row would depend on the number of rows of each person.
         """
         step = -(-self.n_people // at_most)
         chosen = self.first_rows[self.codes[self.first_rows] % step == 0]
@@ -75,8 +76,9 @@ class People:
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lay out rows in batches of one size, so that no person changes the rounding of others.
 
-        The result of a function for a row may depend on the row's place, by rounding. So it depends
-        on the row's owner and the owner's earlier rows. Unused places have the first row.
+        A function of a batch may round differently at each place. So the place of a row depends
+        only on its person, and on how many earlier rows the person has. Unused places get the first
+        row.
 
         Yields
         ------
@@ -93,22 +95,23 @@ class People:
             yield np.maximum(line, 0), line >= 0
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Average the values of the rows of each person, in the order of the rows."""
+        """Average the values of the rows of each person."""
         return np.bincount(self.codes, self.weights * values, self.n_people)
 
 
 def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
-    """Divide 2 ** 24 parts among the rows of each person, as equally as whole numbers allow."""
-    counts, all_parts = np.bincount(codes, minlength=n_people), 1 << _BITS
-    parts, rest = np.divmod(all_parts, np.maximum(counts, 1))
-    return (parts[codes] + (places_within(codes, n_people) < rest[codes])) / all_parts
+    """Divide a weight of 1 among the rows of each person: as equal multiples of 2 ** -24."""
+    counts, one = np.bincount(codes, minlength=n_people), 1 << _BITS
+    parts, rest = np.divmod(one, np.maximum(counts, 1))
+    # The first rows of a person get one multiple more, until their sum is 1.
+    return (parts[codes] + (places_within(codes, n_people) < rest[codes])) / one
 
 
 def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
     """For each code, count the equal codes before it."""
     counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)
-    # Codes have 32 bits: numpy sorts two halves of 16 bits by digits, in a fraction of the time.
+    # numpy has a fast sort for integers of 16 bits, so codes of 32 bits are sorted by two halves.
     halves = codes.astype(np.uint16), (codes >> 16).astype(np.uint16)
     places[np.lexsort(halves)] = np.arange(len(codes)) - before
     return places
@@ -120,7 +123,7 @@ def mass_of(people: People | None, rows: slice) -> np.ndarray | None:
 
 
 def people_of(users: Any, rows: Any, unit: Any) -> People | None:
-    """Return the people who own rows, if they are the unit; refuse `users` without that unit."""
+    """Return the people of rows, if users are the unit; refuse `users` with another unit."""
     is_user = isinstance(unit, str) and unit == "user"
     if users is None:
         if is_user:
@@ -131,9 +134,9 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
         return None
     if not is_user:
         raise ValueError(
-            f"users is for privacy_unit='user', got privacy_unit={unit!r}, which protects no more "
-            "than one row: pass privacy_unit='user' or, if that is refused, leave users out, and "
-            "make one row for each person."
+            f"users is for privacy_unit='user', got privacy_unit={unit!r}, which protects only one "
+            "row: pass privacy_unit='user' or, if that is refused, leave users out, and make one "
+            "row for each person."
         )
     users = ids_in_memory(users)
     is_list = isinstance(users, list | tuple) and len(users) > 0
@@ -159,15 +162,15 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
     """Join arrays of ids, one for each part that has rows."""
     if not isinstance(rows, RowParts):
         raise ValueError(
-            "users is a list of arrays, one for each part of a RowBlocks, and X does not come in "
-            "parts: pass one array, numpy.concatenate(users)."
+            "users is a list of arrays, one for each part of a RowBlocks, but X has no parts: pass "
+            "one array, numpy.concatenate(users)."
         )
     given = [checked_ids(ids, f"users[{number}]") for number, ids in enumerate(users)]
     given = [ids for ids in given if len(ids)]
     if len(given) != len(rows.parts):
         raise ValueError(
             f"users has {len(given)} arrays with ids, but X has {len(rows.parts)} parts with rows: "
-            "pass one for each part, in their order."
+            "pass an array for each part, in the same order."
         )
     for ids, part in zip(given, rows.parts, strict=True):
         if len(ids) != len(part.rows):
@@ -182,18 +185,19 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
 
 
 def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
-    """Hash the owners of rows, too, as the same rows with other owners are other data."""
+    """Hash the people of rows, too, as the same rows of other people are other data."""
     return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 
 def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = None) -> int:
     r"""Bound the longest chain of additions in sums over people, who may have any number of rows.
 
-    A sum of the :math:`w_i f(x_i)` rounds by at most :math:`h u \sum_i w_i \|f(x_i)\|`, where h is
-    the longest chain and u the unit roundoff. As the weights of a person sum to 1, that is at most
-    :math:`h u n c` for n people, whatever their rows. Chains of more rows may be shorter: so h is
-    the longest for up to `MOST_ROWS`, in any parts. Blocks are those of rows of length `width`, if
-    given.
+    The rounding error of a sum of :math:`w_i f(x_i)` with :math:`\|f(x_i)\| \le c` is at most
+    :math:`h u \sum_i w_i \|f(x_i)\|`, where h is the longest chain and u the unit roundoff. As the
+    weights of a person sum to 1, that is at most :math:`h u n c` for n people, whatever their rows.
+    More rows may have shorter chains, so h is the maximum over all numbers of rows up to
+    `MOST_ROWS`, in any parts. `width` is the number of columns that the length of blocks depends
+    on, by default `n_features`.
     """
     return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width) + _MORE_ADDITIONS
 
@@ -201,7 +205,7 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
 def rounding_of_units(
     like: Any, shape: tuple[int, int], *, are_people: bool, is_sparse: bool
 ) -> float:
-    """Bound the relative rounding of sums over people or rows, whose number is in the shape."""
+    """Bound the relative rounding error of a sum over ``shape[0]`` people or rows."""
     if are_people:
         depth = depth_of_people(shape[1], is_sparse=is_sparse)
     else:
@@ -213,16 +217,16 @@ def rounding_of_units(
 # Ids of people, and their checks.
 
 _KINDS_DIFFER = (
-    "The ids of users must be of one kind, all integers or all strings, with none missing."
+    "The ids of users must be of one kind, all integers or all strings, and none may be missing."
 )
-# Kinds of ids that can be sorted, which brings equal ids together.
+# Kinds of ids that can be sorted.
 _KINDS = (str, bytes, int, UUID, date)
 
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted ids, and the index of the user of each row; errors show no id."""
+    """Return the distinct ids, sorted, and the index of the id of each row; errors show no id."""
     names, codes = None, None
-    # The error of a comparison may show ids, so another one replaces it.
+    # The text of an error about a comparison may show ids, so the error below replaces it.
     with suppress(Exception):
         if _can_be_sorted(ids):
             names, codes = np.unique(ids, return_inverse=True)
@@ -230,7 +234,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(_KINDS_DIFFER)
     if names.dtype.kind == "f":
         if not np.isfinite(names).all():
-            raise ValueError("An id of a user is NaN or infinite; each row must have a finite one.")
+            raise ValueError("An id of a user is NaN or infinite; each row must have a finite id.")
         if not np.equal(names, np.rint(names)).all():
             raise ValueError(
                 "The ids of users are fractions; pass integers or strings, and no weights."
@@ -238,7 +242,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
             raise ValueError(
                 f"The ids of users are too large for {names.dtype}, which cannot distinguish all "
-                "of them; pass integers or strings."
+                "ids; pass integers or strings."
             )
     return names, codes.ravel()
 
@@ -248,7 +252,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
     if ids.dtype.kind == "f":
         return True
     if ids.dtype.kind == "T":
-        # Among objects, unlike among numbers, a missing id equals itself.
+        # In this dtype a missing id equals itself; as an object, NaN differs from itself.
         ids = ids.astype(object)
     if np.not_equal(ids, ids).any():
         return False
@@ -258,7 +262,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
 
 
 def kind_of_ids(ids: np.ndarray) -> type:
-    """Return the kind of the ids; NoneType if it is not accepted."""
+    """Return the kind of the ids; NoneType for a kind that is not accepted."""
     by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
     if ids.dtype.kind != "O":
         return by_code.get(ids.dtype.kind, NoneType)
@@ -266,7 +270,7 @@ def kind_of_ids(ids: np.ndarray) -> type:
 
 
 def checked_ids(ids: Any, name: str) -> np.ndarray:
-    """Return ids as an array; a missing id stays missing, even among strings."""
+    """Convert ids to an array, in which a missing id stays missing, even among strings."""
     ids = checked_container(ids)
     kind = object if isinstance(ids, list | tuple) else None
     given = hide_error_text(np.asarray, ids, dtype=kind)

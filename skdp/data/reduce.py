@@ -1,9 +1,9 @@
-"""The one way to pass over rows: a kernel maps each block, and one tree sums the results.
+"""The one way to pass over rows: a kernel maps each block, and a tree of additions sums results.
 
-A leaf of the tree is a run of consecutive blocks, whose results are summed one by one. A node
-splits its leaves at the largest power of two below their number. If rows come in parts, each part
-is such a tree, and one more tree sums the parts. The tree depends on public sizes only, so that the
-bits are the same whichever thread or process computes which aligned subtree.
+A leaf of the tree is a run of consecutive blocks, whose results are added one after the other. A
+node splits its leaves at the largest power of two below their number. Rows in parts have such a
+tree for each part, and another tree for the sums of the parts. The tree depends on public sizes
+only: so a sum has the same bits, whichever threads or processes compute its subtrees.
 """
 
 import math
@@ -19,20 +19,20 @@ import numpy as np
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-# All leaves of a tree together have at most this many numbers, 64 MB, unless there are only two.
+# Largest number of floats in the sums of all leaves of a tree, 64 MB, unless there are two leaves.
 _LEAF_NUMBERS = 1 << 23  # not studied
-# Subtrees per thread: several, as some take longer than others.
+# Subtrees per thread: several, as some subtrees take longer than others.
 _TASKS_A_WORKER = 4  # not studied
 # Additions in a chain that are neither within a block nor in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
-#: A kernel is a pure function of a block and its row numbers, which returns an array, `Counts`,
-#: values `PerRow`, or a tuple of these. Values of rows are joined, other results added up. Other
-#: processes may run a kernel, so cloudpickle pickles it. No rows make it raise an error.
+#: A kernel is a pure function of a block and its row numbers. It returns an array, `Counts`, values
+#: `PerRow`, or a tuple of these; a pass joins values of rows, and adds other results. It must be
+#: picklable by cloudpickle, for other processes, and raise no error for any rows.
 Kernel = Callable[[slice, Any], Any]
-#: A function of the sums of the groups of a pass, and of their number, that yields the sums.
+#: A function that gets the sums of the groups of a pass, and their number, and yields the sums.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]
-#: Observer of the fit in this thread, if the fit has callbacks.
+#: Observer of the fit in this thread, which reports progress to callbacks; None without callbacks.
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
@@ -44,9 +44,10 @@ class PerRow:
 
 
 class Counts:
-    """Counts of integers, which wait in a list until their number reaches the number of bins.
+    """Counts of integers, exact even with weights, which are multiples of 2 ** -24.
 
-    A block may have far fewer. Counts are exact, even with weights, multiples of 2 ** -24.
+    Integers wait in a list until there are as many as bins: a block may have far fewer, and
+    counting takes time for every bin.
     """
 
     def __init__(self, shape: tuple[int, ...], places: np.ndarray, weights: Any) -> None:
@@ -57,7 +58,7 @@ class Counts:
         self._count_many()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the counts, but not the waiting integers, which are of single rows."""
+        """Pickle counts instead of the waiting integers, which would show single rows."""
         return {**vars(self), "_counts": self.total(), "_waiting": []}
 
     def plus(self, other: "Counts") -> "Counts":
@@ -85,7 +86,7 @@ class Counts:
 
 
 def on_block(function: Callable[[Any], Any]) -> Kernel:
-    """Make a kernel from a function of the block alone, such as ``methodcaller("norms")``."""
+    """Make a kernel from a function of the block only, such as ``methodcaller("norms")``."""
     return lambda _, block: function(block)
 
 
@@ -94,8 +95,8 @@ class BlockView:
 
     source: Any
     n_jobs: int | None
-    people: Any  # owners of rows, if users are protected
-    agreed: Any  # facts that several owners agree on
+    people: Any  # persons of rows, if users are protected
+    agreed: Any  # facts that all owners of a federated fit agree on
 
     @property
     def n_units(self) -> int:
@@ -106,19 +107,19 @@ class BlockView:
 
     @property
     def width(self) -> int:
-        """Length of the vectors whose outer products are the largest sum."""
+        """Length of the vectors whose outer products are the largest sum of a fit."""
         return int(self.source.shape[1])
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
         """Sum the results of a kernel, each of `size` numbers, over all blocks.
 
-        `sum_depth` holds for sums up to a largest size. A larger `size` counts as that size here,
-        so that no leaf has more blocks than `sum_depth` assumes.
+        A larger sum has longer leaves. So that no chain is longer than `sum_depth`, a `size` above
+        its largest size counts as the largest size.
         """
         return map_sum(self, kernel, min(size, _largest_size(self.width)), self.n_jobs)
 
     def map_rows(self, kernel: Kernel) -> Any:
-        """Join the results of a kernel, values for each row of a block."""
+        """Join the results of a kernel, which are values for each row of a block."""
         return map_sum(self, lambda rows, block: PerRow(kernel(rows, block)), 0, self.n_jobs)
 
 
@@ -128,27 +129,27 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     Parameters
     ----------
     source : object
-        Source of the rows. Its `block_starts` are the first rows of the blocks, and the end, all
-        public; its `blocks` yields a range of blocks, each with its rows. Its `part_starts`, if
-        any, are the first blocks of its parts, and the end. A source that `is_stream` cannot be
-        entered in the middle. If a source is `in_pieces`, each of its blocks is an iterable of
-        pieces with their rows. A function `pass_over`, such as `dask_rows.sum_in_graph`, sums its
-        parts elsewhere.
+        Source of the rows. It has `block_starts`, the first rows of the blocks, and the end, all
+        public; and `blocks`, which yields a range of blocks, each with its row numbers. It may have
+        `part_starts`, the first blocks of its parts, and the end; `is_stream`, if it can be read
+        only from the start; `in_pieces`, if a block is an iterable of pieces with their row
+        numbers; and a function `pass_over`, such as `dask_rows.sum_in_graph`, which sums over parts
+        in other processes.
     kernel : callable
         Computes the result of each block, or piece.
     size : int
         Number of entries of the sum, a public fact.
     n_jobs : int or None, default=None
-        Threads that share the blocks, each with one BLAS thread. ``None`` takes the number of
-        `joblib.parallel_config`, or else of threads of a matrix product.
+        Threads that share the blocks, each with one BLAS thread. ``None`` takes the number that
+        `joblib.parallel_config` sets, or else the number of threads of BLAS.
 
     Returns
     -------
     object
         The sum, with the values of all rows joined.
     """
-    # The pieces of a block are summed first, so the chain of additions in a leaf has at most as
-    # many additions as its blocks and the pieces of a block together.
+    # The pieces of a block are summed first. So a chain of additions in a leaf is no longer than
+    # its number of blocks and the number of pieces of one block together.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
     read = getattr(source, "source", source)
@@ -157,13 +158,15 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         with without_warnings():
             return _joined(next(watched(sums, 1)))
     parts = part_ranges(source)
-    # Lists of leaves to divide among threads: whole parts, or the leaves of a single part.
-    units = list(map(partial(_leaves, size=size), parts))
-    units = units if len(parts) > 1 else list(map(list, zip(*units, strict=True)))
+    # Threads share units, which are lists of leaves: all leaves of a part or, if there is only one
+    # part, single leaves.
+    units = [_leaves(part, size) for part in parts]
+    if len(parts) == 1:
+        units = [[leaf] for leaf in units[0]]
     is_sequence = len(units) == 1 or getattr(read, "is_stream", False)
     n_workers = 1 if is_sequence else thread_count(n_jobs)
     n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
-    # Subtrees of a power of two of units: the tree is then the same for any number of threads.
+    # A subtree has a power of two of units: so the tree is the same for any number of threads.
     span = 1 << (len(units) // n_tasks).bit_length() - (n_tasks > 1)
     groups = [range(i, min(i + span, len(units))) for i in range(0, len(units), span)]
     calls = [partial(_subtree, units[one.start : one.stop], source, kernel) for one in groups]
@@ -174,7 +177,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
 
 
 def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-    """Yield the sums of one pass, which the observer sees, if there is one."""
+    """Yield the sums of the groups of a pass, through the observer, if there is one."""
     observer = OBSERVER.get()
     return groups if observer is None else observer(groups, n_groups)
 
@@ -192,16 +195,16 @@ def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
 
 def part_ranges(source: Any) -> list[range]:
     """Return the block numbers of each part of a source; one part without `part_starts`."""
-    # A view has no parts of its own, so take those of its source.
+    # The parts of a view are the parts of its source.
     whole, read = (0, len(source.block_starts) - 1), getattr(source, "source", source)
     starts = getattr(read, "part_starts", whole)
     return list(starmap(range, pairwise(starts)))
 
 
 def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> int:
-    """Bound the longest chain of additions in sums over blocks of rows of length `width`.
+    """Bound the longest chain of additions in a sum over blocks, for rows of length `width`.
 
-    The largest sum has the longest leaves, and thereby the longest chain.
+    The largest sum has the longest leaves, and so the longest chain.
     """
     parts, size, in_a_part = parts or [range(len(starts) - 1)], _largest_size(width), 0
     for part in parts:
@@ -212,8 +215,8 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
-    """Bound `sum_depth` for any source of one part, with no longer and no more blocks."""
-    # Leaves are as short as the limit on their number allows. So a source of fewer blocks has
+    """Bound `sum_depth` for sources in one part, with up to `n_blocks` blocks of `longest` rows."""
+    # Leaves are as short as the limit on their number permits. So with fewer blocks there are
     # neither longer nor more leaves.
     length = _leaf_length(n_blocks, _largest_size(width))
     n_leaves = min(_most_leaves(_largest_size(width)), n_blocks)
@@ -221,12 +224,15 @@ def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
 
 
 def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
-    """Bound the relative rounding error of a sum over units, with a chain of that depth."""
+    """Bound the rounding error of a sum over units, relative to the largest term of a unit.
+
+    `longest` bounds the norm of a summand, in units of that term.
+    """
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units * longest)
 
 
 def _largest_size(width: int) -> int:
-    """Return the size of the largest sum: all pairs of features and a few, at least 4096."""
+    """Return the size of the largest sum of a fit: the square of `width` + 2, at least 4096."""
     return int(max(width + 2, 64) ** 2)
 
 
@@ -238,17 +244,17 @@ def _leaves(part: range, size: int) -> list[range]:
 def _chain_sums(
     kernel: Kernel, blocks: Iterator[tuple[slice, Any]], leaves: Iterable[range]
 ) -> Iterator[Any]:
-    """Sum the results of a kernel over the blocks of each leaf, one by one; yield the sums."""
+    """Add the results of a kernel for the blocks of each leaf, one by one; yield the sums."""
     for leaf in leaves:
         total = None
         for _ in leaf:
-            # Unlike `islice`, `next` raises an error if blocks are missing.
+            # `next` raises an error if blocks are missing; `islice` would not.
             total = _add(total, kernel(*next(blocks)))
         yield total
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
-    """Return the number of blocks of a leaf, such that all leaves, at least two, fit in memory."""
+    """Return the number of blocks of a leaf: the smallest with at most `_most_leaves` leaves."""
     return -(-n_blocks // min(_most_leaves(size), n_blocks))
 
 
@@ -257,7 +263,7 @@ def _most_leaves(size: int) -> int:
 
 
 def _add(first: Any, second: Any) -> Any:
-    """Add `second` to `first` in place; None means no value."""
+    """Add `second` to `first`, in place if possible; None means no value."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, tuple):
@@ -271,16 +277,17 @@ def _add(first: Any, second: Any) -> Any:
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
-    """Sum values in a tree, with at most one waiting partial sum per level."""
+    """Sum values in a tree; only one sum for each level of the tree is in memory."""
     return joined_trees(reduce(with_value, values, ()))
 
 
-#: Waiting sums: pairs of a number of values, which are decreasing powers of two, and their sum.
+#: Sums that wait for another sum of as many values: pairs of a number of values, which is a power
+#: of two and decreases, and their sum.
 Trees = tuple[tuple[int, Any], ...]
 
 
 def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) -> Trees:
-    """Add a value to waiting sums, in place unless `add` makes a new one."""
+    """Add a value to waiting sums, in place if `add` changes its first argument."""
     size = 1
     while trees and trees[-1][0] == size:
         value, size, trees = add(trees[-1][1], value), 2 * size, trees[:-1]
@@ -288,7 +295,7 @@ def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) 
 
 
 def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
-    """Add up all waiting sums."""
+    """Add up all waiting sums, the shortest first."""
     return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 

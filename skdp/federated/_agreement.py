@@ -1,4 +1,4 @@
-"""The public agreement of all parties of a federated fit, and the fit that each party runs."""
+"""What all parties of a federated fit agree on, and the fit that each party runs."""
 
 import math
 from collections.abc import Callable
@@ -20,8 +20,6 @@ from skdp.data.reduce import rounding_of_depth
 from skdp.data.rows import Agreed, Rows
 from skdp.data.sources import Source, as_source, digests, holds_sparse, largest_depth
 from skdp.decomposition._matrix_estimator import MatrixEstimator
-from skdp.decomposition._spec import MatrixSpec
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import SupervisedEstimator, given_classes
 from skdp.pipeline import DPPipeline
@@ -34,19 +32,19 @@ from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
 from skdp.units import ResolvedRow
 
-# Largest number of rows of an owner who is the unit: the number is private, and the bound on
-# rounding depends on it.
+# Largest number of rows of an owner, if owners are the units: then the number of rows is private,
+# and the bound on rounding errors must not depend on it.
 MOST_ROWS = 1 << 24  # not tuned
-# Roundings after those within one part: 14 additions in the tree of up to 2 ** 14 parts, and the
-# division by the number of rows.
+# Roundings that come after the sum over one part: 14 additions in a tree of up to 2 ** 14 parts,
+# and a division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
-# Fields of a spec that the kind of rows determines, so that they are equal for all owners.
+# Fields of a spec that depend on the kind of X only: they must be equal for all owners.
 _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
 
 @dataclass(frozen=True)
 class ResolvedOwner(ResolvedRow):
-    """The unit is an owner with all its rows, who contributes their mean."""
+    """The unit is an owner, whose contribution to a sum is the mean over its rows."""
 
     name: ClassVar[str] = "owner"
     counted: ClassVar[str] = "owners"
@@ -55,35 +53,46 @@ class ResolvedOwner(ResolvedRow):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Public facts from which the spec of each fit follows."""
+    """Public facts that decide on the spec of a fit, for a model or for each step of a pipeline."""
 
     shares: Shares
-    most_rows: int  # of one owner
+    most_rows: int  # largest number of rows of one owner
     is_unit_owner: bool
     seed: int
 
     def spec_of(self, estimator: PrivateEstimator, like: Any, null: Any) -> tuple[Any, Agreed]:
-        """Return the spec of all owners' rows together, which no party has seen."""
+        """Return the spec of a fit to the rows of all owners, with the bound on their roundings."""
+        n_units, size = self.shares.n_units, math.prod(null.shape[1:])
         depth = _depth_of(estimator, null, self.most_rows)
-        spec = _spec_of(estimator, self.shares.n_units, like, null, depth)
+        if isinstance(estimator, MatrixEstimator):
+            # The spec is that of an array, whatever container holds an owner's rows.
+            rounding = rounding_of_depth(depth, n_units)
+            spec = estimator._spec_of((n_units, size), like=null, rounding=rounding)
+        else:
+            spec = estimator._spec_of_size(n_units, size, like)
+            within = terms_within(spec.matrix_shape) if hasattr(spec, "matrix_shape") else 0
+            facts = {"rounding": rounding_of_depth(depth + within, n_units), "depth": depth}
+            facts |= {"has_owners": True, "dtype": null.dtype}
+            spec = replace(spec, **{name: facts[name] for name in facts if hasattr(spec, name)})
         if self.is_unit_owner:
             spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
-        return spec, Agreed(_n_rows(spec), depth)
+        return spec, Agreed(n_units, depth)
 
 
 @dataclass(frozen=True, eq=False)
 class Agreement(Terms):
-    """Facts of a federated fit, which every party computes for itself."""
+    """Public facts of a federated fit, which every party computes for itself."""
 
     estimator: Any
-    spec: Any  # None for a pipeline, whose steps each have a spec
-    like: Any  # a null record: zeros in the shape and layout of X
-    null_target: Any  # its response or label
-    names: list[str] | None  # of the features
+    spec: Any  # None for a pipeline, whose steps have specs of their own
+    agreed: Agreed | None  # None for a pipeline
+    null: Any  # a record of zeros, with the shape and layout of X
+    null_target: Any  # response or label of the null record
+    names: list[str] | None  # names of the features
     plan: Plan
     is_masked: bool
-    dropouts: int  # owners who may leave
-    digest: bytes
+    dropouts: int  # number of owners who may leave
+    digest: bytes  # hash of all these facts
 
     @property
     def n_owners(self) -> int:
@@ -92,13 +101,13 @@ class Agreement(Terms):
 
     @property
     def has_roll_calls(self) -> bool:
-        """Whether owners report before each release that they are ready."""
+        """Whether each release begins with a roll call, which finds out who is absent."""
         return self.dropouts > 0
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return math.prod(self.like.shape[1:])
+        return math.prod(self.null.shape[1:])
 
     @property
     def layouts(self) -> list[ShareLayout]:
@@ -115,17 +124,17 @@ def agreement_of(federation: Any) -> Agreement:
 
 
 def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[str] | None]:
-    """Return a record of zeros, and the names of its features."""
+    """Return a record of zeros with the layout of `like`, and the names of its features."""
     if like is None:
         if n_features is None:
-            raise TypeError("n_features must be the number of features, or pass like, an X.")
+            raise TypeError("n_features must be the number of features, unless like is an X.")
         shape = (1, int(n_features))
         return csr_array(shape) if sparse else np.zeros(shape), None
     if sparse:
-        raise ValueError("Leave sparse out: like itself shows whether rows are sparse.")
+        raise ValueError("sparse must be left out with like, which shows whether rows are sparse.")
     _, size, like = planned_size(1, None, checks.public_like(like))
     if n_features not in (None, size):
-        raise ValueError(f"n_features={n_features}, but like has {size} features: pass only like.")
+        raise ValueError(f"n_features={n_features}, but like has {size} features: pass like alone.")
     dtype, names = float_dtype(like), as_feature_names(checks.feature_names(like))
     if isinstance(like, RankOneMatrices):
         parts = (one[:1] * 0 for one in (like.left, like.right))
@@ -137,40 +146,22 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
 
 
 def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
-    """Bound the number of roundings in the longest chain of additions of an owner's sum."""
+    """Bound the longest chain of additions in a sum over the rows of one owner."""
     size, is_sparse = math.prod(null.shape[1:]), holds_sparse(null)
     if isinstance(estimator, MatrixEstimator):
         is_sparse |= estimator._resolved_unit().is_sparse
         return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
-    # Kinds of blocks: whether rows are sparse, and the width, which sets the length of blocks.
+    # The length of blocks depends on whether rows are sparse, and else on their width. Fits differ
+    # in the rows that they sum, so the bound is that of all possible kinds of rows.
     kinds = [(is_sparse, size)]
     if isinstance(null, RankOneMatrices):
         kinds = [(null.dense_width == 0, null.dense_width)]
     elif isinstance(estimator, SupervisedEstimator):
-        # Rows may get a constant; long sparse vectors may become outer products with a number.
+        # An intercept adds a column; long sparse vectors become outer products with a number.
         kinds += [(is_sparse, size + 1), (False, size), (False, size + 1)]
         kinds += [(False, 1)] * is_sparse
     longest = (largest_depth(most_rows, size + 1, is_sparse=s, width=w) for s, w in kinds)
     return max(longest) + _MORE_DEPTH
-
-
-def _n_rows(spec: Any) -> int:
-    """Return the number of rows of all owners, also if units are entries of rows."""
-    return int(spec.shape[0] if isinstance(spec, MatrixSpec) else spec.n_units)
-
-
-def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, depth: int) -> Any:
-    """Return the spec of all owners' rows together, which no party has seen."""
-    size = math.prod(null.shape[1:])
-    if isinstance(estimator, MatrixEstimator):
-        rounding = max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units)
-        # The spec is that of an array, whatever container holds an owner's rows.
-        return estimator._spec_of((n_units, size), like=null, rounding=rounding)
-    spec = estimator._spec_of_size(n_units, size, like)
-    within = terms_within(spec.matrix_shape) if hasattr(spec, "matrix_shape") else 0
-    facts = {"rounding": rounding_of_depth(depth + within, n_units), "depth": depth}
-    facts |= {"has_owners": True, "dtype": null.dtype}
-    return replace(spec, **{name: value for name, value in facts.items() if hasattr(spec, name)})
 
 
 # ------------------------------
@@ -178,10 +169,14 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
-    """Check the rows of one owner against the agreement, and read them once."""
+    """Check the rows of one party against the agreement, and read them once."""
     names = agreement.names
     refuse_other_columns(names and as_feature_names(checks.feature_names(X)), names)
-    view = _view_of(agreement, X, y)
+    if isinstance(agreement.estimator, DPPipeline):
+        view: Any = _pipeline_data(agreement, X, y)
+    else:
+        estimator, spec, agreed = agreement.estimator, agreement.spec, agreement.agreed
+        view = _own_view(estimator, spec, agreed, agreement.null, agreement, X, y)
     sizes = agreement.shares.sizes
     if sizes and number is not None and not agreement.is_unit_owner:
         n_rows, size = source_of_view(view).shape[0], sizes[number]
@@ -190,25 +185,24 @@ def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = No
     return view
 
 
-def _view_of(agreement: Agreement, X: Any, y: Any) -> Any:
-    if isinstance(agreement.estimator, DPPipeline):
-        return _pipeline_data(agreement, X, y)
-    spec, null = agreement.spec, agreement.like
-    agreed = Agreed(_n_rows(spec), _depth_of(agreement.estimator, null, agreement.most_rows))
-    return _own_view(agreement.estimator, spec, agreed, null, agreement, X, y)
-
-
 def _own_view(
-    estimator: PrivateEstimator, spec: Any, agreed: Agreed, null: Any, terms: Terms, X: Any, y: Any
+    estimator: PrivateEstimator,
+    spec: Any,
+    agreed: Agreed | None,
+    null: Any,
+    terms: Terms,
+    X: Any,
+    y: Any,
 ) -> Any:
-    """Check and read the rows of one owner, for a fit with the spec of all rows."""
+    """Check and read the rows of one owner, for a fit with the spec of the rows of all owners."""
     check_size = partial(_check_size, null=null, most_rows=terms.most_rows)
     if isinstance(estimator, MatrixEstimator):
         checked = estimator._checked(X)
         check_size(checked.shape, is_sparse=holds_sparse(checked))
 
         def _rows(source: Source, n_jobs: int | None) -> Rows:
-            # A fit may wait for days. If X changes meanwhile, old norms must not clip the new rows.
+            # Between two sums a fit may wait for days. If X has changed meanwhile, norms of the old
+            # rows must not clip the new rows: so no norms are cached.
             source.is_repeatable = False
             return Rows(source, n_jobs, agreed=agreed)
 
@@ -216,14 +210,14 @@ def _own_view(
     own = clone(estimator)
     own._part = estimator._part
     if getattr(spec, "interval", None) is not None:
-        # Bounds go by position, as arrays and the null record have no column names.
+        # Bounds by name are in the order of columns in `spec`: rows in arrays have no names.
         own.set_params(bounds=spec.interval)
-    its, (view, _) = own._validate(*checks.in_parts(X, y))
+    own_spec, (view, _) = own._validate(*checks.in_parts(X, y))
     source = source_of_view(view)
     check_size(source.shape, is_sparse=getattr(source, "is_sparse", holds_sparse(null)))
-    if any(getattr(its, name, None) != getattr(spec, name, None) for name in _OF_KIND):
-        raise ValueError("X has another layout than like: all owners pass rows of one kind.")
-    _check_classes(getattr(its, "classes", ()), getattr(spec, "classes", ()))
+    if any(getattr(own_spec, name, None) != getattr(spec, name, None) for name in _OF_KIND):
+        raise ValueError("X has another layout than like: all owners must pass rows of one kind.")
+    _check_classes(getattr(own_spec, "classes", ()), getattr(spec, "classes", ()))
     source.is_repeatable = False
     if isinstance(view, Rows):
         cache = view.cache._replace(norm_counts=None)
@@ -233,7 +227,7 @@ def _own_view(
 
 def _check_classes(found: Any, agreed: Any) -> None:
     if not np.array_equal(found, agreed):
-        raise ValueError("y has codes of labels, and classes has labels: pass labels as y.")
+        raise ValueError("y has codes of labels, but classes has labels: pass labels as y.")
 
 
 def source_of_view(view: Any) -> Any:
@@ -263,7 +257,7 @@ def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows
     if is_sparse != (agreed := holds_sparse(null)):
         kinds = ("sparse", "dense") if agreed else ("dense", "sparse")
         raise ValueError(
-            f"X must be {kinds[0]}, as agreed on by sparse={agreed}: the noise depends "
+            f"X must be {kinds[0]}, as was agreed on by sparse={agreed}, because the noise depends "
             f"on it. Got {kinds[1]} rows."
         )
 
@@ -275,27 +269,22 @@ def run_fit(
     *,
     charge: Callable[[PrivacySpent], None] | None = None,
 ) -> tuple[Any, list[str]]:
-    """Run the fit on the rows of one party; return the model of all parties, and warnings."""
+    """Run the fit on the rows of one party; return the model, equal for all, and warnings."""
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own = n_rows if agreement.is_unit_owner else 1
-    # If sums weight owners by their numbers of rows, so do means over owners.
+    # Sums weight owners by their numbers of rows; if these are public, means over owners do, too.
     has_sizes = bool(shares.sizes) and not agreement.is_unit_owner
     weight = n_rows / shares.n_units if has_sizes else n_own / shares.n_owners
     opening = partial(
         ShareBudget.open, shares=shares, exchange=exchange, n_own=n_own, weight=weight
     )
     if isinstance(rows, PipelineData):
-        party = party_of(agreement, opening, charge)
-        warnings = estimator._fit(*rows, party=party)
-        named = [estimator, estimator.pipeline_.steps[0][1]]
-    else:
-        estimator.n_features_in_ = agreement.n_features
-        named = [estimator]
-    for one in named if agreement.names else ():
-        one.feature_names_in_ = np.asarray(agreement.names, dtype=object)
-    if isinstance(rows, PipelineData):
+        warnings = estimator._fit(*rows, party=party_of(agreement, opening, charge))
+        _set_names(agreement, estimator, estimator.pipeline_.steps[0][1])
         return estimator, warnings
+    estimator.n_features_in_ = agreement.n_features
+    _set_names(agreement, estimator)
     generator = algorithm_generator(agreement.seed)
     budget = opening(agreement.plan, charge=charge)
     with np.errstate(all="ignore"):
@@ -304,12 +293,18 @@ def run_fit(
     return estimator, warnings
 
 
+def _set_names(agreement: Agreement, *estimators: Any) -> None:
+    """Set the names of features, as a fit to a data frame does."""
+    for one in estimators if agreement.names else ():
+        one.feature_names_in_ = np.asarray(agreement.names, dtype=object)
+
+
 # ------------------------------
-# Pipelines: all owners fit each step together, to rows transformed by the steps before it.
+# Pipelines: all owners fit each step together, to rows that the steps before it have transformed.
 
 
 class PipelineData(NamedTuple):
-    """Copies of an owner's rows and targets, which each step reads again."""
+    """Copies of an owner's rows and targets; each step reads them again."""
 
     source: Any
     y: Any
@@ -318,16 +313,16 @@ class PipelineData(NamedTuple):
 def party_of(
     terms: Terms, opening: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
 ) -> Party:
-    """Return how the steps of a pipeline find their spec, read their rows and release sums."""
+    """Return the functions by which steps of a pipeline get their specs, rows and budgets."""
 
-    def _spec_of_all(one: Any, like: Any) -> tuple[Any, Agreed, Any]:
+    def _spec_of_all(step: Any, like: Any) -> tuple[Any, Agreed, Any]:
         null, _ = null_record(None, sparse=False, like=like)
-        return *terms.spec_of(one, null, null), null
+        return *terms.spec_of(step, null, null), null
 
-    def _validate(one: Any, X: Any, y: Any) -> tuple[Any, Data]:
-        spec, agreed, null = _spec_of_all(one, X)
-        view = _own_view(one, spec, agreed, null, terms, X, y)
-        one.n_features_in_ = X.shape[1]
+    def _validate(step: Any, X: Any, y: Any) -> tuple[Any, Data]:
+        spec, agreed, null = _spec_of_all(step, X)
+        view = _own_view(step, spec, agreed, null, terms, X, y)
+        step.n_features_in_ = X.shape[1]
         return spec, (view, lambda: None)
 
     def _open(plan: Plan, charge: Any) -> tuple[PrivacyBudget, np.random.Generator]:
@@ -336,20 +331,20 @@ def party_of(
 
     unit = ResolvedOwner.name if terms.is_unit_owner else None
     facts = terms.shares.n_units, unit
-    return Party(*facts, lambda one, like: _spec_of_all(one, like)[0], _validate, _open, charge)
+    return Party(*facts, lambda step, like: _spec_of_all(step, like)[0], _validate, _open, charge)
 
 
 def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple[Plan, list[str]]:
-    """Check steps, rows and targets; return the plan, and warnings; nothing is spent."""
+    """Check steps, rows and targets; return the plan and its warnings, and spend nothing."""
     party = party_of(terms, ShareBudget.open, None)
     run, shares, _, places = pipeline._opened(X, y, party=party)
     return planned(run, shares, places), warnings_of(run, shares, places)
 
 
 def _pipeline_data(agreement: Agreement, X: Any, y: Any) -> PipelineData:
-    """Check an owner's rows and targets, and copy them for all steps."""
+    """Check the rows and targets of an owner, and copy them for all steps."""
     checks.refuse_blocks(X, "A DPPipeline across owners")
-    pipeline, null = agreement.estimator, agreement.like
+    pipeline, null = agreement.estimator, agreement.null
     takes_gaps = get_tags(pipeline.steps[0][1]).input_tags.allow_nan
     finite = "allow-nan" if takes_gaps else True
     rows = checks.check_rows_or_blocks(X, "DPPipeline", ensure_all_finite=finite)

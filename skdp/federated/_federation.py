@@ -1,4 +1,4 @@
-"""The coordinator of a federated fit, and the public agreement of its owners."""
+"""A federated fit: what its owners agree on, and the coordinator, who sums their counts."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,15 +45,15 @@ from skdp.privacy.precision import as_python
 from skdp.privacy.shares import ShareLayout, Shares
 from skdp.units import ONE_ROW_EACH, Interaction
 
-#: A function that sends messages to owners, by their numbers, and returns the answers.
+#: A function that sends messages to owners, and returns their answers; both by numbers of owners.
 Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
 
 
 class Coordinator:
-    """Leads a federated fit: it asks all owners, sums their counts, and gets the model.
+    """Leads a federated fit: asks all owners for counts, sums the counts, and gets the model.
 
-    The coordinator runs the same fit as every owner, without rows. With masked sums it sees only
-    the sum of all owners, which the fit releases.
+    The coordinator runs the same fit as every owner, without rows. If sums are masked, it sees only
+    the sums over all owners, which the fit releases.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ class Coordinator:
 
     Notes
     -----
-    **Privacy.** A coordinator has no private data. Its possible attacks on owners are in the user
-    guide, under "Across owners".
+    **Privacy.** A coordinator has no private data. The user guide has a section "Across owners" on
+    how a coordinator may attack owners.
 
     Examples
     --------
@@ -88,47 +88,47 @@ class Coordinator:
     def run(self, send: Send) -> PrivateEstimator:
         """Run the fit.
 
-        A run that failed because an owner did not answer can be started again: all owners give the
-        same answers to the same questions, up to its end.
+        A run that failed because an owner did not answer can be started again: owners give the same
+        answers to the same questions, until the fit has ended.
 
         Parameters
         ----------
         send : callable
-            Sends messages to all owners, as a dictionary of bytes by the numbers of owners, and
-            returns their answers in the same form. Called once for every exchange.
+            Gets the messages to owners, a dictionary of bytes by the numbers of owners, and returns
+            their answers in the same form. Called once for every exchange.
 
         Returns
         -------
         estimator
-            The fitted model, equal to that of every owner.
+            The fitted model, which every owner has, too.
 
         Raises
         ------
         FederationError
-            If an owner does not answer, or violates the agreement. A started fit was paid.
+            If an owner does not answer, or violates the agreement. The budget of the fit is spent.
         """
         agreement = self._agreement
-        asking = _Asking(agreement, send)
-        # The coordinator has no rows, and runs the fit on null ones.
-        null = view_of(agreement, agreement.like, agreement.null_target)
-        model, warnings = run_fit(agreement, null, asking.exchange)
-        asking.end()
+        exchanges = _Exchanges(agreement, send)
+        # The coordinator has no rows: it runs the fit on a record of zeros.
+        null = view_of(agreement, agreement.null, agreement.null_target)
+        model, warnings = run_fit(agreement, null, exchanges.sum_counts)
+        exchanges.end()
         warn_of_privacy(*warnings)
         return model
 
 
-class _Asking:
-    """Asks all owners the questions of a fit, and checks their answers."""
+class _Exchanges:
+    """Sends the questions of a fit to all owners, and checks their answers."""
 
     def __init__(self, agreement: Agreement, send: Send) -> None:
         self._agreement, self._send = agreement, send
         self._number, self._absent = 0, tuple[int, ...]()
-        self._last_sum: list[np.ndarray] = []  # of the last release, in words
+        self._last_sum: list[np.ndarray] = []  # the sum of the last release, if any
         keys, self._confirmations = self._gather_keys() if agreement.is_masked else (b"", [])
         self._story = Story(agreement.digest, keys)
 
-    def exchange(self, layout: ShareLayout, part: np.ndarray) -> Summed:
-        """Ask all owners for the counts of a release, and sum them."""
+    def sum_counts(self, layout: ShareLayout, part: np.ndarray) -> Summed:
+        """Ask all owners for their counts of a release, and return the sum of the counts."""
         if self._agreement.has_roll_calls:
             self._call_roll(self._send_last_sum("ready", self._story.of(layout)))
             fields = {"release": self._number, "absent": list(self._absent)}
@@ -144,11 +144,11 @@ class _Asking:
         return total, self._absent
 
     def end(self) -> None:
-        """Send the last sum to all owners; check that all have received the same sums."""
+        """Send the last sum to all owners; check that all owners have received the same sums."""
         self._send_last_sum("end", self._story.of(None))
 
     def _send_last_sum(self, expected: str, story: bytes) -> dict[int, Message]:
-        """Send the last sum to all owners; check that they agree on the fit so far."""
+        """Send the last sum to all owners; check that their stories of the fit are equal."""
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
         kind = "ready" if self._agreement.has_roll_calls else "answer"
@@ -159,10 +159,10 @@ class _Asking:
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
         if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError(
-                "An owner has answered about another release than the one it was asked for: send "
-                "must return the answers to the messages that it got."
+                "An owner has answered about another release than it was asked for: send must "
+                "return the answers to the messages that it got."
             )
-        # With different histories, masks would not cancel: the fit ends before that.
+        # With different stories, masks would not cancel, and the sum would be meaningless.
         if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
@@ -170,25 +170,29 @@ class _Asking:
             )
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
-        """Leave out owners who do not answer this roll call, or did not answer an earlier one."""
-        before = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
-        gone = {number for number in range(self._agreement.n_owners) if number not in ready}
-        if len(before) > 1:
+        """Decide who is absent from a release: who does not answer that it is ready.
+
+        If a run of the coordinator was started again, owners may have handed in their counts of
+        this release: then the absent owners stay those of the earlier roll call.
+        """
+        earlier = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
+        silent = set(range(self._agreement.n_owners)) - ready.keys()
+        if len(earlier) > 1:
             raise FederationError("Owners have answered one release after two roll calls.")
-        self._absent = next(iter(before), tuple(sorted(gone)))
-        if missing := sorted(gone - set(self._absent)):
+        self._absent = next(iter(earlier), tuple(sorted(silent)))
+        if missing := sorted(silent - set(self._absent)):
             raise self._missing(missing)
 
     def _missing(self, numbers: list[int]) -> FederationError:
         names = shortened(list(map(str, numbers)))
         return FederationError(
             f"No answer from the following of the {self._agreement.n_owners} owners: {names}. "
-            "Owners who come back with their state can be asked again; else the fit has ended, "
-            "and its budget is spent."
+            "Owners who come back with their state can be asked again; without them the fit has "
+            "ended, and its budget is spent."
         )
 
     def _gather_keys(self) -> tuple[bytes, list[list[Any]]]:
-        """Collect the keys of all owners, then their confirmations of all keys."""
+        """Collect the keys of all owners, then confirmations by each owner that it has all keys."""
         answers = self._ask("keys", {})
         publics, signatures = _listed(answers, "public"), _listed(answers, "signature")
         confirmed = self._ask("confirm", {"publics": publics, "signatures": signatures})
@@ -198,33 +202,37 @@ class _Asking:
     def _ask(
         self, kind: str, fields: dict[str, Any], *arrays: np.ndarray, expected: str = ""
     ) -> dict[int, Message]:
-        """Send a question to all owners; return their answers, in the order of owners."""
+        """Send a question to all owners who are not absent; return the answers, by owner."""
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
         asked = [number for number in range(n_owners) if number not in self._absent]
         replies = self._send(dict.fromkeys(asked, question))
         if not isinstance(replies, Mapping):
             raise TypeError(
-                "send must return the answers in a dictionary by the numbers of owners, got "
+                "send must return a dictionary of answers by the numbers of owners, got "
                 f"{type(replies).__name__}."
             )
         missing = [number for number in asked if number not in replies]
-        n_more = self._agreement.dropouts - len(self._absent) if kind == "ready" else 0
-        if len(missing) > n_more:
+        n_may_leave = self._agreement.dropouts - len(self._absent) if kind == "ready" else 0
+        if len(missing) > n_may_leave:
             raise self._missing(missing)
         answers = {n: unpack(replies[n], TO_COORDINATOR, n_owners) for n in asked if n in replies}
         for number, answer in answers.items():
             if answer.kind != (expected or kind) or answer.fields["owner"] != number:
-                raise FederationError(f"Owner {number} must reply to this question: check send.")
+                raise FederationError(
+                    f"Owner {number} has answered another question: send must return the answers "
+                    "to the messages that it got."
+                )
         return answers
 
 
 def _listed(answers: Mapping[int, Message], field: str) -> list[list[Any]]:
+    """Return a field of all answers as pairs [number of the owner, value], which JSON can have."""
     return [[number, answer.fields[field]] for number, answer in answers.items()]
 
 
 # ------------------------------
-# The agreement of all owners, and the federation.
+# What can be fitted across owners, and the federation, which has all that owners agree on.
 
 _NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
 _CONSTRAINTS: dict[str, Any] = {
@@ -237,8 +245,7 @@ _CONSTRAINTS: dict[str, Any] = {
     "seed": [_NOT_NEGATIVE],
     "sparse": ["boolean"],
 }
-#: Estimators that can be fitted across owners: a fit consists of sums over rows and releases of the
-#: sums.
+#: Estimators that can be fitted across owners: their fits release only sums over rows.
 FITTED: tuple[type[PrivateEstimator], ...] = (
     *(DPPCA, DPTruncatedSVD, DPStandardScaler, DPCovariance),
     *(DPLinearRegression, DPLogisticRegression, DPTraceRegressor),
@@ -246,7 +253,7 @@ FITTED: tuple[type[PrivateEstimator], ...] = (
 
 
 def _described(estimator: Any) -> tuple[Any, ...]:
-    """Return the class of an estimator with the values of its parameters, or those of its steps."""
+    """Return the class and the parameters of an estimator, or of each step of a pipeline."""
     if not isinstance(estimator, DPPipeline):
         return type(estimator).__name__, parameters_by_value(estimator)
     epsilon, delta = map(as_python, (estimator.epsilon, estimator.delta))
@@ -258,7 +265,7 @@ def _described(estimator: Any) -> tuple[Any, ...]:
 
 
 def _null_target(estimator: Any) -> Any:
-    """Return the target of a record of zeros: the response 0, or the first label."""
+    """Return a target for the record of zeros: the response 0, or the first label."""
     is_pipeline = isinstance(estimator, DPPipeline)
     models = [one.estimator for one in steps_of(estimator)] if is_pipeline else [estimator]
     classes = [one.classes for one in models if hasattr(one, "classes")]
@@ -266,13 +273,13 @@ def _null_target(estimator: Any) -> Any:
 
 
 def _check_estimator(estimator: Any, unit: str) -> None:
-    """Refuse fits that need more than noisy sums, and units that owners cannot protect."""
-    # Subclasses are refused, as they may release something else.
+    """Refuse fits that release more than sums, and units that owners cannot protect."""
+    # Subclasses are refused, as they may release more.
     if type(estimator) not in (*FITTED, DPPipeline):
         names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
             f"estimator must be one of {names} or a DPPipeline of these, got "
-            f"{type(estimator).__name__}: other fits need more than noisy sums."
+            f"{type(estimator).__name__}: other fits release more than sums over rows."
         )
     estimator._validate_params()
     check_unwatched(
@@ -290,19 +297,19 @@ def _check_estimator(estimator: Any, unit: str) -> None:
             _check_estimator(one, unit)
             if n_components_of(one) == "data":
                 raise ValueError(
-                    "n_components of a step across owners must be an int or None: how many columns "
-                    "are left decides what later steps exchange."
+                    "n_components of a step across owners must be an int or None: all sizes of "
+                    "messages are agreed on before the fit, and later steps depend on this number."
                 )
         return
-    given, own = estimator.privacy_unit, ("row", "record")
-    if not (type(given) is Interaction or (isinstance(given, str) and given in own)):
+    given = estimator.privacy_unit
+    if not (type(given) is Interaction or (isinstance(given, str) and given in ("row", "record"))):
         hints = {
             "user": f": {ONE_ROW_EACH}; unit='owner' protects all rows of an owner",
             "response": ": pass 'record', which protects X, too",
         }
         raise ValueError(
-            "privacy_unit must be 'row', or 'record' of models with y, or Interaction() across "
-            f"owners, got {given!r}{hints.get(given, '') if isinstance(given, str) else ''}."
+            "Across owners privacy_unit must be 'row', 'record' for models with y, or "
+            f"Interaction(), got {given!r}{hints.get(given, '') if isinstance(given, str) else ''}."
         )
     if unit == "owner" and type(given) is Interaction:
         raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")
@@ -311,12 +318,13 @@ def _check_estimator(estimator: Any, unit: str) -> None:
 def _shares_of(
     owners: int, n_rows: Any, unit: str, aggregator: str, colluding: int, dropouts: int
 ) -> Shares:
-    """Return the shares of noise that owners add, and a text that says whom they trust."""
+    """Return the shares of noise that owners add, with a text about whom the owners trust."""
     n_honest = owners - colluding - dropouts
     if n_honest < 1:
         lost = f"colluding={colluding}" + f" and dropouts={dropouts}" * (dropouts > 0)
         raise ValueError(
-            f"{lost} of {owners} owners leaves nobody to protect: it must be smaller than owners."
+            f"{lost} of {owners} owners leaves nobody to protect: colluding + dropouts must be "
+            "below owners."
         )
     sizes = _checked_sizes(n_rows, owners, unit, dropouts)
     n_units = sum(sizes) if sizes else int(n_rows)
@@ -331,7 +339,7 @@ def _shares_of(
 
 
 def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[int, ...]:
-    """Return the number of units of each owner, if it is public."""
+    """Return the number of units of each owner; () if only their sum is public."""
     if unit == "owner":
         if n_rows is not None and n_rows != owners:
             raise ValueError(
@@ -347,8 +355,9 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
         check_scalar(n_rows, "n_rows", Integral, min_val=owners)
         if dropouts:
             raise ValueError(
-                f"n_rows must be a list of the rows of each owner with dropouts={dropouts}: sums "
-                f"are scaled by those that are left. Got {n_rows!r}."
+                f"n_rows must be a list of the numbers of rows of each owner with dropouts="
+                f"{dropouts}: sums are scaled to the rows of the owners that are left. Got "
+                f"{n_rows!r}."
             )
         return ()
     sizes = tuple(n_rows)
@@ -362,83 +371,85 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
 
 
 class Federation:
-    """A fit that owners of rows agree on: one model, and nobody reveals rows.
+    """A fit that owners of rows agree on: they get one model, and nobody reveals rows.
 
-    Every party runs the same fit on its own rows. If the fit releases a noisy sum, each owner sends
-    its part with a share of the noise, and all continue with the sum of all parts. So the model is
-    that of a fit to all rows together, with slightly more noise: its standard deviation is that of
-    the plan times sqrt(s / H), with s owners and H honest shares.
+    Every party runs the same fit on its own rows. Where the fit releases a noisy sum, each owner
+    sends its part of the sum with a share of the noise, and all continue with the sum of all parts.
+    So the model is the same as after a fit to all rows together, with slightly more noise: the
+    standard deviation is sqrt(s / H) times that of the plan, for s owners and H honest shares.
 
     Parameters
     ----------
     estimator : estimator
-        The estimator to fit; not changed: a :class:`skdp.DPPCA`, :class:`skdp.DPTruncatedSVD`,
-        :class:`skdp.DPStandardScaler`, :class:`skdp.DPCovariance`,
+        The estimator to fit, which stays as it is: a :class:`skdp.DPPCA`,
+        :class:`skdp.DPTruncatedSVD`, :class:`skdp.DPStandardScaler`, :class:`skdp.DPCovariance`,
         :class:`skdp.DPLinearRegression`, :class:`skdp.DPLogisticRegression` or
-        :class:`skdp.DPTraceRegressor`, or a :class:`skdp.DPPipeline` of these; with the unit
-        ``"row"`` or ``"record"``, or a :class:`skdp.units.Interaction`, and without ledger and
+        :class:`skdp.DPTraceRegressor`, or a :class:`skdp.DPPipeline` of them. Its unit is
+        ``"row"``, ``"record"`` or a :class:`skdp.units.Interaction`; it has no ledger and no
         `random_state`.
     n_rows : int, sequence of int or None
         Number of rows of all owners together, which owners in separate processes cannot check: a
-        wrong number spoils the model. Or the number of rows of each owner, then public, which each
-        owner checks. None with ``unit="owner"``.
+        wrong number spoils the model. Or the number of rows of each owner, which each owner checks,
+        and which is then public. None with ``unit="owner"``.
     n_features : int or None, default=None
-        Number of features; None if `like` has it.
+        Number of features; None if `like` is given.
     owners : int
-        Number of owners, s. All of them take part in the whole fit, except for `dropouts`.
+        Number of owners, s. All owners take part in the whole fit, except for `dropouts`.
     unit : {"row", "owner"}, default="row"
-        What is protected: one row, or all rows of an owner. In the second case each owner has the
-        same weight, with the mean of its rows' terms, and the numbers of rows are private.
+        What is protected: one row, or all rows of an owner. With ``"owner"`` each owner contributes
+        the mean over its rows, so all owners have the same weight; numbers of rows are private.
     aggregator : {"masked", "trusted", "none"}, default="masked"
         Who sums the parts. ``"masked"``: a server that can read only the sum of all owners.
         ``"trusted"``: a server that is trusted not to read the parts. ``"none"``: nobody is
         trusted, and each part has the full noise, which is the local model.
     colluding : int, default=1
         Up to this many owners may share all they know with each other and the server. H is ``owners
-        - colluding - dropouts``, or 1 if `aggregator` is ``"none"``. 1 protects owners from each
-        other; 0 protects them from outsiders only.
+        - colluding - dropouts``, or 1 if `aggregator` is ``"none"``. With 1 owners are protected
+        from each other, with 0 only from outsiders.
     dropouts : int, default=0
-        Up to this many owners may leave between two answers; the fit continues without them, with
-        sums scaled to the rows that are left. The record of the model lists them. Then `n_rows`
-        lists the rows of each owner, or is None; and each release takes two exchanges.
+        Up to this many owners may leave between two answers; the fit continues without them, and
+        scales up the sums of the rows that are left. The record of the model lists absent owners.
+        If positive, `n_rows` lists the rows of each owner, or is None with ``unit="owner"``, and
+        each release takes two exchanges.
     seed : int, default=0
         Public seed of the random start of the algorithm. Noise never depends on it.
     sparse : bool, default=False
-        Whether the rows of all owners are sparse, without `like`.
+        Whether the rows of all owners are sparse. Only without `like`.
     like : object or None, default=None
-        An X of any length that a fit would take. Its dtype, its shape after the first axis, the
-        names of its features and whether it is sparse join the agreement; no value is read.
+        An X of any length that a fit would take. The agreement has its dtype, its shape without the
+        first axis, the names of its features and whether it is sparse, but none of its values.
 
     Attributes
     ----------
     plan : Plan
         All releases, known before any data are seen.
-    sqrt(s / H): ratio of the noise std of sums to that of the plan.
-        sqrt(s / H): how many times larger the noise of sums is than in the plan.
+    noise_factor : float
+        sqrt(s / H), the ratio of the noise std of sums to that of the plan.
 
     Raises
     ------
     BudgetError
-        If the budget is too small for so many numbers of so many owners.
+        If the budget is too small for a release with so many numbers, or for so many owners.
     TypeError
         If `estimator` is of another class, or has callbacks; if the number of features is missing.
     ValueError
-        If a parameter is not acceptable.
+        If a parameter is out of range.
 
     See Also
     --------
     Owner : One owner, in a process of its own.
-    Coordinator : Who asks them.
+    Coordinator : Sums the counts of owners.
 
     Notes
     -----
     **Privacy.** Unit: one row, or all rows of one owner; adjacency as in the estimator. Mechanism:
     Gaussian noise in shares, rounded to a public lattice; sums modulo ``2 ** 32`` or ``2 ** 64``.
-    What the server and up to `colluding` owners see together is mu-GDP for the rows of all others,
-    whatever the server sends; with masks, computationally. Released: the releases of the estimator.
-    Assumed public: all parameters, thus the number of owners; not their parts. The masks were not
-    audited. Not covered: the number of rows of an owner with
-    ``unit="row"``, sums that an owner spoils, rows of one person at several owners, and timing.
+    What the server and up to `colluding` owners see together is mu-GDP for the rows of all other
+    owners, whatever the server sends; with masks, this holds against limited computing power.
+    Released: the releases of the estimator. Assumed public: all parameters, and so the number of
+    owners, but not their parts of sums. Nobody has audited the masks. Not covered: the number of
+    rows of an owner with ``unit="row"``, sums that an owner spoils, rows of one person at several
+    owners, and timing.
 
     References
     ----------
@@ -479,23 +490,24 @@ class Federation:
         numbers = {"colluding": colluding, "dropouts": dropouts, "seed": seed}
         validate_plain(_CONSTRAINTS, given | numbers | {"sparse": sparse}, "Federation")
         _check_estimator(estimator, unit)
-        # Sums of small numpy integers would wrap around.
+        # Sums of numpy integers of few bits would wrap around.
         owners, colluding, dropouts, seed = map(int, (owners, colluding, dropouts, seed))
         shares = _shares_of(owners, n_rows, unit, aggregator, colluding, dropouts)
         null, names = null_record(n_features, sparse=sparse, like=like)
         is_unit_owner = unit == "owner"
         terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
         # A clone has copies of the parameters, and nothing of a fit.
-        estimator, spec, depth = clone(estimator), None, 0
+        estimator, spec, agreed, depth = clone(estimator), None, None, 0
         model, target = _described(estimator), _null_target(estimator)
         if isinstance(estimator, DPPipeline):
-            for _, one in estimator.steps:
-                # Owners' rows have no names, so bounds by name are put in the order of the columns.
-                if names and isinstance(getattr(one, "bounds", None), Mapping):
-                    one.set_params(bounds=in_order(one.bounds, names))
+            for _, step in estimator.steps:
+                # Steps get rows without names, so bounds by name get the order of the columns.
+                if names and isinstance(getattr(step, "bounds", None), Mapping):
+                    step.set_params(bounds=in_order(step.bounds, names))
             plan, warnings = opened_pipeline(estimator, terms, null, target)
         else:
-            spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
+            spec, agreed = terms.spec_of(estimator, null if like is None else like, null)
+            depth = agreed.depth
             plan = plan_of(spec, estimator._plan(spec))
             warnings = list(estimator._public_warnings(spec, plan))
         for release in {line for branch in plan.branches for line in branch}:
@@ -509,7 +521,8 @@ class Federation:
             **vars(terms),
             estimator=estimator,
             spec=spec,
-            like=null,
+            agreed=agreed,
+            null=null,
             null_target=target,
             names=names,
             plan=plan,
@@ -526,17 +539,17 @@ class Federation:
 
     @property
     def noise_factor(self) -> float:
-        """Noise std of sums, relative to that of the plan."""
+        """The noise std of sums, divided by the noise std in the plan."""
         return self._agreement.shares.excess
 
     def fit(self, parts: Sequence[Any], y: Any = None, *, ledger: Any = None) -> Any:
-        """Run the fit of all parties in this process, with the same messages as between processes.
+        """Run the fit of all parties in this process, with the messages of separate processes.
 
         Parameters
         ----------
         parts : sequence of {array-like, sparse matrix, RowBlocks}
-            The rows of each owner. Columns go by position: data frames whose columns have other
-            names are refused, and the model has ``feature_names_in_`` if `like` has names.
+            The rows of each owner. The columns of all parts have one order: data frames with
+            different names are refused. The model has ``feature_names_in_`` if `like` has names.
         y : sequence of array-like or None, default=None
             The responses or labels of each owner, for a model that has them.
         ledger : PrivacyLedger or None, default=None
@@ -550,7 +563,7 @@ class Federation:
         Raises
         ------
         BudgetError
-            If the ledger has too little left; nothing has been spent then.
+            If the fit exceeds the limit of the ledger; nothing has been spent then.
         TypeError
             If `parts` is not a sequence.
         ValueError
@@ -559,13 +572,20 @@ class Federation:
         self._check_parts(parts, y)
         identities = [Ed25519PrivateKey.generate() for _ in parts]
         peers = [identity.public_key() for identity in identities]
+        targets = [None] * len(parts) if y is None else y
         with ExitStack() as stack:
             owners: list[Owner] = []
-            targets = [None] * len(parts) if y is None else y
-            for number, given in enumerate(zip(parts, targets, identities, strict=True)):
-                # The first owner charges the ledger for the whole fit, before anybody answers.
-                keys = {"identity": given[-1], "peers": peers, "ledger": None if number else ledger}
-                owner = self._owner_of(number, *given[:-1], **keys)
+            for number, (X, target) in enumerate(zip(parts, targets, strict=True)):
+                # The first owner charges the ledger for the whole fit, before any owner answers.
+                charged = None if number else ledger
+                identity = identities[number]
+                try:
+                    owner = Owner(
+                        self, number, X, target, identity=identity, peers=peers, ledger=charged
+                    )
+                except (TypeError, ValueError) as error:
+                    error.add_note(f"This is about parts[{number}].")
+                    raise
                 owners.append(stack.enter_context(owner))
             return Coordinator(self).run(
                 lambda messages: {i: owners[i].handle(one) for i, one in messages.items()}
@@ -579,7 +599,7 @@ class Federation:
             )
         if len(parts) != agreement.n_owners:
             raise ValueError(
-                f"parts must be those of {agreement.n_owners} owners, got {len(parts)}."
+                f"parts must be the rows of {agreement.n_owners} owners, got {len(parts)} parts."
             )
         if y is not None and len(y) != len(parts):
             raise ValueError(f"y must be a list with the targets of {len(parts)} owners.")
@@ -589,21 +609,14 @@ class Federation:
                 f"parts have {n_rows} rows together, but n_rows={agreement.shares.n_units} is "
                 "agreed on."
             )
-        # Columns are added by position, so data frames with columns of other names are refused.
+        # Sums go by the position of columns, so data frames with different names are refused.
         named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
         found = [names for names in map(as_feature_names, named) if names]
         if any(names != found[0] for names in found):
             raise ValueError(
-                "parts must have the same columns in the same order, and the names of their "
+                "parts must have the same columns in the same order, but the names of their "
                 "columns differ. Select them by name in each part, as part[['a', 'b']] does."
             )
-
-    def _owner_of(self, number: int, *data: Any, **options: Any) -> Owner:
-        try:
-            return Owner(self, number, *data, **options)
-        except (TypeError, ValueError) as error:
-            error.add_note(f"This is about parts[{number}].")
-            raise
 
     def __repr__(self) -> str:
         agreement = self._agreement

@@ -1,8 +1,9 @@
 """Messages between the owners of rows and a coordinator: a JSON head and raw arrays.
 
-A message is read as if its sender were hostile. Each has one encoding; every field is checked for
-kind, shape and range before use. Errors name fields of the tables below and never show contents.
-The sender is unknown here: signatures protect what must not be forged; channels protect the rest.
+A message is read as if its sender were hostile: every field is checked before use, and only one
+encoding of a message is accepted. Errors name fields of the tables below, and never show contents.
+Nothing here checks who has sent a message: owners sign their keys, and the network has to protect
+all other messages.
 """
 
 import json
@@ -17,13 +18,14 @@ import numpy as np
 
 from skdp.exceptions import FederationError
 
-# The length of the head, and a CRC-32 of the rest, which finds accidents but no attacks.
+# The length of the head, and a CRC-32 of the rest, which detects accidents but no attacks.
 _START = struct.Struct("<II")
-# Heads are padded to multiples of this, to align the arrays that follow.
+# The length of a head is padded to a multiple of this, so that the arrays behind it are aligned.
 _ALIGNMENT = 8  # not tuned
-# Most bytes of a head: a fixed number, and for each owner a key and a signature in hex.
+# Largest number of bytes of a head: a fixed number and, for the key and the signature of each
+# owner in hex, another one.
 _HEAD, _HEAD_OF_OWNER = 1024, 256  # not tuned
-# Limit of the number of an exchange.
+# Numbers of releases are below this limit.
 _MOST_RELEASES = 2**31  # not tuned
 
 _SUMS = {text: np.dtype(text) for text in ("<i4", "<i8")}
@@ -31,7 +33,7 @@ _WORDS = {text: np.dtype(text) for text in ("<u4", "<u8")}
 
 
 class Message(NamedTuple):
-    """A message that passed the checks of its kind; arrays are read-only and have one axis."""
+    """A message that has passed all checks; its arrays are read-only and one-dimensional."""
 
     kind: str
     fields: dict[str, Any]
@@ -39,9 +41,9 @@ class Message(NamedTuple):
 
 
 def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
-    """Write a message: the length of its head, a checksum, the head, and integers in C order.
+    """Write a message: the length of its head, a checksum, the head, and arrays of integers.
 
-    All numbers are little-endian, whatever the machine. Equal messages have equal bytes.
+    All numbers are little-endian on every machine, so equal messages have equal bytes.
     """
     little = [one.astype(one.dtype.newbyteorder("<"), copy=False) for one in arrays]
     described = [[one.dtype.str, list(one.shape)] for one in little]
@@ -53,15 +55,15 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
 def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Message:
     """Read and check a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`.
 
-    Arrays are views of the data: nothing of an announced size is allocated.
+    Arrays are views of the data, so that no message can make the reader allocate much memory.
     """
     check_bytes(data)
     head, body = _split(data, _HEAD + _HEAD_OF_OWNER * n_owners)
     try:
         fields = json.loads(head.decode("ascii"))
-        # A head has one encoding, without repeated names.
+        # Another encoding, such as one with repeated names, is refused.
         is_same = isinstance(fields, dict) and _encode(fields) == head
-    # `_encode` refuses NaN and infinity; deep nesting raises a RecursionError.
+    # `_encode` raises a ValueError for NaN and infinity, and deep nesting a RecursionError.
     except (ValueError, RecursionError):
         is_same = False
     if not is_same:
@@ -82,7 +84,7 @@ def check_bytes(data: Any) -> None:
 
 
 def _encode(head: Mapping[str, Any]) -> bytes:
-    """Write a head in its only encoding."""
+    """Write a head in the only encoding that is accepted."""
     text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return text + b" " * (-len(text) % _ALIGNMENT)
 
@@ -97,12 +99,12 @@ def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
         raise FederationError("The head of a message is longer than it may be.")
     view = memoryview(data)
     if zlib.crc32(view[_START.size :]) != checksum:
-        raise FederationError("A message was damaged on its way: its checksum does not match.")
+        raise FederationError("A message was damaged on its way: its checksum is wrong.")
     return bytes(view[_START.size : end]), view[end:]
 
 
 def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) -> None:
-    """Refuse missing, unknown and wrong fields."""
+    """Refuse a head with missing, unknown or invalid fields."""
     missing = sorted(kind.fields.keys() - fields.keys())
     if missing:
         raise FederationError(f"A message lacks the fields {missing}.")
@@ -120,7 +122,7 @@ def _read_arrays(
 ) -> list[np.ndarray]:
     """Read the arrays behind a head, as views; refuse other types, shapes and sizes."""
     if not isinstance(described, list) or len(described) != kind.has_array(fields):
-        raise FederationError("Field 'arrays' of a message must describe those of its kind.")
+        raise FederationError("Field 'arrays' of a message must describe the arrays of its kind.")
     types = []
     for one in described:
         match one:
@@ -131,24 +133,24 @@ def _read_arrays(
                     "Field 'arrays' of a message has another type or shape than its kind."
                 )
     if sum(size * dtype.itemsize for dtype, size in types) != len(body):
-        raise FederationError("Field 'arrays' of a message is not of the size of what follows.")
+        raise FederationError("Field 'arrays' of a message and the data have different sizes.")
     return [np.frombuffer(body, dtype, size) for dtype, size in types]
 
 
 def _is_below(number: Any, limit: float) -> bool:
-    """Return whether this is an integer in [0, limit), and no bool."""
+    """Return whether `number` is an int in [0, limit), but no bool."""
     return type(number) is int and 0 <= number < limit
 
 
 class Check(NamedTuple):
-    """A condition on a field: `holds` gets its value and the number of owners."""
+    """A condition on a field: a function of the value and the number of owners, and its text."""
 
     what: str
     holds: Callable[[Any, int], bool]
 
 
 def _hex(n_bytes: int) -> Check:
-    """Return the condition of `n_bytes` bytes in lowercase hex."""
+    """Return the condition that a value has `n_bytes` bytes in hex."""
     pattern = re.compile(f"[0-9a-f]{{{2 * n_bytes}}}")
     return Check(
         f"{2 * n_bytes} hexadecimal digits in lower case",
@@ -157,11 +159,11 @@ def _hex(n_bytes: int) -> Check:
 
 
 def _pair_per_owner(check: Check) -> Check:
-    """Return the condition of a list with a pair [number, value] for each owner."""
+    """Return the condition that a value is a list of pairs [number, value], one for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
-        # If an owner occurred twice, a mask would cancel; if some lacked, the others' sum would
-        # show.
+        # If one owner occurred twice, its masks would cancel; if owners were missing, the sum of
+        # the other owners would show.
         are_pairs = isinstance(entries, list) and all(
             isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
         )
@@ -176,31 +178,31 @@ def _pair_per_owner(check: Check) -> Check:
 
 
 def _or(empty: Any, name: str, check: Check) -> Check:
-    """Return the condition of either an empty value, which has a name, or another condition."""
+    """Return the condition that a value is `empty`, which errors call `name`, or meets `check`."""
     holds = check.holds
     return Check(f"{name} or {check.what}", lambda one, n: one == empty or holds(one, n))
 
 
 def _are_ascending(numbers: Any, n_owners: int) -> bool:
-    """Return whether this is a list of different owners in ascending order."""
+    """Return whether `numbers` is a list of different owners in ascending order."""
     if not isinstance(numbers, list) or not all(_is_below(one, n_owners) for one in numbers):
         return False
     return numbers == sorted(set(numbers))
 
 
 class MessageKind(NamedTuple):
-    """What messages of one kind contain."""
+    """The fields of messages of one kind, the types of an array, and whether there is an array."""
 
     fields: Mapping[str, Check]
     types: Mapping[str, np.dtype] = _SUMS
-    has_array: Callable[[dict[str, Any]], bool] = lambda fields: False  # none has more than one
+    has_array: Callable[[dict[str, Any]], bool] = lambda fields: False
 
 
 _OWNER = Check("the number of an owner", _is_below)
 _RELEASE = Check(
     f"an integer in [0, {_MOST_RELEASES})", lambda value, n_owners: _is_below(value, _MOST_RELEASES)
 )
-# SHA-256, X25519 and Ed25519 determine these lengths.
+# Lengths in bytes, which SHA-256, X25519 and Ed25519 determine.
 _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
 _SIGNATURES = _pair_per_owner(_SIGNATURE)
 _CONFIRMATIONS = _or([], "empty", _SIGNATURES)
@@ -213,8 +215,9 @@ _NEXT = MessageKind(
 )
 _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 
-# The coordinator asks owners for an answer, and sends the last sum, if any. If owners may leave,
-# this question is a roll call, after which present owners learn who is absent, and send counts.
+# "answer" asks an owner for its counts of a release, and brings the sum of the release before. If
+# owners may leave, two questions replace "answer": "ready" brings the sum, and finds out who is
+# absent; "hand_in" names the absent owners, and asks for counts.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(
@@ -227,7 +230,7 @@ TO_OWNER = {
 TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
-    # An owner who returns after it has sent its part says who was absent at that time.
+    # If an owner has handed in its counts before, it says who was absent at that time.
     "ready": MessageKind(_ANSWERED | {"absent": _or(None, "None", _ABSENT)}),
     "answer": MessageKind(_ANSWERED, _WORDS, lambda fields: True),
     "end": MessageKind(_ANSWERED),

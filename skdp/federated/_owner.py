@@ -1,4 +1,4 @@
-"""An owner of rows: its keys, its fit, which waits for sums, and its answers to a coordinator."""
+"""An owner of rows: its keys, its fit in a thread, and its answers to the coordinator."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -26,16 +26,16 @@ from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import Exchange, ShareLayout, counts_of
 
 # ------------------------------
-# Keys of one fit: each owner signs its key, and confirms all keys, before its first answer.
+# Keys of one fit: before its first answer each owner signs its own key, and confirms all keys.
 
 _KEYS, _CONFIRM = b"keys of a fit", b"confirmation of all keys"
 
 
 class Handshake:
-    """Signs an owner's key, and confirms the keys of all owners that it has received.
+    """Signs the key of an owner, and confirms the keys of all owners that it has received.
 
-    Keys belong to one fit. Whoever replays a key of an earlier fit, or shows different keys to
-    different owners, lacks the confirmation of the key's owner.
+    Keys belong to one fit. If a coordinator replays the key of an earlier fit, or shows different
+    keys to different owners, the owner of the key confirms other keys, and the fit does not begin.
     """
 
     def __init__(
@@ -48,26 +48,28 @@ class Handshake:
         self._secrets = dict[int, bytes]()
 
     def make_keys(self, state: OwnerState) -> bytes:
-        """Make the key of this fit, and sign its public part."""
-        if state.pair:
+        """Make the keys of this owner for this fit, and sign the public key."""
+        if state.secret_key:
             raise FederationError(
-                "An owner takes part in one fit, and has made its keys: make another owner."
+                "This owner has made its keys before, and takes part in one fit only: make another "
+                "owner for another fit."
             )
         key = masks.new_key()
         public = masks.public_of(key)
         signature = self._sign(_KEYS, _name(self._number), public)
-        state.pair = key.hex()
+        state.secret_key = key.hex()
         fields = {"owner": self._number, "public": public.hex(), "signature": signature.hex()}
         return pack("keys", fields)
 
     def confirm(self, state: OwnerState, asked: Message) -> bytes:
         """Check the keys of all owners, and confirm them by a signature."""
-        if not state.pair or state.publics:
+        if not state.secret_key or state.publics:
             raise FederationError("Keys are confirmed once, after this owner has made its own.")
-        given, key = [public for _, public in asked.fields["publics"]], bytes.fromhex(state.pair)
+        given = [public for _, public in asked.fields["publics"]]
+        key = bytes.fromhex(state.secret_key)
         publics, keys = _read_keys(tuple(given))
         if publics[self._number] != masks.public_of(key):
-            raise FederationError("A message has a public key for this owner that is not its own.")
+            raise FederationError("A message has a wrong public key for this owner.")
         neighbors = self._neighbors(publics, keys)
         for number in (self._number, *neighbors):
             signature = asked.fields["signatures"][number]
@@ -80,7 +82,7 @@ class Handshake:
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
 
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
-        """Refuse to begin unless every neighbor has confirmed the same keys."""
+        """Refuse to begin unless all neighbors have confirmed the same keys."""
         if not state.publics or not asked.fields["confirmations"]:
             raise FederationError("A masked fit begins with the confirmations of all owners.")
         keys = keys_of(state)
@@ -88,20 +90,20 @@ class Handshake:
             self._check(asked.fields["confirmations"][number], _CONFIRM, keys)
 
     def _neighbors(self, publics: Sequence[bytes], keys: bytes) -> dict[int, bytes]:
-        """Return the keys of the neighbors, whom all keys together decide on."""
+        """Return the public keys of the neighbors, whom the digest of all keys decides on."""
         neighbors = masks.neighbors_of(keys, self._number, len(publics), self._n_neighbors)
         return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
-        """Return the secrets shared with present neighbors, computed once."""
+        """Return the secrets that this owner shares with present neighbors, computed once."""
         if not self._secrets:
             neighbors = self._neighbors(*_read_keys(tuple(state.publics)))
-            self._secrets = masks.shared_secrets(bytes.fromhex(state.pair), neighbors)
+            self._secrets = masks.shared_secrets(bytes.fromhex(state.secret_key), neighbors)
         return {peer: secret for peer, secret in self._secrets.items() if peer not in absent}
 
     def forget(self, state: OwnerState) -> None:
         """Delete the keys of a fit that has ended."""
-        state.pair, self._secrets = "", {}
+        state.secret_key, self._secrets = "", {}
 
     def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
         return masks.sign(self._identity, purpose, self._agreement, *parts)
@@ -110,17 +112,17 @@ class Handshake:
         number, signature = given[0], bytes.fromhex(given[1])
         if not masks.is_signed(self._peers[number], signature, purpose, self._agreement, *parts):
             raise FederationError(
-                f"A signature is not that of the owner it stands for, by peers[{number}]."
+                f"A signature of owner {number} is invalid for the key in peers[{number}]."
             )
 
 
 def keys_of(state: OwnerState) -> bytes:
-    """Hash the public keys of all owners; no bytes if there are no keys yet."""
+    """Hash the public keys of all owners; return no bytes if there are no keys yet."""
     return _read_keys(tuple(state.publics))[1] if state.publics else b""
 
 
-# Owners in one process read public messages once for all: their size grows with the number of
-# owners, and each owner gets them.
+# The two results are cached, as all owners in one process get the same messages, which grow with
+# the number of owners.
 
 
 @lru_cache(maxsize=1)
@@ -144,7 +146,7 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
     """Return the public keys of all owners, as bytes."""
     if not isinstance(identity, Ed25519PrivateKey):
         raise ValueError(
-            "identity must be an Ed25519PrivateKey of the package cryptography where sums are "
+            "identity must be an Ed25519PrivateKey of the package cryptography, as sums are "
             f"masked, got {type(identity).__name__}."
         )
     types = set(map(type, peers))
@@ -156,11 +158,11 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
         )
     raw = [peer.public_bytes_raw() for peer in peers]
     if len(set(raw)) != n_owners:
-        raise ValueError("peers must be the keys of different owners, got one of them twice.")
+        raise ValueError("peers must be the keys of different owners, got one key twice.")
     if raw[number] != identity.public_key().public_bytes_raw():
         raise ValueError(
-            f"peers[{number}] must be the public key of identity, and is another: peers go by the "
-            "numbers of the owners."
+            f"peers[{number}] must be the public key of identity, but is another key: peers are in "
+            "the order of the numbers of owners."
         )
     return raw
 
@@ -170,21 +172,21 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
 
 
 class Waiting(NamedTuple):
-    """The release for which a fit waits, and what this party adds to its sum."""
+    """The release for which a fit waits, and the part of its sum that this owner has."""
 
     layout: ShareLayout
     part: np.ndarray
 
 
 class _Stopped(BaseException):
-    """Ends a fit that nobody needs any more; as a BaseException, no solver catches it."""
+    """Ends the fit of an owner that was closed; a BaseException, so that no solver catches it."""
 
 
 class RunningFit:
-    """Runs ``fit(exchange)`` up to the next release, again and again.
+    """Runs a fit in a thread of its own, from one release to the next.
 
-    A fit is one function that calls its budget for every release. The budget waits for messages, so
-    that function and messages alternate in two threads.
+    A fit is one function. At each release it calls `exchange`, which blocks its thread until the
+    coordinator has sent the sum.
     """
 
     def __init__(self, fit: Callable[[Exchange], Any], sums: Sequence[masks.Summed] = ()) -> None:
@@ -195,26 +197,26 @@ class RunningFit:
         self._thread.start()
 
     def next(self) -> Any:
-        """Return the release for which the fit waits, or its result; raise its error."""
+        """Return the release for which the fit waits, or the result of the fit; raise its error."""
         found = self._questions.get()
         if isinstance(found, BaseException):
             raise found
         return found
 
     def resume(self, summed: masks.Summed) -> Any:
-        """Give the fit the sum for which it waits; return the next release, or the result."""
+        """Continue with the sum for which the fit waits; return the next release, or the result."""
         self._answers.put(summed)
         return self.next()
 
     def stop(self) -> None:
-        """End the fit, whatever step it has reached."""
+        """End the fit at its next release, and wait for the end of its thread."""
         self._answers.put(None)
-        # The garbage collector may call this in the thread of the fit, which cannot await itself.
+        # The garbage collector may call this in the thread of the fit, which cannot join itself.
         if self._thread is not current_thread():
             self._thread.join()
 
     def _run(self, fit: Callable[[Exchange], Any]) -> None:
-        """Run the fit in its thread, on stored sums first; pass on the result or the error."""
+        """Run the fit, with stored sums first; put its result or its error into the queue."""
         known = iter(self._sums)
 
         def exchange(layout: ShareLayout, part: np.ndarray) -> masks.Summed:
@@ -236,9 +238,9 @@ class RunningFit:
 class Owner:
     """One owner of rows in one federated fit.
 
-    The owner runs the fit on its own rows. If the fit releases a sum, the owner sends its part as
-    counts with a share of the noise, masked so that the coordinator can read only the sum of all
-    owners, and continues with that sum.
+    The owner runs the fit on its own rows. Where the fit releases a sum, the owner sends its part
+    of the sum, as counts with a share of the noise, and continues with the sum of all owners. Masks
+    hide the counts, so that the coordinator can read only the sum.
 
     Parameters
     ----------
@@ -247,26 +249,26 @@ class Owner:
     number : int
         Number of this owner, from 0.
     X : {array-like, sparse matrix, RowBlocks, RankOneMatrices} of shape (n_own_rows, n_features)
-        Rows of this owner. Columns go by position, in the same order for all owners; names of
-        columns are compared if the federation has names.
+        Rows of this owner, with columns in the same order for all owners. If the federation has
+        names of features, names of columns must be equal to them.
     y : array-like of shape (n_own_rows,) or None, default=None
         Responses or labels of these rows, for a model that has them.
     identity : Ed25519PrivateKey or None, default=None
-        Long-lived key of this owner, of ``cryptography``, by which others know it. Required for
-        masked sums.
+        Long-lived key of this owner, made by ``cryptography``, by which other owners recognize it.
+        Required for masked sums.
     peers : sequence of Ed25519PublicKey or None, default=None
-        Public keys of all owners, in the order of their numbers, including this one; known in
-        advance, and not from the coordinator. Required for masked sums.
+        Public keys of all owners, including this one, in the order of their numbers. Owners have to
+        exchange them before the fit, and not through the coordinator. Required for masked sums.
     ledger : PrivacyLedger or None, default=None
-        Charged with the whole plan before the first answer leaves.
+        Ledger that is charged with the whole plan before the first answer.
     state : str, path or None, default=None
-        New file for each fit, made here, from which an owner continues after a crash. None stores
-        the state in memory. The state is secret, and must not be copied: see Notes.
+        Path of a new file, one for each fit, from which an owner continues after a crash. None
+        stores the state in memory. The state is secret, and must not be copied: see Notes.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted model, the same for all owners; only after the fit has ended.
+        The fitted model, equal for all owners; only after the fit has ended.
 
     Raises
     ------
@@ -286,12 +288,12 @@ class Owner:
 
     Notes
     -----
-    **Privacy.** Unit and adjacency are those of the federation. The mechanism is Gaussian noise, of
+    **Privacy.** The federation has the unit and the adjacency. The mechanism is Gaussian noise, of
     which each owner adds a share. What the coordinator and up to ``colluding`` owners see together
-    is as private as the model, for the rows of everybody else, and computationally so. An owner
-    whose state is copied, or restored from a backup, may draw noise twice for one release: it
-    counts as colluding. Everything is drawn from the entropy of the operating system. Assumed
-    public: the agreement.
+    is as private for the rows of all other owners as the model is; with masks, this holds against
+    limited computing power. An owner whose state is copied, or restored from a backup, may draw
+    noise twice for one release, and counts as colluding. All noise and all keys are drawn from the
+    entropy of the operating system. Assumed public: the agreement.
 
     Examples
     --------
@@ -341,9 +343,10 @@ class Owner:
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
         self._rows, self._ledger = view_of(agreement, X, y, number), ledger
-        # A link is resolved only once, as its target may change.
+        # A link is resolved only once: if its target changes, the state stays the same file.
         self._path = None if state is None else Path(os.path.realpath(state))
-        # An owner who returns with other rows would mix two datasets in one fit.
+        # With the digest, `load_state` refuses a state that belongs to other rows: an owner who
+        # returns with them would mix two datasets in one fit.
         digest_of_own = b"" if state is None else digest_of_view(self._rows)
         self._state = load_state(self._path, agreement.digest.hex(), number, digest_of_own)
         self._is_saved, self._is_closed, self._is_marked = True, False, False
@@ -351,15 +354,15 @@ class Owner:
         self._fit: RunningFit | None = None
         self._waiting: Waiting | None = None
         if self._state.is_charged:
-            # The ledger was charged before the state was saved.
+            # The fit began before a crash, and its ledger was charged then.
             self._run()
 
     def handle(self, message: bytes) -> bytes:
         """Answer a message of the coordinator.
 
         The same message always gets the same answer, with one exception: if the coordinator asks
-        again whether this owner is ready, and the owner has sent its part by then, the answer also
-        lists the owners that were absent. A refused message changes nothing.
+        again whether this owner is ready for a release, and the owner has sent its part already,
+        the answer also lists the absent owners. A refused message changes nothing.
 
         Parameters
         ----------
@@ -374,49 +377,51 @@ class Owner:
         Raises
         ------
         FederationError
-            If this owner does not answer such a message now.
+            If the message is invalid, or comes at a wrong time.
         BudgetError
-            If the ledger has too little left; then nothing is released.
+            If the fit exceeds the limit of the ledger; then nothing is released.
         OSError
-            If the state cannot be written. No answer leaves, and the question may be asked again.
+            If the state cannot be written. No answer is sent, and the question may be asked again.
         """
         if os.getpid() != self._process:
-            raise FederationError("An owner does not go on in a forked process: make one there.")
+            raise FederationError(
+                "An owner does not continue in a forked process: make the owner there."
+            )
         # One message at a time: the same question, asked twice at once, must not draw noise twice.
         with self._lock:
             return self._handle(message)
 
     def _handle(self, message: bytes) -> bytes:
-        """Check a message, answer it, and save the state before the answer leaves."""
+        """Check a message, answer it, and save the state before the answer is sent."""
         check_bytes(message)
         asked, question = _read_question(message, self._agreement.n_owners)
-        mine, other = self._agreement.digest.hex(), asked.fields["agreement"]
-        if other != mine:
+        own, other = self._agreement.digest.hex(), asked.fields["agreement"]
+        if other != own:
             raise FederationError(
-                f"A message is about another agreement than that of this owner: {other[:16]}, not "
-                f"{mine[:16]}. All parties make the same Federation, with the same versions of "
-                "skdp, numpy and scipy; print it to compare."
+                f"A message has another agreement than this owner: {other[:16]}, not {own[:16]}. "
+                "All parties must make the same Federation, with the same versions of skdp, numpy "
+                "and scipy; print it to compare."
             )
         is_new = question not in self._state.answers
         if self._is_closed and (is_new or not self._is_saved):
-            # Nothing is saved, so that another owner can continue from the file.
+            # Nothing is saved, so that another owner object can continue from the file.
             raise FederationError(
-                "The fit has ended for this owner, which was closed or interrupted: another one "
-                "that has its state goes on."
+                "This owner was closed or interrupted: make another owner with the same state, "
+                "which continues."
             )
         if is_new:
             reply = to_text(self._reply_or_close(asked))
-            # Set first, so that after an interruption no answer leaves that is not on disk.
+            # Set before the answer, so that after an interrupt no unsaved answer can be sent.
             self._is_saved = False
             self._state.answers[question] = reply
         if not self._is_saved:
-            # The answer is saved before it leaves, as the same question must get the same answer.
-            # If saving fails, no answer leaves, and the question gets the same noise again.
+            # The answer is saved before it is sent, as the same question must get the same answer.
+            # If this fails, no answer is sent, and the question gets the same noise next time.
             self._state.save(self._path)
             self._is_saved = True
         if self._ledger is not None and self._state.is_charged and not self._is_marked:
-            # The ledger notes the answer before it leaves: an owner with an older state, which
-            # would draw other noise, is then refused.
+            # The ledger notes the answer before it is sent: so an owner that returns with an older
+            # state, and would draw other noise, pays again.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = from_text(self._state.answers[question])
@@ -425,8 +430,8 @@ class Owner:
     def __getattr__(self, name: str) -> Any:
         if name == "estimator_":
             raise NotFittedError(
-                "This owner has no estimator_ yet: the fit has not ended. Pass its messages to "
-                "`handle` until it has."
+                "This owner has no estimator_ yet, as the fit has not ended: pass all messages of "
+                "the coordinator to `handle`."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -446,15 +451,15 @@ class Owner:
 
     def __getstate__(self) -> Any:
         raise TypeError(
-            "An owner is neither copied nor pickled: two of them could draw noise twice for one "
-            "release. Pass state, a file, to come back in another process."
+            "An owner is neither copied nor pickled, as two copies would draw noise twice for one "
+            "release. Pass state, a file, to continue in another process."
         )
 
     def _reply_or_close(self, asked: Message) -> bytes:
         try:
             return self._reply_to(asked)
         except BaseException as error:
-            # An interrupted fit is at an unknown step: only the saved state can continue.
+            # After an interrupt the fit may be at any step: only a saved state can continue.
             self._is_closed |= not isinstance(error, Exception)
             raise
 
@@ -462,17 +467,17 @@ class Owner:
         if asked.kind in ("answer", "ready", "hand_in"):
             if (asked.kind == "answer") == self._agreement.has_roll_calls:
                 raise FederationError(
-                    "The roll is called before each release if dropouts is positive, and only then."
+                    "Each release must begin with a roll call if dropouts is positive, else none."
                 )
             return self._send_part(asked) if asked.kind == "hand_in" else self._advance_to(asked)
         if self._handshake is None:
-            raise FederationError("No keys are agreed on: sums are not masked.")
+            raise FederationError("Owners have no keys, as sums are not masked.")
         if asked.kind == "keys":
             return self._handshake.make_keys(self._state)
         return self._handshake.confirm(self._state, asked)
 
     def _advance_to(self, asked: Message) -> bytes:
-        """Continue with the last sum to the next release; return this owner's part, or "ready"."""
+        """Run to the next release, with the last sum; answer with this owner's part, or "ready"."""
         number = asked.fields["release"]
         self._check_is_next(number)
         if number == 0:
@@ -491,28 +496,28 @@ class Owner:
         return pack("ready", fields | {"digest": story, "absent": None})
 
     def _send_part(self, asked: Message) -> bytes:
-        """Return this owner's part of the release for which it is ready, for present owners."""
+        """Answer with this owner's part of a release, masked for the owners that are present."""
         number, absent = asked.fields["release"], asked.fields["absent"]
         state = self._state
-        # The release must be next: the last sum is here, and no part has been sent.
+        # The release must be the next one, whose part was not sent before.
         if self._waiting is None or not number == len(state.sums) == len(state.absent):
             raise FederationError("The question is not about the next release, or was answered.")
-        gone = set(state.absent[-1] if state.absent else ())
-        if not gone <= set(absent) or self.number in absent:
-            raise FederationError("Owners who have left stay absent, and this owner is present.")
+        earlier = set(state.absent[-1] if state.absent else ())
+        if not earlier <= set(absent) or self.number in absent:
+            raise FederationError("Absent owners must stay absent, and this owner is present.")
         if len(absent) > self._agreement.dropouts:
-            raise FederationError("More owners have left than may leave.")
+            raise FederationError("More owners are absent than dropouts permits.")
         return self._counted(number, self._waiting, absent)
 
     def _with_absent(self, reply: bytes) -> bytes:
-        """Add to "ready" the absent owners of a part that was sent, which must not change."""
+        """Add the absent owners to "ready" if the part was sent: its masks are for the others."""
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
         return pack(ready.kind, ready.fields | fields)
 
     def _check_is_next(self, number: int) -> None:
-        """Refuse a release that comes twice, or before its turn."""
+        """Refuse a question about any release but the next one."""
         if self._state.has_ended:
             raise FederationError("The fit has ended.")
         is_next = number == len(self._state.sums) + self._state.is_charged
@@ -525,46 +530,46 @@ class Owner:
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
             what, fit = f"{name} of {n_owners} owners", self._state.fit
-            # If an owner crashes before it has saved its first answer, it returns with this id, and
-            # is not charged again.
+            # An owner that crashes before it has saved its first answer returns with the same id,
+            # and is not charged again.
             charge = partial(self._ledger._charge, what=what, fit=fit)
         self._run(charge)
         self._state.is_charged = True
 
     def _run(self, charge: Callable[[Any], None] | None = None) -> None:
-        """Run up to the first release whose sum the state does not have."""
+        """Start the fit, and run it to the first release whose sum the state does not have."""
         stored = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
         absent = map(tuple, self._state.absent)
         sums = [(total.astype(np.int64), gone) for total, gone in zip(stored, absent, strict=False)]
         self._story = masks.Story(self._agreement.digest, keys_of(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
-        # The thread has no reference to this object, so that it ends when this object is deleted.
+        # The thread has no reference to this owner, so that deleting the owner ends the fit.
         finalize(self, self._fit.stop)
         self._keep(self._fit.next())
 
     def _resume(self, words: np.ndarray) -> None:
-        """Check the last sum, and run up to the next release."""
+        """Check the sum of the last release, and run to the next release."""
         assert self._fit is not None
         assert self._waiting is not None
         total = masks.checked_sum(words, self._waiting.layout)
         absent = tuple(self._state.absent[-1])
         found = None
         with suppress(Exception):
-            # Impossible sums, and parts that cannot be loaded, end the fit; the error's text could
-            # show private values.
+            # Any error ends the fit, such as rows that can no longer be loaded. Its text is left
+            # out, as it could show private values.
             found = self._fit.resume((total, absent))
         if found is None:
             self._end()
             self._state.save(self._path)
             raise FederationError(
-                "The fit has failed for this owner, and cannot continue: begin a new one."
+                "The fit has failed for this owner, and cannot continue: begin a new fit."
             )
         self._state.sums.append(to_text(total.astype("<i8").tobytes()))
         self._story.add(total, absent)
         self._keep(found)
 
     def _end(self) -> None:
-        """Refuse further answers, and delete the keys."""
+        """End the fit: refuse further questions, and delete the keys."""
         self._state.has_ended = True
         if self._handshake is not None:
             self._handshake.forget(self._state)
@@ -578,7 +583,10 @@ class Owner:
             self.estimator_, _ = found
 
     def _counted(self, number: int, waiting: Waiting, absent: list[int]) -> bytes:
-        """Add a share of noise, round and mask; never twice for a release."""
+        """Answer with counts: this owner's part with a share of noise, rounded and masked.
+
+        The noise is drawn here, so this is called once for each release.
+        """
         layout = waiting.layout
         counts = counts_of(waiting.part, layout, NoiseSource().key())
         story = self._story.of(layout, absent)

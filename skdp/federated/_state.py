@@ -1,4 +1,4 @@
-"""The state of an owner during a fit: in memory or, to survive a crash, in a file."""
+"""The state of an owner in a federated fit: in memory or, to survive a crash, in a file."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from skdp.ledger._database import UnsafeFileError, connected, insert, rows_of
 if TYPE_CHECKING:
     import sqlite3
 
-# The table, whose name contains the version of the format, has one row.
+# A table of one row. The 1 in its name is the version of the format.
 _TABLE = "skdp_owner_1"
-# Two owners with one state would draw noise twice. So whoever saves must find the state that it has
-# saved last, or the new one, which an interrupted save may have written.
+# Two owners with one state would draw noise twice. So an owner replaces only the state that it has
+# saved last, or the new state, which an interrupted save may have written.
 _SAVE = f"UPDATE {_TABLE} SET state = :new WHERE state IN (:old, :new)"
 
 
 @dataclass
 class OwnerState:
-    """Secret state of an owner: the key shows its counts, and a copy could draw noise again."""
+    """Secret state of an owner: the key unmasks the owner's counts, a copy could draw new noise."""
 
-    agreement: str  # digest
-    owner: int  # number
+    agreement: str  # digest of the agreement
+    owner: int  # number of this owner
     fit: str  # random id of the fit in the ledger
-    rows: str  # digest of the rows of this owner, salted by the fit
-    pair: str = ""  # secret key of the fit, until the fit ends
+    rows: str  # digest of the rows of this owner, salted by the id of the fit
+    secret_key: str = ""  # key of this owner in this fit, until the fit ends
     publics: list[str] = field(default_factory=list)  # public keys of all owners
     is_charged: bool = False
-    sums: list[str] = field(default_factory=list)  # of all releases so far
+    sums: list[str] = field(default_factory=list)  # sums of all releases so far
     # The absent owners of each release to which this owner has contributed.
     absent: list[list[int]] = field(default_factory=list)
-    answers: dict[str, str] = field(default_factory=dict)  # by the digest of the question
+    answers: dict[str, str] = field(default_factory=dict)  # answers by digests of questions
     has_ended: bool = False
 
     def __post_init__(self) -> None:
-        """Store what the file contains, to notice changes by others."""
+        """Store the text in the file, to notice whether others change it."""
         self._saved = self._text()
 
     def save(self, path: Path | None) -> None:
@@ -52,14 +52,14 @@ class OwnerState:
         if not path.exists():
             raise _written_by_others(path)
         states = {"old": self._saved, "new": self._text()}
-        text = f"state={str(path)!r} cannot be written, and nothing leaves: "
+        text = f"state={str(path)!r} cannot be written, and no answer is sent: "
         with connected(path, lambda why: OSError(f"{text}{why}.")) as database:
             if database.execute(_SAVE, states).rowcount != 1:
                 raise _written_by_others(path)
         self._saved = states["new"]
 
     def is_in(self, path: Path | None) -> bool:
-        """Return whether a file has this state."""
+        """Return whether a file contains this state."""
         if path is None or not path.exists():
             return False
         with connected(path, partial(_not_read, path)) as database:
@@ -71,7 +71,7 @@ class OwnerState:
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> OwnerState:
-    """Read the state of an owner who returns, or begin a new one; refuse states of other fits."""
+    """Read the state of an owner who returns, or make a new state; refuse states of other fits."""
     fit = token_hex()
     new = OwnerState(agreement, owner, fit, _salted(rows, fit))
     if path is None:
@@ -86,21 +86,21 @@ def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> Ow
     if (state.agreement, state.owner, state.rows) != expected:
         raise FederationError(
             f"state={str(path)!r} belongs to another federation, to another owner or to other "
-            "rows: an owner who comes back needs the same, and a new fit a new file."
+            "rows: an owner who returns needs the same three, and a new fit needs a new file."
         )
     return state
 
 
 def _salted(rows: bytes, fit: str) -> str:
-    """Hash a digest of rows with the id of the fit, so that files do not show equal rows."""
+    """Hash a digest of rows with the id of the fit, so that two files do not show equal rows."""
     return digest(fit.encode(), rows).hex()
 
 
 def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
-    """Return the state in a file; write a new state to an empty file."""
+    """Return the state in a file; if the file is empty, write the new state first."""
     database.execute("BEGIN IMMEDIATE")
     if not rows_of(database, "SELECT name FROM sqlite_master"):
-        # Only the user may read the file; its journals get the same mode.
+        # Only this user may read the file; SQLite gives its journals the same mode.
         path.chmod(0o600)
         database.execute(f"CREATE TABLE {_TABLE} (state TEXT NOT NULL)")
         insert(database, _TABLE, {"state": new})
@@ -111,15 +111,15 @@ def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
 
 def _written_by_others(path: Path) -> FederationError:
     return FederationError(
-        f"state={str(path)!r} was written or removed by somebody else: one owner at a time goes on "
-        "with it."
+        f"state={str(path)!r} was written or removed by somebody else: only one owner at a time "
+        "can use a state."
     )
 
 
 def _not_read(path: Path, error: Exception) -> FederationError:
     # Texts of other errors are left out, as they could show a part of the state.
     why = error if isinstance(error, UnsafeFileError) else type(error).__name__
-    return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {why}.")
+    return FederationError(f"state={str(path)!r} cannot be read as the state of an owner: {why}.")
 
 
 def to_text(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Owners and a coordinator as Flower apps; Flower carries their messages over a network."""
+"""Owners and a coordinator as apps of Flower, which sends their messages over a network."""
 
 import time
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from skdp.federated._owner import Owner
 
 __all__ = ["client_app", "server_app"]
 
-# A message is one record with these fields.
+# The name of the one record of a message, and the names of its fields.
 _RECORD, _QUESTION, _ANSWER, _OWNER, _REFUSAL = "skdp", "question", "answer", "owner", "refusal"
-# Seconds between two queries for connected nodes.
+# Seconds between two searches for connected nodes.
 _PAUSE = 2.0  # not tuned
 
 
@@ -32,19 +32,19 @@ def client_app(
 ) -> ClientApp:
     """Make the app of an owner, which a node of Flower runs.
 
-    A process that answers several messages, as in a simulation, makes the owner once, and the
-    owner's fit waits for the next message. Any other process makes the owner again from its rows
-    and state, and runs the fit up to its last step: so Flower works, unless it simulates.
+    Outside simulations, Flower starts a process for each message: it makes the owner again from its
+    rows and its state, and runs the fit to the last release. In a simulation, one process answers
+    several messages: it makes the owner once, and the owner waits for the next message.
 
     Parameters
     ----------
     make_owner : callable
-        Gets the context of Flower and returns the :class:`skdp.federated.Owner`. It passes a file
-        as ``state``, the same one for all messages of a fit. ``context.node_config`` has settings
-        of the node, such as the folder of its rows, and ``context.run_config`` settings of the run.
+        Gets the context of Flower and returns the :class:`skdp.federated.Owner`, with a file as
+        ``state``, the same file for all messages of a fit. ``context.node_config`` has settings of
+        the node, such as the folder of its rows, and ``context.run_config`` settings of the run.
     save : callable or None, default=None
         Gets the fitted model and the context, and stores the model for this owner. It may be called
-        again with the same model.
+        several times with the same model.
 
     Returns
     -------
@@ -57,11 +57,11 @@ def client_app(
 
     Notes
     -----
-    **Privacy.** Unit, adjacency and mechanism are those of the federation. Released: the answers of
-    the owner, each of which is on disk before it leaves. If the owner cannot answer, the server
-    gets the text of a `FederationError`, which shows no values, or else the name of the error's
-    type: its text stays in the log of the node. Assumed public: the agreement, and when an owner
-    answers.
+    **Privacy.** The federation has the unit, the adjacency and the mechanism. Released: the answers
+    of the owner, each of which is on disk before it is sent. If the owner cannot answer, the server
+    gets the text of a `FederationError`, which shows no values. Of other errors it gets the name of
+    the type, and the text stays in the log of the node. Assumed public: the agreement, and when an
+    owner answers.
 
     Examples
     --------
@@ -74,18 +74,18 @@ def client_app(
     >>> app = client_app(make_owner)  # doctest: +SKIP
     """
     app = ClientApp()
-    # Owners whose fits wait in this process, by run and node.
+    # Owners whose fits wait for the next message in this process, by run and node.
     waiting = dict[tuple[int, int], Owner]()
 
     @app.query()
     def _answer(message: Message, context: Context) -> Message:  # numpydoc ignore=GL08
         fields = dict[str, Any]()
-        place = message.metadata.run_id, message.metadata.dst_node_id
+        run_and_node = message.metadata.run_id, message.metadata.dst_node_id
         try:
             with ExitStack() as stack:
-                owner = waiting.pop(place, None)
+                owner = waiting.pop(run_and_node, None)
                 if owner is not None and not owner._state.is_in(owner._path):
-                    # Another process has changed the state since.
+                    # Another process has answered a message since, and changed the state.
                     owner.close()
                     owner = None
                 owner = stack.enter_context(make_owner(context) if owner is None else owner)
@@ -97,8 +97,9 @@ def client_app(
                     )
                 fields[_ANSWER] = owner.handle(message.content[_RECORD][_QUESTION])
                 if "estimator_" not in vars(owner):
+                    # The owner stays open for the next message.
                     stack.pop_all()
-                    waiting[place] = owner
+                    waiting[run_and_node] = owner
                 elif save is not None:
                     save(owner.estimator_, context)
         except Exception as error:
@@ -118,8 +119,8 @@ def server_app(
 ) -> ServerApp:
     """Make the app of the server, which leads a fit of owners.
 
-    The server asks all connected nodes, and knows owners by the numbers in their answers: nodes
-    have no order, may arrive late, and an owner may return on another node.
+    The server asks all connected nodes, and identifies owners by the numbers in their answers:
+    nodes have no order, may connect late, and an owner may return on another node.
 
     Parameters
     ----------
@@ -129,15 +130,15 @@ def server_app(
         Gets the fitted model and the context, and stores the model.
     patience : float, default=600.0
         Seconds to wait for the answers of all owners to one question. Flower needs some 70 s to
-        notice that a node is gone, and an owner needs time to return: allow for both. An owner who
-        does not return is then left out, if the federation has `dropouts` left.
+        notice that a node is gone, and an owner needs time to return: `patience` should cover both.
+        After that, the fit leaves out missing owners, if the federation has `dropouts` left.
 
     Returns
     -------
     ServerApp
-        The app. Its run fails with a :class:`skdp.exceptions.FederationError` that names the owners
-        who have not answered in time; the budget of a started fit is spent. A later run with the
-        same federation, and the same states of owners, asks again and continues.
+        The app. If owners do not answer in time, the run fails with a
+        :class:`skdp.exceptions.FederationError` that names them, and the budget of the fit is
+        spent. A later run with the same federation and the same states of owners continues.
 
     See Also
     --------
@@ -145,8 +146,8 @@ def server_app(
 
     Notes
     -----
-    **Privacy.** A server has no private data. Its possible attacks on owners are in the user guide,
-    under "Across owners".
+    **Privacy.** A server has no private data. The user guide has a section "Across owners" on how a
+    server may attack owners.
 
     Examples
     --------
@@ -178,35 +179,37 @@ def _sent(
 ) -> dict[int, bytes]:
     """Ask all nodes the same question until every owner has answered, or patience ends.
 
-    Nodes of owners who were left out may be among them; their answers do not count.
+    Nodes of absent owners, whom the coordinator does not ask, may answer, too: their answers do not
+    count.
     """
     (question,) = set(messages.values())
     content = RecordDict({_RECORD: ConfigRecord({_QUESTION: question})})
-    answers, answered, end = dict[int, bytes](), set[int](), time.monotonic() + patience
-    while len(answers) < len(messages) and (left := end - time.monotonic()) > 0:
+    answers, answered, deadline = dict[int, bytes](), set[int](), time.monotonic() + patience
+    absent = [number for number in range(n_owners) if number not in messages]
+    while len(answers) < len(messages) and (left := deadline - time.monotonic()) > 0:
         nodes = set(grid.get_node_ids()) - answered
         asked = [Message(content, node, "query", ttl=left) for node in nodes]
         for reply in grid.send_and_receive(asked, timeout=left) if asked else ():
             node = reply.metadata.src_node_id
             if reply.has_error():
-                # The owner may return as another node.
+                # The owner may return on another node.
                 log(WARNING, "no answer from node %s: %s", node, reply.error.reason)
                 continue
             fields = reply.content.get(_RECORD, {})
-            if fields.get(_OWNER) not in set(range(n_owners)) - messages.keys():
+            if fields.get(_OWNER) not in absent:
                 _add(answers, fields, n_owners)
             answered.add(node)
         if len(answers) < len(messages):
-            time.sleep(min(_PAUSE, max(0.0, end - time.monotonic())))
+            time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))
     return answers
 
 
 def _add(answers: dict[int, bytes], fields: Any, n_owners: int) -> None:
-    """Add the answer of a node; a refusal of a node ends the fit."""
+    """Add the answer of a node; raise an error if the node has refused to answer."""
     if _REFUSAL in fields:
         raise FederationError(f"A node has refused to answer: {fields[_REFUSAL]}")
     number, answer = fields.get(_OWNER), fields.get(_ANSWER)
     if not (isinstance(number, int) and isinstance(answer, bytes) and 0 <= number < n_owners):
-        raise FederationError("A node has answered with something else than an owner does.")
+        raise FederationError("The answer of a node is not an answer of an owner.")
     if answers.setdefault(number, answer) != answer:
-        raise FederationError(f"Two nodes have given different answers of owner {number}.")
+        raise FederationError(f"Two nodes have given different answers for owner {number}.")

@@ -1,4 +1,4 @@
-"""SQLite files that change as a whole or not at all, and are on disk after each change."""
+"""SQLite files: each change is written to disk as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -31,38 +31,36 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
     )
-# With weaker settings of the first two, a power cut could restore the journal and undo the last
-# change. The third overwrites deleted data, such as a key.
+# With weaker values of the first two, a power cut could undo a change that was reported as done.
+# The third overwrites deleted data, such as a key.
 _SETTINGS = ("synchronous = EXTRA", "fullfsync = ON", "secure_delete = ON")
-
-
-# On Linux, flock and the locks of SQLite are independent, and both are taken. Elsewhere SQLite
-# would wait for the flock, which excludes other programs, too: so SQLite takes none.
-_SYSTEM = "" if sys.platform in ("linux", "win32") else "&vfs=unix-none"
-# Ending of the second name that a file has during a change.
+# `_locked` takes an flock, which on Linux does not interfere with the locks of SQLite. On macOS and
+# BSD SQLite would wait for the flock of its own process: there SQLite takes no locks.
+_LOCKS_OF_SQLITE = "" if sys.platform in ("linux", "win32") else "&vfs=unix-none"
+# Ending of the second name that a file has during a change; see `_named_twice`.
 _WRITTEN = "-written"
 
 
 class UnsafeFileError(ValueError):
-    """A file cannot be used safely in this place; the error shows none of its contents."""
+    """A file cannot be used safely; the text of the error shows nothing of its contents."""
 
 
 @contextmanager
 def connected(
     path: str | Path, failed: Callable[[Exception], Exception], *, writes: bool = True
 ) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for one operation; if it fails, raise the error that `failed` makes."""
-    # Imported here, as most fits have no file.
+    """Open an existing file for one operation; `failed` converts the error of an operation."""
+    # Imported here, as most fits use no SQLite file.
     import sqlite3
 
     path = os.path.realpath(path)
-    uri = Path(path).as_uri() + "?mode=rw" + _SYSTEM
+    uri = Path(path).as_uri() + "?mode=rw" + _LOCKS_OF_SQLITE
     with _LOCK:
-        until = time.monotonic() + _TIMEOUT
+        deadline = time.monotonic() + _TIMEOUT
         try:
-            with _locked(path, until) as file, _named_twice(path, file, writes):
-                left = max(0.0, until - time.monotonic())
-                database = sqlite3.connect(uri, uri=True, timeout=left, isolation_level=None)
+            with _locked(path, deadline) as file, _named_twice(path, file, writes):
+                timeout = max(0.0, deadline - time.monotonic())
+                database = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
                 try:
                     check_place(path, place_of(file))
                     for setting in _SETTINGS:
@@ -70,37 +68,37 @@ def connected(
                     yield database
                     check_place(path, place_of(file))
                 finally:
-                    # Closing rolls back uncommitted changes. No interrupt can come between this C
-                    # call and the end of the lock.
+                    # This undoes uncommitted changes. As `close` is a function in C, no interrupt
+                    # can come between it and the end of the lock.
                     database.close()
         except (BudgetError, FederationError, LedgerError):
             raise
-        # Reading a damaged file may raise any of these errors.
+        # A damaged file may raise any of these errors.
         except (sqlite3.Error, OSError, TypeError, ValueError, ArithmeticError, LookupError) as why:
             raise failed(why) from None
 
 
 @contextmanager
-def _locked(path: str, until: float) -> Iterator[int]:
-    """Lock the file at a path against everybody else, whatever name they have opened it by.
+def _locked(path: str, deadline: float) -> Iterator[int]:
+    """Lock a file against all other threads and programs; return its descriptor.
 
-    The locks of SQLite do not suffice: they end when any thread of this process closes the file, as
-    after a backup or a checksum. An flock ends with its own descriptor, which nobody else has, and
-    belongs to the file rather than to its name. Windows locks descriptors anyway.
+    The locks of SQLite do not suffice: they end as soon as any thread of this process closes the
+    file, for example after computing a checksum. An flock ends only with its own descriptor, and
+    holds for all names of the file. On Windows, locks of SQLite end with the descriptor, too.
     """
     while True:
-        # Open again after waiting, as another file may have replaced the first one.
+        # Opened again in each attempt, as another file may have replaced the first one.
         with open(path, "rb", buffering=0) as file:
             if _is_locked(file) and place_of(path) == place_of(file.fileno()):
                 yield file.fileno()
                 return
-        if time.monotonic() > until:
-            raise UnsafeFileError(f"it has been locked by others for {_TIMEOUT:g} seconds")
+        if time.monotonic() > deadline:
+            raise UnsafeFileError(f"other programs have locked it for {_TIMEOUT:g} seconds")
         time.sleep(_PAUSE)
 
 
 def _is_locked(file: IO[bytes]) -> bool:
-    """Lock a file, unless somebody else has locked it."""
+    """Try to lock a file; return whether it is locked now."""
     with suppress(BlockingIOError):
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,31 +110,32 @@ def _is_locked(file: IO[bytes]) -> bool:
 def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
     """Give a file a second name during a change; the name stays if this process is killed.
 
-    SQLite finds the journal of an interrupted change by the name of the file. Under another name,
-    the file would be used half written, and the journal could undo later changes. The second name
-    shows that anywhere, and is on disk with the journal: SQLite syncs the folder of both.
+    To undo an interrupted change, SQLite looks for a journal beside the file. If the file was
+    moved, SQLite finds none, and uses a half-written file; and the journal could undo changes of a
+    later file with the old name. The second name, a hard link, stays where it was: so both files
+    are refused. It is on disk as soon as the journal is, as SQLite syncs the folder of both.
     """
     written, journal = path + _WRITTEN, path + "-journal"
-    is_named = place_of(written) == place_of(file)
+    has_second_name = place_of(written) == place_of(file)
     n_names = os.stat(file).st_nlink
-    if n_names > 1 + is_named:
+    if n_names > 1 + has_second_name:
         raise UnsafeFileError(
-            f"the file has {n_names} names. If a process that wrote it was killed, move it back to "
-            f"where it was, beside its second name with {_WRITTEN!r}; else delete hard links to it"
+            f"the file has {n_names} names. If a process was killed while it wrote the file, move "
+            f"it back beside its second name, which ends in {_WRITTEN!r}; else delete hard links"
         )
-    is_unnamed = sys.platform != "win32" and not is_named
-    if others := [name for name in (written, journal) if is_unnamed and os.path.lexists(name)]:
+    is_to_be_named = sys.platform != "win32" and not has_second_name
+    if others := [name for name in (written, journal) if is_to_be_named and os.path.lexists(name)]:
         raise UnsafeFileError(
-            f"{others[0]!r} is of another file, or of another program that changes this one. If a "
-            "change was interrupted, put back the file that was there; if this one is right "
-            f"nevertheless, delete what ends in {_WRITTEN!r} and '-journal'"
+            f"{others[0]!r} is of another file, or another program is changing this file. If a "
+            "change was interrupted, put back the file that was here; if this is the right file, "
+            f"delete the names that end in {_WRITTEN!r} and '-journal'"
         )
     try:
-        if writes and is_unnamed:
+        if writes and is_to_be_named:
             os.link(path, written)
         yield
     finally:
-        # SQLite has closed the file. A journal that is left is needed to undo the change.
+        # SQLite has closed the file. If a journal is left, the next use needs it and both names.
         if not os.path.exists(journal) and place_of(written) == place_of(file):
             with suppress(OSError):
                 os.unlink(written)
@@ -155,8 +154,8 @@ def new_file(path: str | Path, mode: int) -> Iterator[None]:
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Return all rows of a query as dicts by column names."""
-    # An error refers to the cursor by its traceback. An open cursor would keep its lock as long as
-    # somebody stores the error.
+    # The traceback of an error refers to the cursor, which is closed here: an open cursor would
+    # lock the database as long as somebody stores the error.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -169,7 +168,7 @@ def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> Non
 
 
 def place_of(file: str | Path | int) -> tuple[int, int]:
-    """Return the device and inode of a file, given its path or descriptor."""
+    """Return the device and inode of a file, given its path or descriptor; -1 for no file."""
     try:
         found = os.stat(file)
     except OSError:
@@ -185,29 +184,27 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
 
 
 # ------------------------------
-# Secret data that can be read only once, such as checkpoints.
+# Checkpoints: encrypted data that can be read only once.
 
-# A table of one row, and one with a row per part; both names have the version of the format.
+# The first table has one row, the second one a row for each part. The 1 is the format's version.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
     f"CREATE TABLE {_PARTS} (number INTEGER PRIMARY KEY, part BLOB NOT NULL)",
 )
-# Values of `refused`: why nobody may read the data; empty if one process may.
+# Values of the column `refused`: the reason why nobody may read the data, or "" for none.
 _UNFINISHED = "it was not written to its end"
 _TAKEN = "it was resumed before, which happens once"
 _MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"
 # A cell of SQLite holds at most 1e9 bytes.
 _PART_SIZE = 1 << 26  # not tuned
 _NONCE_SIZE = 12  # not tuned
-
-
 # Bytes of an AES-256 key.
 _KEY_SIZE = 32  # not tuned
 
 
 def checked_key(key: Any) -> bytes:
-    """Return the key of a checkpoint; errors do not show an object that is no key."""
+    """Return the key of a checkpoint; refuse other objects, without showing their contents."""
     # isinstance would accept a subclass, whose `len` may differ from the number of bytes.
     if type(key) is not bytes or len(key) != _KEY_SIZE:
         size = f" of length {len(key)}" if isinstance(key, bytes) else ""
@@ -219,20 +216,21 @@ def checked_key(key: Any) -> bytes:
 
 
 def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[[], None]) -> None:
-    """Write encrypted data for `take_once` to a new file; call `let_go` before it is readable.
+    """Write encrypted data for `take_once` to a new file.
 
-    The parts have their own key, encrypted by the caller's key and written last, in the space
-    reserved for it. Without it nobody can read the parts: whatever interrupts this function, either
-    `let_go` has run, or the data cannot be read, or both.
+    `let_go` makes the caller's own copy of the data useless, so that only one copy can be used. To
+    make the order sure, a random key encrypts the data; this key, encrypted by the caller's key, is
+    written only after `let_go` has run. An interrupt before that leaves a file nobody can read.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     text = f"path={str(path)!r} cannot be written: "
-    own, nonce = AESGCM.generate_key(256), os.urandom(_NONCE_SIZE)
+    random_key, nonce = AESGCM.generate_key(256), os.urandom(_NONCE_SIZE)
     starts = range(0, len(data), _PART_SIZE)
-    bound, view = _bound(kind, len(starts)), memoryview(data)
-    wrapped = nonce + AESGCM(key).encrypt(nonce, own, bound)
-    head = {"kind": kind, "refused": _UNFINISHED, "key": bytes(len(wrapped))}
+    context, view = _context(kind, len(starts)), memoryview(data)
+    encrypted_key = nonce + AESGCM(key).encrypt(nonce, random_key, context)
+    # Zeros reserve the space for the key.
+    head = {"kind": kind, "refused": _UNFINISHED, "key": bytes(len(encrypted_key))}
     opened = partial(connected, path, lambda why: OSError(f"{text}{why}."))
     with new_file(path, 0o600), opened() as database:
         place = place_of(path)
@@ -241,17 +239,18 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
             database.execute(table)
         insert(database, _HEAD, head)
         for number, start in enumerate(starts):
-            part = AESGCM(own).encrypt(_nonce(number), view[start : start + _PART_SIZE], bound)
+            chunk = view[start : start + _PART_SIZE]
+            part = AESGCM(random_key).encrypt(_nonce(number), chunk, context)
             insert(database, _PARTS, {"number": number, "part": part})
         database.execute("COMMIT")
-    marks = {"refused": "", "key": wrapped, "before": _UNFINISHED}
+    marks = {"refused": "", "key": encrypted_key, "before": _UNFINISHED}
     with opened() as database, _marked(database, marks, "it has changed"):
         check_place(path, place)
         let_go()
 
 
 def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T]) -> T:
-    """Return what `read` makes of the data in a file, and remove their key from the file."""
+    """Read the data of `write_once` with a function, and delete their key from the file."""
     text = f"path={str(path)!r} cannot be resumed: "
     with connected(path, lambda why: ValueError(f"{text}{why}.")) as database:
         place = place_of(path)
@@ -261,7 +260,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))
-        # If several processes reach this point, only one finds the mark, even without locks.
+        # If several processes reach this line, only one finds the mark, even without locks.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):
             check_place(path, place)
@@ -270,10 +269,10 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
 
 @contextmanager
 def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -> Iterator[None]:
-    """Run the body of `with`, then change the head of the file, even if the body raises."""
-    # A killed process must leave no journal, which SQLite would find by the name of the file: it
-    # could restore the key after the file was resumed under another name. A half-written page is
-    # harmless: nothing has been returned yet.
+    """Change the head of the file, and commit the change after the body of `with`."""
+    # A killed process must leave no journal on disk: after the file was resumed under another name,
+    # SQLite could restore the key from the journal. A half-written page does no harm, as nothing
+    # has been returned yet.
     if database.execute("PRAGMA journal_mode = MEMORY").fetchone() != ("memory",):
         raise ValueError("another program has it open")
     database.execute("BEGIN EXCLUSIVE")
@@ -289,12 +288,13 @@ def _decrypted(database: sqlite3.Connection, head: dict[str, Any], key: bytes) -
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     (found,) = rows_of(database, f"SELECT count(*) AS n_parts FROM {_PARTS}")
-    bound, data, wrapped = _bound(head["kind"], found["n_parts"]), bytearray(), head["key"]
+    context, data = _context(head["kind"], found["n_parts"]), bytearray()
+    nonce, encrypted_key = head["key"][:_NONCE_SIZE], head["key"][_NONCE_SIZE:]
     try:
-        own = AESGCM(AESGCM(key).decrypt(wrapped[:_NONCE_SIZE], wrapped[_NONCE_SIZE:], bound))
+        random_key = AESGCM(key).decrypt(nonce, encrypted_key, context)
         for number in range(found["n_parts"]):
             (row,) = rows_of(database, f"SELECT part FROM {_PARTS} WHERE number = {number}")
-            data += own.decrypt(_nonce(number), row["part"], bound)
+            data += AESGCM(random_key).decrypt(_nonce(number), row["part"], context)
     except InvalidTag:
         raise ValueError("the key is another one, or the file is damaged") from None
     return data
@@ -304,6 +304,6 @@ def _nonce(number: int) -> bytes:
     return number.to_bytes(_NONCE_SIZE, "big")
 
 
-def _bound(kind: str, n_parts: int) -> bytes:
-    """Return the bytes that authenticate every part: the kind and the number of parts."""
+def _context(kind: str, n_parts: int) -> bytes:
+    """Return the associated data of every encryption: no part decrypts in another checkpoint."""
     return f"{kind}, {n_parts} parts".encode()

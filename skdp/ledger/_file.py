@@ -1,4 +1,4 @@
-"""The file of a ledger: an SQLite database whose own constraints forbid overspending."""
+"""The file of a ledger: an SQLite database whose constraints forbid to exceed the limit."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 # ------------------------------
 # Costs of fits as integers, whose sums are exact in any order.
 
-#: The whole limit, in units.
+#: Number of units in the whole limit of a ledger.
 WHOLE = 2**62  # not tuned
-# Half of the relative margin by which mu is rounded down.
+# Half of the relative margin by which `gaussian_dp.mu_from_epsilon_delta` rounds mu down.
 _LESS_SAFETY = 5e-10  # not tuned
-# Relative margin by which epsilons of sums are rounded to the safe side.
+# Relative margin by which epsilon and mu of a sum of costs are rounded to the safe side.
 _SAFETY = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The guarantee of all fits together, with its mu."""
+    """The guarantee that all fits together may use up, and its mu."""
 
     epsilon: float
     delta: float
@@ -40,7 +40,7 @@ class Limit:
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Limit:
-        """Make a limit from a guarantee; refuse numbers out of range."""
+        """Compute the mu of a guarantee; refuse numbers out of range."""
         are_numbers = isinstance(epsilon, Real) and isinstance(delta, Real)
         if not are_numbers or not 0 < epsilon < math.inf or not 0 <= delta < 1:
             raise ValueError(
@@ -53,10 +53,10 @@ class Limit:
         return cls(epsilon, delta, gaussian_dp.mu_from_epsilon_delta(epsilon, delta))
 
     def cost_of(self, record: Any) -> tuple[int, int]:
-        """Return the cost of a fit, from its record, rounded up; refuse fits without privacy.
+        """Return the cost of a fit as two numbers of units, rounded up, from the record of the fit.
 
-        The cost counts units of the square of mu, or of epsilon if delta is 0; and units of delta
-        for tail events, after which nothing is promised.
+        The first number is a part of the squared mu of the limit, or of epsilon if delta is 0. The
+        second is a part of delta: the probability of tail events, which void the guarantee.
         """
         if not 0 <= record.mu < math.inf:
             raise BudgetError("A fit with epsilon=inf has no privacy, and no cost to charge.")
@@ -68,12 +68,10 @@ class Limit:
 
     def units_of_tail(self, delta_tail: float) -> int:
         """Convert a part of delta to units, rounded up."""
-        if delta_tail == 0:
-            return 0
-        return math.ceil(Fraction(delta_tail) / Fraction(self.delta) * WHOLE)
+        return _units(Fraction(delta_tail), Fraction(self.delta)) if delta_tail else 0
 
     def units_beside(self, tails: int) -> int:
-        """Return how many units may be spent beside `tails` units of delta, rounded down."""
+        """Return how many units of squared mu fit into the limit beside `tails` units of delta."""
         if tails == 0:
             return WHOLE
         if tails >= WHOLE:
@@ -82,7 +80,8 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu was rounded down by twice this margin, and a fit with just this tail is possible.
+        # A fit with all of epsilon and delta, and this tail, costs `mu` rounded up. It would be
+        # refused without this margin, which is half of the margin by which `mu` was rounded down.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
@@ -100,7 +99,7 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # Rounding may make epsilon too expensive: it is lowered until it costs at most `units`.
+        # The cost of epsilon is rounded up, so epsilon is lowered until it costs at most `units`.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
@@ -108,7 +107,7 @@ class Limit:
         return min(epsilon, self.epsilon) if delta <= self.delta else epsilon
 
     def epsilon_of_sum(self, spent: int, tails: int) -> tuple[float, float]:
-        """Return mu of a total cost, and epsilon at the delta of the limit, both rounded up."""
+        """Convert spent units to mu, and to epsilon at the delta of the limit; round both up."""
         share = spent / WHOLE
         if self.delta == 0:
             epsilon = share * self.epsilon * (1 + _SAFETY)
@@ -122,7 +121,7 @@ class Limit:
 
 
 def _units(part: Fraction, whole: Fraction) -> int:
-    """Convert a part of the limit to units, at least one: rounded up, in exact arithmetic."""
+    """Convert a part of the limit to units: round up in exact arithmetic, to one at least."""
     return max(1, math.ceil(part / whole * WHOLE))
 
 
@@ -131,7 +130,7 @@ def _units(part: Fraction, whole: Fraction) -> int:
 
 # The letters "skdp", in hex.
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
-# Columns in the order of their tables, without the id.
+# Columns of the tables `ledger` and `charge`, in order; both tables have a column `id` before them.
 _HEAD: dict[str, type] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency"), str),
     **dict.fromkeys(("epsilon", "delta", "mu"), float),
@@ -143,12 +142,13 @@ _CHARGE: dict[str, type] = {
     **dict.fromkeys(("seeded", "enforced", "spent", "tails"), int),
 }
 _SQL = {str: "TEXT", float: "REAL", int: "INTEGER"}
-# Largest relative difference between the mu of this version and that of earlier versions.
+# Largest relative difference that is accepted between the mu in the file, which another version of
+# skdp may have computed, and the mu that this version computes from epsilon and delta.
 _SAME = 1e-8  # not tuned
 
 
 def _table(name: str, key: str, columns: dict[str, type], least_spent: int) -> str:
-    """Return the SQL of a table, with constraints on its counts of units."""
+    """Return the SQL that makes a table, with limits on its columns that count units."""
     lines = [f"id INTEGER PRIMARY KEY {key}"]
     lines += [f"{column} {_SQL[kind]} NOT NULL" for column, kind in columns.items()]
     lines += [
@@ -192,7 +192,7 @@ END;
 def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger in one transaction; an existing file is never replaced."""
     try:
-        # If it is interrupted, the incomplete file, to which nothing was charged, is removed.
+        # After an interruption, `new_file` removes the incomplete file, which has no charges yet.
         with new_file(path, 0o660), connected(path, partial(_failed, path)) as database:
             database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             # executescript commits first, so the script itself begins the transaction.
@@ -202,7 +202,7 @@ def create_file(path: str, head: dict[str, Any]) -> None:
     except FileExistsError:
         raise LedgerError(
             f"There is a file at {path!r}. If it is a ledger, PrivacyLedger(path) opens it; a new "
-            "one needs another path."
+            "ledger needs another path."
         ) from None
 
 
@@ -210,8 +210,8 @@ def open_file(path: str, *, writes: bool = False) -> AbstractContextManager[sqli
     """Open the file of an existing ledger for one operation."""
     if not os.path.exists(path):
         raise LedgerError(
-            f"There is no ledger at {path!r}. A missing file is no unspent budget; "
-            "PrivacyLedger.create makes a new one."
+            f"There is no ledger at {path!r}. A missing file is no unspent budget: restore the "
+            "file or, for data that no fit has used, make one by PrivacyLedger.create."
         )
     return connected(path, partial(_failed, path), writes=writes)
 
@@ -221,7 +221,7 @@ def _failed(path: str, error: Exception) -> LedgerError:
 
 
 def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
-    """Read the limit and the totals of a ledger; refuse a file that is none."""
+    """Read the limit of a ledger and the sums of its charges; refuse a file that is no ledger."""
     if rows_of(database, "PRAGMA application_id") != [{"application_id": _APPLICATION_ID}]:
         raise LedgerError(f"{path!r} is not a ledger.")
     if rows_of(database, "PRAGMA user_version") != [{"user_version": _VERSION}]:
@@ -230,12 +230,12 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
     if len(heads) != 1:
         raise LedgerError(f"{path!r} is not a ledger: it has no limit.")
     if not _is_sound(heads[0]):
-        raise LedgerError(f"{path!r} is damaged: its limit is not what it was.")
+        raise LedgerError(f"{path!r} is damaged: its limit was changed.")
     return heads[0]
 
 
 def _is_sound(head: dict[str, Any]) -> bool:
-    """Return whether the limit is valid and agrees with its mu, so that damage cannot raise it."""
+    """Return whether the limit is valid: damage that raises it makes it disagree with its mu."""
     if not _has_types(head, _HEAD):
         return False
     try:
@@ -252,20 +252,20 @@ def _has_types(row: dict[str, Any], columns: dict[str, type]) -> bool:
 
 
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
-    """Read all charges, oldest first; refuse a file in which one is damaged."""
+    """Read all charges, oldest first; refuse a file with a damaged charge."""
     charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
     notes = attached(database, "note")
     for charge in charges:
         is_sound = _has_types(charge, _CHARGE) and 0 <= charge["mu"] < math.inf
         if not (is_sound and 0 <= charge["delta_tail"] < 1):
-            raise LedgerError(f"{path!r} is damaged: a charge is not what it was.")
+            raise LedgerError(f"{path!r} is damaged: a charge was changed.")
         charge["note"] = notes.get(charge["id"])
         if not isinstance(charge["note"], str | None):
-            raise LedgerError(f"{path!r} is damaged: a note is not what it was.")
+            raise LedgerError(f"{path!r} is damaged: a note was changed.")
     return charges
 
 
-# Texts are in separate tables, which the first files lack and older versions of skdp ignore.
+# Tables of texts that belong to charges. Files of the first version of skdp lack these tables.
 _TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
 
 
@@ -276,7 +276,7 @@ def attach(database: sqlite3.Connection, table: str, text: str) -> None:
 
 
 def mark_answered(database: sqlite3.Connection, fit: str) -> None:
-    """Mark the charges of a fit that has sent its first answer."""
+    """Mark the charges of a fit across owners, whose owner sends its first answer."""
     for table in ("fit", "answered"):
         database.execute(_TEXTS.format(table))
     charges = "SELECT id, text FROM fit WHERE text = ?"
@@ -284,14 +284,14 @@ def mark_answered(database: sqlite3.Connection, fit: str) -> None:
 
 
 def attached(database: sqlite3.Connection, table: str) -> dict[int, str]:
-    """Return the texts of a table by the numbers of their charges."""
+    """Return the texts of a table of texts, by the ids of their charges."""
     if not rows_of(database, f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"):
         return {}
     return {one["id"]: one["text"] for one in rows_of(database, f"SELECT * FROM {table}")}
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:
-    """Refuse a file that lacks charges, or whose totals are not the sums of its charges."""
+    """Refuse a file that lacks charges, or whose charges do not add up to the sums in its head."""
     (sums,) = rows_of(
         database,
         "SELECT coalesce(sum(spent), 0) AS spent, coalesce(sum(tails), 0) AS tails, "

@@ -1,4 +1,4 @@
-"""The ledger: the total cost of all fits on one dataset, and what is left of its limit."""
+"""The ledger of a dataset: it adds up the costs of all fits, and refuses more than its limit."""
 
 import os
 import uuid
@@ -25,16 +25,16 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 
 class LeftOutLedger:
-    """Replaces a ledger in a pickle, and refuses charges; there is one instance.
+    """Stands for the ledger in the pickle of a fitted object, and refuses charges.
 
-    Not everybody who gets a model may see the path of its ledger.
+    The ledger has a path, which is not for everybody who gets the model.
     """
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
-        """Refuse a fit that would not be charged."""
+        """Refuse a fit, as there is no ledger to charge."""
         raise LedgerError(
-            "The pickle of a fitted object leaves its ledger out, which holds a path: pass the "
-            "ledger again, as in set_params(ledger=PrivacyLedger(path)), before another fit."
+            "The pickle of a fitted object has no ledger, because a ledger shows its path: before "
+            "another fit pass the ledger again, as in set_params(ledger=PrivacyLedger(path))."
         )
 
     def __sklearn_clone__(self) -> "LeftOutLedger":
@@ -51,24 +51,26 @@ LEFT_OUT = LeftOutLedger()
 
 
 # ------------------------------
-# Checks of charges, and the error of a refused one.
+# Checks of charges, and the error about a charge that exceeds the limit.
 
-#: Names of what estimators of skdp protect, as in their records.
+#: Names of the units that estimators of skdp protect, as in their records.
 UNITS = ["row", "record", "user", "response", "entry", "edge", "interaction", "update"]
 UNITS += ["spectral", "frobenius"]
-#: Attributes of the record of a fit that are floats.
+#: Attributes of the record of a fit that are stored as floats.
 NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 
 
 def check_kind(head: dict[str, Any], spent: Any) -> None:
-    """Refuse a fit with another unit or adjacency than the ledger's."""
+    """Refuse a fit whose unit or adjacency is not that of the ledger."""
     units = head["units"].split("\n")
     if spent.unit not in units or spent.adjacency != head["adjacency"]:
+        is_of_rows = {spent.unit, *units} == {"row", "record"}
+        hint = ", or with unit=('row', 'record') if a record is a row with its response"
         raise BudgetError(
             f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
             f"fit protects {spent.unit} with adjacency {spent.adjacency!r}. It needs a ledger of "
-            f"its own, made with unit={spent.unit!r}, or, if a record is a row with its response, "
-            "with unit=('row', 'record')."
+            f"its own, made with unit={spent.unit!r} and adjacency={spent.adjacency!r}"
+            f"{hint * is_of_rows}."
         )
 
 
@@ -76,7 +78,7 @@ _OF_SEARCHES = " The search would continue with its next candidate: pass error_s
 
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
-    """Return the error text of a refused charge, with the epsilon that further fits may have."""
+    """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     more *= bool(spent.delta_tail)
@@ -101,7 +103,7 @@ def check_note(note: Any) -> None:
 def report_of(
     path: str, head: dict[str, Any], limit: file.Limit, charges: Sequence[dict[str, Any]]
 ) -> str:
-    """Format the limit, the remaining budget, and a line for each charge."""
+    """Describe the limit and the remaining budget, and each charge in a line."""
     delta, units = head["delta"], head["units"].replace("\n", " or ")
     _, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
     left = limit.units_beside(head["tails"]) - head["spent"]
@@ -111,14 +113,14 @@ def report_of(
         f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
         f"{head['spent'] / file.WHOLE:.1%}; left for one fit epsilon={one:.4g}, "
         f"for each of ten {ten:.4g}",
-        *[f"of delta {head['tails'] / file.WHOLE:.1%} is reserved for tails"] * bool(head["tails"]),
+        *[f"{head['tails'] / file.WHOLE:.1%} of delta is reserved for tails"] * bool(head["tails"]),
         f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
     ]
     return "\n".join([*lines, *map(_line, charges)])
 
 
 def _line(charge: dict[str, Any]) -> str:
-    """Format one charge."""
+    """Describe one charge."""
     share, time = charge["spent"] / file.WHOLE, _shown(charge["time"][:19])
     what = charge["what"] if charge["note"] is None else f"{charge['what']} ({charge['note']})"
     numbers = f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{share:>8.2%}"
@@ -156,13 +158,14 @@ class PrivacyLedger:
 
     Notes
     -----
-    **Privacy.** Unit and adjacency: those of the file; fits with others are refused. The file holds
-    public facts only: names of estimators, times, numbers of the records, and a random id of each
-    fit across owners, by which an owner continues after a crash. Charges are whole multiples of 2
-    ** -62 of the limit, rounded up, and are never refunded, not even after a crash. So the ledger
-    is a privacy filter, which is valid however later fits depend on earlier ones [1]_. It guards
-    against accidents, not against the owner of the file: a copy, or a restored backup, has the
-    budget again. The ledger does not know the data: pass it to all fits on the data, and no others.
+    **Privacy.** Unit and adjacency: `create` sets both, and the ledger refuses fits with another
+    unit or adjacency. The file contains only public facts: names of estimators, times, numbers of
+    the records, and a random id for each fit across owners, by which an owner continues after a
+    crash. Charges are whole multiples of 2 ** -62 of the limit, rounded up, and are never refunded,
+    not even after a crash. So the ledger is a privacy filter, which is valid even if later fits
+    depend on earlier fits [1]_. The ledger prevents accidents, but not fraud: a copy of the file,
+    or a restored backup, has the spent budget again. The ledger does not know the data: pass it to
+    all fits on its dataset, and to no other fits.
 
     References
     ----------
@@ -214,10 +217,10 @@ class PrivacyLedger:
             Probability with which the guarantee may fail, ``0 <= delta < 1``. With 0 the ledger
             counts epsilon, and takes only fits whose delta is 0.
         unit : str or tuple of str, default="row"
-            What is protected, as named in the records of fits, such as "row", "record" or "user";
-            fits that name another unit are refused. A tuple names units that are the same in these
-            data: ``("row", "record")`` if a record of a regression or a classifier is a row with
-            its response.
+            Name of what is protected, as in the records of fits, such as "row", "record" or "user";
+            fits with another unit are refused. A tuple names units that are the same in these data:
+            ``("row", "record")`` if a record of a regression or a classifier is a row with its
+            response.
         adjacency : {"replace", "zero_out"}, default="replace"
             How neighboring datasets differ.
 
@@ -229,21 +232,21 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If an argument is not acceptable.
+            If an argument is out of range.
         LedgerError
-            If a file exists, which ``PrivacyLedger(path)`` opens, or the file cannot be written.
+            If there is a file at `path`, or the file cannot be written.
         OSError
-            If the folder does not exist, or refuses a new file.
+            If the folder does not exist, or the system permits no new file in it.
         """
         limit = file.Limit.of(epsilon, delta)
-        units = (unit,) if isinstance(unit, str) else tuple(unit)
+        units = [unit] if isinstance(unit, str) else list(unit)
         if not units or not all(isinstance(one, str) and one.isidentifier() for one in units):
             raise ValueError(f"unit must be a name, or a tuple of names, got {shown(unit)}.")
         if others := [one for one in units if one not in UNITS]:
             warn_of_privacy(
-                f"The new ledger refuses fits of skdp, none of which has the unit "
-                f"{shortened([*map(repr, others)])}. Unless estimators of your own have it, create "
-                f"another ledger with some of {', '.join(UNITS)}."
+                f"No estimator of skdp has the unit {shortened([*map(repr, others)])}: the new "
+                "ledger refuses all their fits. Unless an estimator of your own has this unit, "
+                f"create another ledger with units of {', '.join(UNITS)}."
             )
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {shown(adjacency)}.")
@@ -253,9 +256,9 @@ class PrivacyLedger:
         return cls(path)
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> None:
-        """Charge a fit; its cost is on disk when this returns.
+        """Charge a fit; when this returns, its cost is on disk.
 
-        Estimators with a ledger call this themselves. Call it for other tools and earlier fits.
+        Estimators with a ledger call this method. Call it for fits of other tools, or earlier fits.
 
         Parameters
         ----------
@@ -269,7 +272,7 @@ class PrivacyLedger:
         Raises
         ------
         BudgetError
-            If it costs more than the rest, or protects another unit; then nothing is charged.
+            If the fit costs more than is left, or protects another unit; then nothing is charged.
         TypeError, ValueError
             If `spent` is not a record, or `note` not a str.
         LedgerError
@@ -280,9 +283,10 @@ class PrivacyLedger:
     def _charge(
         self, spent: Any, what: str, note: str | None = None, fit: str | None = None
     ) -> None:
-        """Charge a fit, unless it was charged with this id and has sent no answer since.
+        """Charge a fit, unless this id `fit` was charged before, and no answer was sent since.
 
-        An owner may continue after a crash. With an older state, a second fit is charged again.
+        So an owner of a federated fit that crashes before its first answer pays once. An owner that
+        returns with an older state after an answer would draw new noise, and pays again.
         """
         if not isinstance(spent, PrivacySpent):
             name = type(spent).__name__
@@ -308,7 +312,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Mark that a fit has sent an answer, so that the same id is charged again next time."""
+        """Note that the owner of a fit answers: if the fit begins again, it is charged again."""
         with self._opened(writes=True) as (database, _, _):
             file.mark_answered(database, fit)
             database.execute("COMMIT")
@@ -393,7 +397,7 @@ class PrivacyLedger:
             return file.read_charges(database, self.path)
 
     def report(self) -> str:
-        """Return a text that shows the limit, its rest, and all charges.
+        """Describe the limit, what is left of it, and all charges.
 
         Returns
         -------
@@ -409,7 +413,7 @@ class PrivacyLedger:
             return report_of(self.path, head, limit, file.read_charges(database, self.path))
 
     def verify(self) -> None:
-        """Check that the file is valid, and that its totals are the sums of its charges.
+        """Check that the file is valid, and that its charges add up to what it counts as spent.
 
         Raises
         ------
@@ -422,18 +426,18 @@ class PrivacyLedger:
             file.check_sums(database, head, self.path)
             for charge in file.read_charges(database, self.path):
                 units, tails = limit.cost_of(SimpleNamespace(**charge))
-                # Other versions of skdp may have rounded a cost differently.
+                # The version of skdp that wrote the charge may have rounded its cost differently.
                 rounding = max(1, charge["spent"] >> 24)
-                is_alike = abs(units - charge["spent"]) <= rounding
-                if not is_alike or tails != charge["tails"]:
+                is_equal = abs(units - charge["spent"]) <= rounding and tails == charge["tails"]
+                if not is_equal:
                     raise LedgerError(f"{self.path!r} is damaged: charge {charge['id']} is wrong.")
 
     @contextmanager
     def _opened(self, *, writes: bool = False) -> Iterator[tuple[Any, dict[str, Any], file.Limit]]:
-        """Open the file, and check that it is the one for which this object was made."""
+        """Open the file, and check that it is still the ledger for which this object was made."""
         with file.open_file(self.path, writes=writes) as database:
             if writes:
-                # After this nobody else can write, so what is read stays valid.
+                # From here on nobody else can write: what is left cannot change before the charge.
                 database.execute("BEGIN IMMEDIATE")
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
@@ -460,5 +464,5 @@ class PrivacyLedger:
 
 
 def _now() -> str:
-    # Times are for people only; the order of charges is that of their numbers.
+    # Times are for people only: ids, and not times, have the order of the charges.
     return datetime.now(UTC).isoformat()

@@ -98,7 +98,7 @@ def check(seed):
     if agreement.plan.adjacency == "zero_out":
         alone = view_of(agreement, contain(X[:1])) if agreement.is_unit_owner else view
         null = retold(agreement, without_row(alone, agreement.spec, 0), story)
-    nobody = view_of(agreement, agreement.like, agreement.null_target)
+    nobody = view_of(agreement, agreement.null, agreement.null_target)
     strangers = [retold(agreement, nobody, story), *([null] if null else [])]
     assert_one_story([*heard, *strangers])
     assert_within_limits([*heard, *strangers])

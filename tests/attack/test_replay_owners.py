@@ -22,7 +22,7 @@ def parties(cell, agreement):
     if cell.unit == "owner":
         found.append(np.tile(X, (25, 1)))
     yield from (view_of(agreement, cell.contain(one)) for one in found)
-    yield view_of(agreement, agreement.like, agreement.null_target)
+    yield view_of(agreement, agreement.null, agreement.null_target)
 
 
 def all_heard(cell, server):
@@ -77,7 +77,7 @@ def no_least_rounding():
     """Charge what sums round; that of few rows is less than what is charged at least."""
     with (
         patch("skdp.data.rows.LEAST_ROUNDING", 0.0),
-        patch("skdp.federated._agreement.LEAST_ROUNDING", 0.0),
+        patch("skdp.data.reduce.LEAST_ROUNDING", 0.0),
     ):
         yield
 

@@ -206,7 +206,7 @@ SHOWN = {
     ),
     "arrays as blocks": (
         lambda: RowBlocks([X, X]),
-        "make_blocks must be a function .* got list; an array, or numpy.concatenate of some",
+        "make_blocks must be a function .* got list; pass arrays in memory without RowBlocks",
     ),
     "no shape": (lambda: RowBlocks(lambda: [X]), "shape must be two positive integers"),
     "no lengths": (
@@ -307,7 +307,7 @@ SHOWN = {
     ),
     "whole numbers beyond all floats": (
         lambda: CLASSIFIER.fit(NUMBERS.assign(age=10**400), Y),
-        "Column age holds infinity. Cut it off at public ends",
+        "Column age holds infinity. Clip it to a public interval",
     ),
     "no columns": (lambda: CLASSIFIER.fit(NUMBERS[[]], Y), "Pass a frame with columns: X has none"),
     "dicts in a column": (
@@ -352,7 +352,7 @@ SHOWN = {
         lambda: SCALER.fit(
             RowBlocks.from_partitions([lambda: NUMBERS.assign(age=pd.Timestamp("2020"))], [N], 3)
         ),
-        "Column age holds dates.* Make numbers of them first",
+        "Column age holds dates.* Convert them first",
     ),
     "how many rows in blocks": (
         lambda: len(RowBlocks.from_partitions([lambda: X], [N], 3)),
@@ -391,7 +391,7 @@ def test_ends_in_an_array_are_not_shown(kind):
 
 def test_a_unit_that_no_estimator_has_is_warned_of(tmp_path):
     about = {"dataset": "people", "epsilon": 1.0, "delta": 1e-6}
-    with pytest.warns(PrivacyWarning, match=r"the unit 'rows'.* some of row, record, user"):
+    with pytest.warns(PrivacyWarning, match=r"the unit 'rows'.* units of row, record, user"):
         PrivacyLedger.create(tmp_path / "rows", unit="rows", **about)
     for name in UNITS:
         PrivacyLedger.create(tmp_path / name, unit=name, **about)

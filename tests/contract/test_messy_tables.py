@@ -146,7 +146,7 @@ ERRORS = {
     "infinity": (
         passing("age"),
         TABLE.replace({"age": {TABLE["age"][7]: np.inf}}),
-        r"Column age holds infinity. Cut it off .* numpy.clip\(X, -1e6, 1e6\)",
+        r"Column age holds infinity. Clip it to a .* numpy.clip\(X, -1e6, 1e6\)",
         passing("age"),
         np.clip(TABLE[["age"]].replace(TABLE["age"][7], np.inf), -1e6, 1e6),
     ),

@@ -88,7 +88,7 @@ def chunks_of(X):
 
 
 BAD = {
-    "rows in one array": (np.asarray, IDS["parts"], "X does not come in parts"),
+    "rows in one array": (np.asarray, IDS["parts"], "X has no parts"),
     "one array": (in_parts, lambda codes: [codes], "users has 1 arrays with ids, but X has 3"),
     "other cuts": (in_parts, lambda codes: np.split(codes, [2, 8]), "2 ids for part 0 of X, which"),
     "a part behind an empty one": (in_parts, lambda codes: np.split(codes, [1, 9]), "for part 2"),

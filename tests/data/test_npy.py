@@ -136,5 +136,5 @@ def test_files_of_targets_belong_to_those_of_rows(tmp_path):
 
 def test_files_must_have_one_number_of_columns(tmp_path):
     paths = [saved(tmp_path / f"{n}.npy", X[:, :n]) for n in (2, 3)]
-    with pytest.raises(ValueError, match=r"one number of columns, got \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"equally many columns, got \[2, 3\]"):
         RowBlocks.from_npy(paths)

@@ -185,7 +185,7 @@ def test_consecutive_rows_share_memory(make):
 def test_numpy_does_not_write_out_by_itself(make):
     X = make(LEFT, RIGHT)
     for convert in (np.asarray, np.array, np.sum, check_array):
-        with pytest.raises(TypeError, match=r"call toarray\(\) to do so"):
+        with pytest.raises(TypeError, match=r"call toarray\(\) for an array"):
             convert(X)
 
 

@@ -671,13 +671,13 @@ def test_parts_are_checked_before_anything_is_loaded():
         ([3], [1], "loaders must be functions without arguments, got int for part 0"),
         ([len], [-1], "lengths must be integers from 0, got -1 for part 0"),
         ([len], [0], "lengths of all parts together must be positive, got 0"),
-        ([len], 3, "lengths must be a list with one item per part, got int"),
-        (len, [3], "loaders must be a list with one item per part, got builtin"),
+        ([len], 3, "lengths must be a list with an item for each part, got int"),
+        (len, [3], "loaders must be a list with an item for each part, got builtin"),
     ):
         with pytest.raises(ValueError, match=error):
             RowBlocks.from_partitions(loaders, lengths, 3)
     for n_features in (0, 2.0, "3"):
         with pytest.raises(ValueError, match="n_features must be a positive integer"):
             RowBlocks.from_partitions([len], [1], n_features)
-    with pytest.raises(ValueError, match="y must be a list with one item per part, got str"):
+    with pytest.raises(ValueError, match="y must be a list with an item for each part, got str"):
         RowBlocks.from_partitions([len], [1], 3, y="label")

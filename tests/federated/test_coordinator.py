@@ -57,11 +57,11 @@ def test_a_coordinator_ends_with_the_model_of_the_owners():
     [
         (lambda replies: {i: replies[i] for i in (0, 2)}, "of the 3 owners: 1\\. "),
         (lambda replies: {}, "of the 3 owners: 0, 1, 2\\. "),
-        (lambda replies: replies | {1: replies[0]}, "Owner 1 must reply to this question"),
+        (lambda replies: replies | {1: replies[0]}, "Owner 1 has answered another question"),
         (lambda replies: replies | {1: None}, "must be bytes"),
         (lambda replies: replies | {1: b""}, "too short"),
         (lambda replies: replies | {1: replies[1] + b"0"}, "damaged|size"),
-        (answer(owner=2), "Owner 1 must reply to this question"),
+        (answer(owner=2), "Owner 1 has answered another question"),
         (answer(owner=3), "Field 'owner'"),
     ],
 )

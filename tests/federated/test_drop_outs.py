@@ -223,7 +223,7 @@ def test_rosters_that_are_refused():
 def test_who_has_left_does_not_come_back():
     talk = stopped(5, leave_at={4: 2})
     for absent in ([], [5], [5, 6]):
-        with pytest.raises(FederationError, match="Owners who have left stay absent"):
+        with pytest.raises(FederationError, match="Absent owners must stay absent"):
             talk.owners[0].handle(called(talk, absent))
     talk.owners[0].handle(called(talk, [4, 5]))
     with pytest.raises(FederationError, match="not about the next"):
@@ -248,13 +248,13 @@ def test_a_roll_is_called_where_owners_may_leave_and_only_there():
     talk = stopped(2)
     kind, told, arrays = fields(talk.next[0])
     assert kind == "ready"
-    with pytest.raises(FederationError, match="The roll is called before each release"):
+    with pytest.raises(FederationError, match="Each release must begin with a roll call"):
         talk.owners[0].handle(pack("answer", told, *arrays))
     talk = talk_of("covariance", federation_of("covariance", dropouts=0), stop_at=2)
     talk.run()
     _, told, arrays = fields(talk.next[0])
     for other in (pack("ready", told, *arrays), called(talk, [], 0)):
-        with pytest.raises(FederationError, match="The roll is called before each release"):
+        with pytest.raises(FederationError, match="Each release must begin with a roll call"):
             talk.owners[0].handle(other)
 
 
@@ -328,7 +328,7 @@ def test_two_whole_rosters_have_no_owner_in_common():
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"n_rows": 240}, ValueError, "n_rows must be a list of the rows of each owner with drop"),
+        ({"n_rows": 240}, ValueError, "n_rows must be a list of the numbers of rows of each owner"),
         (
             {"n_rows": SIZES[1:]},
             ValueError,

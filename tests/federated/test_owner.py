@@ -153,15 +153,15 @@ TO_REFUSE = {
     "no owners": (1, with_list("publics", lambda old: []), "owners"),
     "another order": (1, with_list("publics", lambda old: old[::-1]), "ascending"),
     "a signature missing": (1, with_list("signatures", lambda old: old[1:]), "owners"),
-    "a forged key": (1, forged_key, "signature is not"),
-    "a new key": (1, key_under_an_old_signature, "signature is not"),
-    "a key under two names": (1, key_of_another_name, "signature is not"),
-    "a key for another agreement": (1, key_for_another_agreement, "signature is not"),
-    "its own key replaced": (1, own_key_replaced, "not its own"),
+    "a forged key": (1, forged_key, "signature of owner"),
+    "a new key": (1, key_under_an_old_signature, "signature of owner"),
+    "a key under two names": (1, key_of_another_name, "signature of owner"),
+    "a key for another agreement": (1, key_for_another_agreement, "signature of owner"),
+    "its own key replaced": (1, own_key_replaced, "wrong public key for this owner"),
     "other keys after these": (2, other_keys_again, "confirmed once"),
     "a confirmation missing": (2, with_list("confirmations", lambda old: old[:2]), "owners"),
     "no confirmations": (2, with_fields(confirmations=[]), "begins with the confirmations"),
-    "a repeated confirmation": (2, confirmed_by_another, "signature is not"),
+    "a repeated confirmation": (2, confirmed_by_another, "signature of owner"),
     "a later release first": (2, asked_before_its_turn, "not about the next"),
     "the first release again": (3, first_again, "not about the next"),
     "a sum too long": (3, with_sum(lambda told: np.append(told, told[:1])), "type or size"),
@@ -265,7 +265,7 @@ def test_keys_of_an_earlier_fit_are_confirmed_by_nobody():
     confirmed |= {i: talk.owners[i].handle(question) for i in (1, 2)}
     for one in (confirmed, {**earlier.answers[1], 0: confirmed[0]}):
         confirmations = [[i, answer_of(one[i]).fields["signature"]] for i in range(3)]
-        assert_refused(talk, ask_first(talk, confirmations), "signature is not")
+        assert_refused(talk, ask_first(talk, confirmations), "signature of owner")
     assert not talk.owners[0]._state.is_charged
 
 
@@ -328,7 +328,7 @@ def error_of(X):
         ({"peers": IDENTITIES[:3]}, "peers must be the 3 .* got 3 of Ed25519PrivateKey"),
         ({"peers": [key.public_bytes_raw() for key in PEERS[:3]]}, "got 3 of bytes"),
         ({"peers": dict(enumerate(PEERS[:3]))}, "got 3 of int"),
-        ({"peers": [*PEERS[:2], PEERS[1]]}, "one of them twice"),
+        ({"peers": [*PEERS[:2], PEERS[1]]}, "one key twice"),
         ({"peers": [PEERS[1], PEERS[0], PEERS[2]]}, r"peers\[0\] must be the public key"),
     ],
 )
@@ -340,7 +340,7 @@ def test_keys_that_are_refused(options, match):
 def test_an_owner_without_masks_needs_no_keys_and_makes_none():
     owner = Owner(a_federation(aggregator="trusted"), 0, PARTS[0])
     question = pack("keys", {"agreement": owner._agreement.digest.hex()})
-    with pytest.raises(FederationError, match="No keys are agreed on"):
+    with pytest.raises(FederationError, match="Owners have no keys"):
         owner.handle(question)
 
 
@@ -417,7 +417,7 @@ def test_unsound_sums_end_a_fit_for_good(monkeypatch, tmp_path):
         with pytest.raises(FederationError, match="The fit has ended"):
             owner.handle(question)
         assert owner.handle(talk.questions[2][0]) == talk.answers[2][0]
-        assert owner._state.pair == ""
+        assert owner._state.secret_key == ""
         assert owner._handshake._secrets == {}
 
 

@@ -183,7 +183,7 @@ CASES = list(product(USES, [moved, linked, replaced], ["", "&vfs=unix-none"], [1
 def test_who_is_killed_at_any_step_undoes_nothing_later(
     tmp_path, monkeypatch, kind, how, system, stride
 ):
-    monkeypatch.setattr(_database, "_SYSTEM", system)
+    monkeypatch.setattr(_database, "_LOCKS_OF_SQLITE", system)
     make, write, names_in = USES[kind]
     n_refused = 0
     for number in count(0, stride):

@@ -94,7 +94,7 @@ def test_a_ledger_of_pure_privacy_counts_epsilon(tmp_path):
 @pytest.mark.parametrize(
     ("fit", "told"),
     [
-        (Fit(1.0, unit="entry"), "counts row with adjacency .* made with unit='entry', or"),
+        (Fit(1.0, unit="entry"), "counts row .* made with unit='entry' and adjacency='replace'\\."),
         (Fit(1.0, adjacency="zero_out"), "needs a ledger of its own"),
         (Fit(math.inf, math.inf), "no cost to charge"),
         (Fit(math.nan), "no cost to charge"),
