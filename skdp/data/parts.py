@@ -187,7 +187,9 @@ class Targets(Parts):
         values = raw
         if type(raw) is not np.ndarray:
             hint = f"y[{number}], or a call of it, shows the error."
-            values = loaded(partial(_loaded_targets, raw), name, hint)
+            values = loaded(
+                lambda: np.asarray(checked_container(raw() if callable(raw) else raw)), name, hint
+            )
         if values.shape != (length,) or values.dtype.kind not in "fiubUO":
             raise ValueError(
                 f"The targets of part {number} must be an array of {length} numbers or labels, got "
@@ -195,10 +197,6 @@ class Targets(Parts):
             )
         hint = "A regression takes numbers; a classifier takes whole numbers or strings."
         return values if function is None else loaded(partial(function, values), name, hint)
-
-
-def _loaded_targets(raw: Any) -> np.ndarray:
-    return np.asarray(checked_container(raw() if callable(raw) else raw))
 
 
 # ------------------------------

@@ -3,7 +3,7 @@
 import hashlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -148,7 +148,10 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
             "The counts of an owner have another type or size than was agreed on, or than the "
             "counts of other owners have."
         )
-    return reduce(np.add, parts).view(signed(words))
+    total = np.zeros(parts[0].shape, words)
+    for part in parts:
+        total += part
+    return total.view(signed(words))
 
 
 # ------------------------------
