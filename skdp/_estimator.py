@@ -356,6 +356,10 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     def _keep(self, spec: Any, result: Any, budget: PrivacyBudget) -> list[str]:
         """Set the fitted attributes; return warnings that follow from released values."""
+        # An earlier fit may have set attributes that this fit does not set.
+        fitted = [name for name in vars(self) if name.endswith("_") and not name.endswith("_in_")]
+        for name in fitted:
+            delattr(self, name)
         warnings = [*self._set_attributes(result, spec), *budget.warnings]
         self.privacy_spent_ = budget.spent()
         self._warnings_given = [*self._public_warnings(spec, budget.plan), *warnings]

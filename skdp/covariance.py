@@ -681,8 +681,6 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:
         found, scales = result
-        for left in ("marginals_", "marginals_noise_std_", "dtypes_"):
-            self.__dict__.pop(left, None)
         self.__dict__.update(found)
         self.n_samples_seen_ = spec.n_units
         names = getattr(self, "feature_names_in_", range(spec.n_features))

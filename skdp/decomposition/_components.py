@@ -31,9 +31,10 @@ class DPPCA(MatrixEstimator):
     Parameters
     ----------
     n_components : int, float, "mle" or None, default=None
-        Number of components. A float in (0, 1) keeps as many as explain more than that fraction of
-        the variance, and ``"mle"`` as many as Minka's rule selects; both drop what noise hides, and
-        need the covariance solver. ``None`` keeps min(n_samples, n_features).
+        Number of components. A float in (0, 1) takes the fewest components that explain more than
+        that fraction of the variance, and ``"mle"`` as many as Minka's rule selects; both leave out
+        components that noise hides, and need solver "covariance". ``None`` takes
+        min(n_samples, n_features).
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
@@ -57,8 +58,9 @@ class DPPCA(MatrixEstimator):
         1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a quantile of the norms
         privately, as :ref:`private-scale` says; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
-        The same bound **before** centering, for the private mean. ``None`` estimates it privately,
-        too. Refused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.
+        The same bound **before** centering, for the private mean. ``None`` estimates the bound
+        privately, too. Refused unless ``center="private"``; for sparse X at most 1e8 times
+        `row_norm`.
     solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
             default="auto"
         For rows ``"covariance"`` releases the matrix of second moments, in O(n_features ** 2)
@@ -75,8 +77,8 @@ class DPPCA(MatrixEstimator):
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         Only for iterations ("alternating", "power", "deflation") of entries and edges, else
-        refused: coherence that the noise is scaled for. The first basis that exceeds it ends the
-        fit as failed, with all its budget spent. ``None`` scales the noise to each basis.
+        refused: the coherence for which noise is scaled. The first basis that exceeds the bound
+        ends the fit as failed, with all its budget spent. ``None`` scales the noise to each basis.
     prior : estimator, tuple or None, default=None
         As in :class:`DPCovariance`, only for whole rows and "covariance".
     ledger : PrivacyLedger or None, default=None
@@ -95,16 +97,18 @@ class DPPCA(MatrixEstimator):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (`n_components_`,)
         Variance of clipped rows along each axis; its part of the total. Covered by the guarantee.
     components_noise_angle_, explained_variance_std_error_ : ndarray of shape (`n_components_`,)
-        For whole rows and "covariance": angles by which noise turns axes, in radians, exceeded 5%
-        of the time; and noise errors of variances: :ref:`noise-errors`. Covered by the guarantee.
+        For whole rows and "covariance": angles by which noise turns axes, in radians, exceeded with
+        a probability of 5%; and standard errors of variances due to noise: :ref:`noise-errors`.
+        Covered by the guarantee.
     singular_values_ : ndarray of shape (`n_components_`,)
         Singular values of the centered and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
         Center that was subtracted. Covered by the guarantee.
     noise_variance_ : float
-        Mean variance outside the components, at least its noise. Covered by the guarantee.
+        Mean variance outside the components, at least the noise of a variance. Covered by the
+        guarantee.
     row_norm_, prior_weight_ : float
-        For whole rows: bound of centered rows; part of the prior. Covered by the guarantee.
+        For whole rows: bound on centered rows; weight of the prior. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
         Left singular vectors; not for rows. Covered by the guarantee, unlike `transform`.
     coherence_left_, coherence_right_ : float
@@ -236,8 +240,8 @@ class DPPCA(MatrixEstimator):
         """
         check_is_fitted(self)
         along, outside = self._model_variances()
-        # An explicit basis of the orthogonal complement: the identity minus the projection on
-        # components has rounding errors, which division by a small noise variance would magnify.
+        # Without an explicit basis of the orthogonal complement, the identity minus the projection
+        # on components would have rounding errors, which a small noise variance magnifies.
         rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
@@ -259,10 +263,10 @@ class DPPCA(MatrixEstimator):
         return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
 
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
-        """Compute log-likelihoods of rows, after the scaling that some units need."""
+        """Compute log-likelihoods of rows, which some units scale first."""
         rows = self._unit.normalize(X)
         centered = rows - self.mean_.astype(np.float64)
-        # The precision matrix is not used, as its entries cancel in degenerate models.
+        # Sums with entries of the precision matrix would cancel in degenerate models.
         scores = centered @ self.components_.T
         rest = centered - scores @ self.components_
         along, outside = self._model_variances()
@@ -297,16 +301,16 @@ class DPPCA(MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # If `n_components` is a fraction, components that may be noise are dropped.
+            # A fraction and "mle" leave out components that may be noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         leading = variances[:n_components]
-        # With noise, the total may be less than the sum of the leading variances.
+        # Noise may make the total smaller than the sum of the leading variances.
         total = max(total, leading.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)
         n_left_out = min(spec.shape) - n_components
         noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
-        # A variance of 0, which noise may cause, would make the precision infinite.
+        # Noise may make the variance outside 0, and then the precision would be infinite.
         least = factors.eigenvalue_noise / degrees_of_freedom
         self.noise_variance_ = float(max(noise_variance, least))
         self._set_components(factors.leading(n_components), leading, total, dtype)
@@ -328,7 +332,8 @@ class DPPCA(MatrixEstimator):
     def _model_variances(self) -> tuple[np.ndarray, float]:
         """Return the variances along the components, and the variance outside them.
 
-        Variances are raised to the rounding error of the largest, so that the likelihood is finite.
+        Small variances are raised to the rounding error of the largest one, so that the likelihood
+        is finite.
         """
         variances = self.explained_variance_.astype(np.float64)
         largest = max(float(variances.max()), self.noise_variance_) or 1.0
@@ -339,9 +344,9 @@ class DPPCA(MatrixEstimator):
         return along, float(along.min()) if is_whole else smallest
 
     def _whitening_stds(self) -> np.ndarray:
-        """Return the divisors for whitening: standard deviations, kept away from 0."""
+        """Return the divisors for whitening: standard deviations, and small ones raised above 0."""
         smallest = max(self.noise_variance_, float(np.finfo(self.explained_variance_.dtype).eps))
-        # In float32 a variance may overflow whose root does not.
+        # In float32 a variance may overflow although its root does not.
         stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))
         return stds.astype(self.explained_variance_.dtype)
 
@@ -391,19 +396,19 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         O(n_samples + n_features * n_components) memory.
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
         by X, and ``"input"`` adds noise to every entry; interactions take "power" or "covariance".
-        ``"auto"`` chooses by public facts and, for rows, by the released count of those that are
-        mostly positive: :ref:`solvers`, :ref:`solvers-of-units`.
+        ``"auto"`` chooses by public facts and, for rows, by the released count of mostly positive
+        rows: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
-        rows, 4 or 5 if guided, 6 to 22 by the budget for interactions, else 5 to 8. A number here
-        or for `n_oversamples` keeps the mean from guiding an iteration.
+        rows, 4 or 5 if the mean guides, 6 to 22 by the budget for interactions, else 5 to 8. With
+        a number here or for `n_oversamples`, the mean guides no iteration.
     n_oversamples : int or "auto", default="auto"
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         Only for iterations ("alternating", "power", "deflation") of entries and edges, else
-        refused: coherence that the noise is scaled for. The first basis that exceeds it ends the
-        fit as failed, with all its budget spent. ``None`` scales the noise to each basis.
+        refused: the coherence for which noise is scaled. The first basis that exceeds the bound
+        ends the fit as failed, with all its budget spent. ``None`` scales the noise to each basis.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -544,8 +549,8 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         assert isinstance(spec.n_components, int)
         factors, mean = factors.leading(spec.n_components), factors.mean
         n_rows, dtype = spec.shape[0], spec.dtype
-        # A variance is a mean square minus the squared mean. On average, noise adds its variance to
-        # each squared entry of the mean.
+        # A variance is a mean square minus the squared mean. The noise of a squared mean is on
+        # average the noise variance, which is subtracted.
         squared_means = (factors.components @ mean) ** 2 - factors.mean_noise_variance
         squared_means = np.maximum(squared_means, 0.0)
         variances = np.maximum(factors.eigenvalues / n_rows - squared_means, 0.0)

@@ -88,15 +88,15 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         copies would exceed `max_memory`, it chooses "alternating" for both; and so it does for
         promised changes with ``delta=0``.
     missing : {"zero", "middle"}, default="zero"
-        What the approximation takes a 0 for, which is a missing entry of an
-        :class:`skdp.units.Entry`. ``"zero"`` approximates X itself, by the best matrix of that rank
-        with ``epsilon=inf``. ``"middle"`` takes it for the middle of the bounds, which is far
-        better for ratings: the middle is subtracted from all other entries, and `reconstruct` and
+        Which value stands for an entry of 0, which for :class:`skdp.units.Entry` may mean that the
+        entry is missing. ``"zero"`` approximates X itself, by the best matrix of that rank with
+        ``epsilon=inf``. ``"middle"`` replaces 0 by the middle of the bounds, which is far better
+        for ratings: the fit subtracts the middle from all other entries, and `reconstruct` and
         `inverse_transform` add it.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
     n_iter : int or "auto", default="auto"
-        For "alternating", and "projection" where it iterates: number of steps, 1 to 100.
+        For "alternating", and for a "projection" that iterates: number of steps, 1 to 100.
     n_oversamples : int or "auto", default="auto"
         For the same solvers: columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised
         changes with a positive `delta`, else as in :class:`DPTruncatedSVD`.
@@ -114,8 +114,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     components_ : ndarray of shape (n_components, n_features)
         V transposed: orthonormal rows. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
-        s: lengths of the released approximation along the factors, shrunk for the noise in these.
-        They are 0 where noise hides the component. Covered by the guarantee.
+        s: lengths of the released approximation along the factors, shrunk for the noise in the
+        factors; 0 if noise hides a component. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
         U: orthonormal columns, with one row for each row of X. Covered by the guarantee.
     middle_ : float
@@ -131,7 +131,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     See Also
     --------
-    DPTruncatedSVD : Publishes the components alone, which then get the whole budget.
+    DPTruncatedSVD : Publishes only components, and spends the whole budget on them.
 
     Notes
     -----
@@ -250,12 +250,12 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return isinstance(self.privacy_unit, FrobeniusChange)
 
     def _chosen_solver(self, shape: tuple[int, int]) -> str:
-        """Choose the solver by public facts, or return "auto", which `DPTruncatedSVD` resolves."""
+        """Choose the solver by public facts; "auto" lets `resolve_rows` or the unit choose."""
         given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):
                 raise ValueError(f"{given}; choose 'auto' or 'projection'.")
-            # "projection" works with any solver of `DPTruncatedSVD`.
+            # Any solver of `DPTruncatedSVD` may find the components of "projection".
             return "auto"
         if self.solver == "projection":
             raise ValueError(f"{given}; choose 'auto', 'input', 'alternating' or 'two_sketch'.")
@@ -267,14 +267,12 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        # A random sketch rarely lengthens a change much, which saves noise. That is safe only if
-        # nobody can know the sketch before the fit, as whoever knows the seed can.
+        # A random sketch rarely lengthens a change much, so less noise suffices. That is safe only
+        # if nobody knows the sketch before the fit; whoever knows the seed does.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 
     def _set_attributes(self, result: _spec.Factors, spec: _spec.MatrixSpec) -> list[str]:
-        for name in ("row_norm_", "middle_"):
-            self.__dict__.pop(name, None)
         self._unit = spec.unit
         factors = result.leading(self.n_components)
         assert factors.left is not None

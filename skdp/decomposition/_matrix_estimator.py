@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,17 +36,17 @@ from skdp.privacy.precision import as_python
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
 # ------------------------------
-# Rows and released components: projections, reconstructions, and factors of streams.
+# Projections on released components, reconstructions, and the factors of streams.
 
 
 class Projection(NamedTuple):
     """The map from rows to coordinates along components and back, for arrays and CSR matrices.
 
-    No other result of a fit is stored in the map.
+    Blocks and chunks refer to the map until they are read, so it stores no other result of a fit.
     """
 
     components: np.ndarray
-    normalize: Callable[[Any], Any] | None = None  # preprocessing of rows by the unit
+    normalize: Callable[[Any], Any] | None = None  # how the unit scales rows before all else
     mean: np.ndarray | None = None
     stds: np.ndarray | None = None  # divisors of coordinates
     middle: float = 0.0  # added to all entries by `undo`
@@ -77,11 +77,11 @@ class ReconstructionMixin:
 
     @property
     def _middle(self) -> float:
-        """Middle of the bounds of entries, which was subtracted from X before the fit; else 0."""
+        """Middle of the bounds of entries, if the fit subtracted it from X; otherwise 0."""
         return getattr(self, "middle_", 0.0)
 
     def _shifted(self, X: Any) -> Any:
-        """Return X minus the constant that the fit had subtracted from entries."""
+        """Return X minus the middle that the fit subtracted."""
         return shift_entries(X, self._middle) if self._middle else X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
@@ -111,9 +111,9 @@ class ReconstructionMixin:
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared error of rows projected on the components.
 
-        The score rises with every component, even with one of noise. `singular_values_` shows how
-        many are worth using: it is 0 for the others. The score is a noise-free function of the rows
-        passed in, which the guarantee does not cover.
+        The score rises with every component, even if the component is noise. Components with a
+        singular value of 0 are noise. The score is a noise-free function of the rows passed in,
+        which the guarantee does not cover.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ReconstructionMixin:
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
         sources = as_source(checked, self._shifted), as_source(scores)
         (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
-        # Readers of blocks replace a row that is not finite by NaN.
+        # A reader of blocks turns a row with NaN or infinity into NaN, which the sum shows.
         if np.isnan(inside):
             raise ValueError(NOT_FINITE)
         return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])
@@ -219,9 +219,10 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 # ------------------------------
 # The base of estimators.
 
-# At most this fraction of columns is "few"; at least this fraction of the variance is "nearly all".
+# A fit warns of uneven columns if the first fraction of the columns has the second fraction of the
+# variance,
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
-# Columns are uneven if the largest variance is this many times the median one.
+# and if the largest variance of a column is this many times the median variance.
 _LARGEST_RATIO = 1e4  # not studied
 # A variance below this many standard deviations of its noise may be noise alone.
 _VISIBLE = 4.0  # not studied
@@ -231,7 +232,7 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     """Warn if few columns have nearly all of the released variance, and recommend DPStandardScaler.
 
     The caller has found that noise hides components. Columns in very different units may be the
-    cause. Variances that noise hides count as 0, as their components are left out.
+    cause. Components that noise hides are left out of the variances of the columns.
     """
     n_visible = factors.n_above_noise
     if not n_visible or len(factors.eigenvalues) < n_features:
@@ -246,18 +247,14 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     if not is_alone or variances[0] <= _LARGEST_RATIO * median:
         return []
     return [
-        f"Nearly all of the released variance is that of at most {n_few} of {n_features} columns, "
-        f"which decide alone: the largest is over {_LARGEST_RATIO:g} times the median. If columns "
-        "are in different units, put skdp.DPStandardScaler before this step."
+        f"At most {n_few} of {n_features} columns have nearly all of the released variance, and "
+        f"decide on the components alone: the largest variance is over {_LARGEST_RATIO:g} times "
+        "the median. If columns are in different units, put skdp.DPStandardScaler before this step."
     ]
 
 
-# Attributes that only some units or solvers set; a refit deletes what the last fit has set.
-_OF_SOME = (
-    *("coherence_left_", "coherence_right_", "failed_", "left_components_", "row_norm_"),
-    *("components_noise_angle_", "explained_variance_std_error_", "prior_weight_"),
-)
-# The fit warns if signal is less than this fraction of the squared coordinates of rows.
+# A fit warns if in every left singular vector less than this fraction of the squared length is
+# signal.
 _LEAST_SIGNAL = 0.5  # not studied
 
 
@@ -286,7 +283,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     #: What the estimator supports for each unit.
     _support: ClassVar[dict[type[ResolvedUnit], _spec.Support]] = _spec.SUPPORT
     _is_pca: ClassVar[bool] = False
-    # Defaults for estimators without a constructor parameter of that name.
+    # Values for subclasses whose constructor lacks the parameter.
     center: Any = False
     mean_norm: float | None = None
     coherence_bound: float | None = None
@@ -360,7 +357,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[_spec.MatrixSpec, Data]:
         checked = self._checked(X)
-        self._resolved_unit()  # refuse a bad unit first, as ids would not help
+        self._resolved_unit()  # refuses a bad unit before `people_of` asks for ids of users
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         names = checks.feature_names(X)
@@ -370,12 +367,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 f"{spec.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
                 "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
             )
-        # The checked X has no column names, so the names come from X itself.
+        # The checked X has no column names.
         checks.check_features(X, self, reset=True)
         return spec, self._view(checked, spec, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
-        # `_view` computes row norms, which are NaN for rows that are not finite.
+        # `_view` finds rows with NaN or infinity by their norms, which saves a pass over X.
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
@@ -394,8 +391,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
-        # Checking symmetry needs the whole matrix, and bases have a vector per row: neither fits in
-        # blocks.
+        # The check of symmetry reads all of X, and a left basis has a row for each row of X.
         refused = RowBlocks if unit.is_symmetric else RowParts if support.has_bases else ()
         if isinstance(like, refused):
             raise ValueError(
@@ -403,8 +399,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 "privacy_unit='row'."
             )
         self._check_unused_bounds(given_unit, has_bases=support.has_bases)
-        is_sparse, are_people = holds_sparse(like), isinstance(unit, ResolvedUser)
-        as_summed = {"are_people": are_people, "is_sparse": is_sparse or unit.is_sparse}
+        is_sparse = holds_sparse(like)
+        rounding = rounding_of_units(
+            like,
+            shape,
+            are_people=isinstance(unit, ResolvedUser),
+            is_sparse=is_sparse or unit.is_sparse,
+        )
         facts = {
             "unit": unit,
             "given_unit": given_unit,
@@ -413,7 +414,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "shape": shape,
             "is_sparse": is_sparse,
             "dtype": float_dtype(like),
-            "rounding": rounding_of_units(like, shape, **as_summed),
+            "rounding": rounding,
             "center": center,
             "releases_mean": not self._is_pca or isinstance(center, str),
             "prior": self._checked_prior(shape[1], names, given_unit, has_bases=support.has_bases),
@@ -427,7 +428,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _checked_prior(
         self, n_features: int, names: Any, given_unit: str, *, has_bases: bool
     ) -> np.ndarray | None:
-        """Return covariances of the prior; refuse it where no second moment is released."""
+        """Return the covariances of the prior; refuse a prior if no second moment is released."""
         if (prior := getattr(self, "prior", None)) is None:
             return None
         if has_bases or self.solver not in ("auto", "covariance"):
@@ -447,7 +448,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return supported_unit(given, self.adjacency, self._cost().epsilon, self._support, name)
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
-        """Refuse a bound that the fit would not use: of row norms, or of coherence."""
+        """Refuse a bound on row norms, or on coherence, if the fit would not use the bound."""
         names, purpose, hint = ["coherence_bound"], "iterations on entries or edges", ""
         if has_bases:
             names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
@@ -469,8 +470,6 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return solve_entries(spec, plan, *opened)
 
     def _set_attributes(self, result: _spec.Factors, spec: _spec.MatrixSpec) -> list[str]:
-        for name in _OF_SOME:
-            self.__dict__.pop(name, None)
         self._unit = spec.unit
         wanted = self._set_factors(result, spec)
         if result.row_norm is not None:
@@ -499,7 +498,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _view(
         self, X: Any, spec: _spec.MatrixSpec, view_of: Callable[[Source, int | None], Rows] = Rows
     ) -> Data:
-        """Return a view of the rows, and their hash; if norms are bounded, read all rows once."""
+        """Return a view of the rows, and their hash; for units with bounded rows, read X once."""
         if spec.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         if not isinstance(spec, _spec.RowsSpec):
@@ -540,8 +539,8 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
-# Warn of clipping if the part of the sum of squares that it removes, times the part that components
-# leave unexplained, is at least this.
+# A fit warns of clipping if the part of the sum of squares that clipping removes, times the part
+# that components leave unexplained, is at least this number.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -553,36 +552,19 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
             f"coherence_bound={spec.coherence_bound}, which ended the iteration. Pass a larger "
             "bound, or None for no bound; a random basis has a coherence of about 2 log(n)."
         ]
-    warnings = list[str]()
-    if isinstance(spec, _spec.RowsSpec):
-        cut = _cut_part(result, wanted, spec.shape[0])
-        if not cut < _LEAST_CUT:
-            warnings.append(
-                f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the "
-                "sum of squares: some rows are much longer than the others, and the fit follows "
-                "the others. If the long rows matter, pass a larger row_norm; if not, divide each "
-                "row by its norm, take logarithms of counts, or replace codes for gaps, such as "
-                "-999."
-            )
-        if result.giants is not None:
-            part, times, others = result.giants
-            warnings.append(
-                f"row_norm: {part:.1%} of the rows are at least {times:.0f} times as long as all "
-                "others. Components describe the long rows, and noise of that size hides the "
-                "others. If the long rows hold errors, or codes for gaps, such as -999, replace "
-                f"the codes in X, or pass a row_norm for the others, at most {others:.3g}."
-            )
+    is_of_rows = isinstance(spec, _spec.RowsSpec)
+    warnings = [*_warnings_for_long_rows(result, wanted, spec.shape[0])] if is_of_rows else []
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
             f"At most {result.left_signal:.1%} of left_components_ is signal: noise that hides a "
             "whole row also hides its coordinates, so the reconstruction is near 0, however many "
-            "rows there are. components_ are not affected: if you need only these, use "
-            "skdp.DPTruncatedSVD, which spends the whole budget on them."
+            "rows there are. components_ do not suffer: if you need only components_, use "
+            "skdp.DPTruncatedSVD, which spends the whole budget on components."
         )
     if is_hidden:
         is_asked, lost = isinstance(spec.n_components, Integral), ""
-        if is_asked and isinstance(spec, _spec.RowsSpec):
+        if is_asked and is_of_rows:
             hidden = _hidden_part(result, wanted, spec.shape[1])
             if not hidden:
                 return warnings
@@ -597,9 +579,29 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
     return warnings
 
 
+def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> Iterator[str]:
+    """Warn if clipping loses much of the long rows, or if noise in proportion hides all others."""
+    cut = _cut_part(result, wanted, n_rows)
+    if not cut < _LEAST_CUT:
+        yield (
+            f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the "
+            "sum of squares: some rows are much longer than the others, and the components follow "
+            "the others. If the long rows matter, pass a larger row_norm; if not, divide each row "
+            "by its norm, take logarithms of counts, or replace codes for gaps, such as -999."
+        )
+    if result.giants is not None:
+        part, times, others = result.giants
+        yield (
+            f"row_norm: {part:.1%} of the rows are at least {times:.0f} times as long as all "
+            "others. Components describe the long rows, and noise of that size hides the others. "
+            "If the long rows hold errors, or codes for gaps, such as -999, replace the codes in "
+            f"X, or pass a row_norm of at most {others:.3g}, for the others."
+        )
+
+
 def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
     """Estimate the part of the squares that clipping removes and no component explains."""
-    # Long rows, which are clipped, may have components that short rows lack.
+    # Clipping keeps the direction of a row: a fit loses only what components do not explain.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
     cut = (1 - result.unclipped) * (1 - explained)
     part, multiple = result.far_rows
@@ -607,24 +609,24 @@ def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
         # Clipping takes at least this from the mean squared norm, in squared bounds.
         missing = part * (multiple**2 - 1)
         clipped = result.total / n_rows / result.row_norm**2
-        # Far rows are clipped to the bound, so each has at most one squared bound. Far rows may be
-        # all that the components do not explain.
+        # After clipping, a far row has at most one squared bound, and all that the components do
+        # not explain may belong to far rows.
         lost = min((1 - explained) * clipped / part, 1.0)
         cut = max(cut, lost * missing / (missing + clipped))
     return float(cut)
 
 
-# Warn of hidden components if they certainly have the first part of the sum of squares, or may have
-# the second.
+# A fit warns of hidden components if they surely have the first part of the sum of squares, or may
+# have the second part.
 _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     """Bound the fraction of the trace that hidden components may have; return 0 if it is small.
 
-    The bound is the rest of the trace. If that is less, it is the number of hidden components times
-    the largest increase of an eigenvalue by noise (`eigenvalue_pushes`). If no component stands
-    out, the increase allows for the error of the center, too.
+    The bound is the trace without the visible components; or, if that is less, the largest increase
+    of an eigenvalue by noise (`eigenvalue_pushes`), times the number of hidden components. If no
+    component stands out, the increase includes the error of the center.
     """
     # Standard deviation of the noise in the trace.
     noise = result.eigenvalue_noise * math.sqrt(n_features)

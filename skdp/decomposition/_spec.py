@@ -1,4 +1,4 @@
-"""Parameters of a decomposition, factors as every solver returns them, and the choice of a rank."""
+"""Parameters of a decomposition, the factors that solvers return, and the choice of a rank."""
 
 import math
 from collections.abc import Callable
@@ -36,38 +36,39 @@ class Factors:
     components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
     eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
     total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
-    # Noise std of an eigenvalue; if the matrix itself was released, noise variance of a singular
-    # value.
+    # Standard deviation of the noise in an eigenvalue. If X itself was released with noise, this is
+    # the variance of the noise in a singular value.
     eigenvalue_noise: float
-    n_above_noise: int  # components that noise alone does not explain
-    # If a whole second moment was released: standard deviations of the eigenvalues, and angles by
-    # which noise turns components, exceeded with a probability of 5%.
+    n_above_noise: int  # number of components that stand out from the noise
+    # Only if a whole second moment was released: standard errors of the eigenvalues due to noise,
+    # and angles by which noise turns components, exceeded with a probability of 5%.
     eigenvalue_errors: np.ndarray | None = None
     angles: np.ndarray | None = None
-    # Second moments along the components, with their noise, and its standard deviation off the
-    # diagonal.
+    # Second moments along the components, noise included, and the standard deviation of the noise
+    # in an entry of the moment off its diagonal.
     noisy: np.ndarray | None = None
     off_diagonal_std: float = 0.0
     # Left singular vectors, of shape (n_rows, n_eigenvalues), if they may be published.
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
-    # As released, or a public center.
+    # The released mean of the rows, or a public center.
     mean: np.ndarray = field(default_factory=partial(np.zeros, 0))
-    mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is a center
+    mean_noise_variance: float = 0.0  # of an entry; 0 for rows that were centered by `mean`
     row_norm: float | None = None  # bound that the rows were clipped to, if any
-    unclipped: float = 1.0  # part of the sum of squares left by clipping, from released counts
-    # Part of the rows that are longer than a multiple of `row_norm`, and the multiple, from counts.
+    unclipped: float = 1.0  # part of the sum of squares that clipping leaves, by released counts
+    # Part of the rows that exceed a multiple of `row_norm`, and the multiple, by released counts.
     far_rows: tuple[float, float] = (0.0, 1.0)
-    # Part of the rows that are far longer than all others, how many times, and a norm between them.
+    # If a few rows are far longer than all other rows: the part of the rows that are so long, how
+    # many times longer they are, and a norm that the other rows do not exceed.
     giants: tuple[float, float, float] | None = None
-    left_signal: float = 1.0  # largest signal in a left vector's squared length
+    left_signal: float = 1.0  # largest part of a left vector's squared length that is signal
     # A function that decomposes the same released moment for another number of components.
     decompose: Callable[..., "Factors"] | None = None
     prior_weight: float = 0.0  # weight of the prior in the moment
-    scales: np.ndarray | None = None  # divisors of columns, from their release
+    scales: np.ndarray | None = None  # divisors of the columns, from the released moment
 
     def of_correlations(self, n_components: int | float | str | None) -> "Factors":
-        """Decompose the released moment anew, with its columns scaled to variance 1."""
+        """Decompose the same released moment with its columns scaled to variance 1."""
         if self.decompose is None or self.eigenvalue_noise == 0:
             return self
         scaled = replace(self, decompose=partial(self.decompose, is_scaled=True))
@@ -78,7 +79,7 @@ class Factors:
         return replace(found, decompose=scaled.decompose, mean=mean, mean_noise_variance=noise)
 
     def for_rank(self, n_components: int | float | str | None) -> "Factors":
-        """Decompose the same releases anew, for another number of components."""
+        """Decompose the same released moment for another number of components."""
         if self.decompose is None:
             return self
         kept = "mean", "mean_noise_variance", "row_norm", "unclipped", "far_rows", "giants"
@@ -130,7 +131,8 @@ class Support:
     steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    # Whether released bases multiply the matrix, and set the noise; else row norms are bounded.
+    # Whether solvers multiply the matrix by released bases, which decide on the noise. Otherwise a
+    # bound on the norms of rows does.
     has_bases: bool = True
     takes_coherence_bound: bool = False
     # Counts the units of a matrix from its shape.
@@ -199,11 +201,11 @@ class RowsSpec(MatrixSpec):
 
     row_norm: float | None
     mean_norm: float | None
-    is_pca: bool  # at most min(n_samples, n_features) components
+    is_pca: bool  # whether there are at most min(n_samples, n_features) components
     is_in_memory: bool
     prior: np.ndarray | None = None  # covariances that the moment is shrunk toward
-    is_exact: bool = False  # whether the iteration starts at the leading directions
-    # Solvers that a released mean may guide if most rows are positive; () for none.
+    is_exact: bool = False  # whether ARPACK finds the leading directions, without noise
+    # Solvers that the released mean may guide, if most rows are mostly positive; () for none.
     guided_solvers: tuple[str, ...] = ()
 
 
@@ -214,7 +216,7 @@ class EntriesSpec(MatrixSpec):
     unit: units.MatrixUnit
     coherence_bound: float | None
     releases_total: bool = True  # whether the sum of squares is needed
-    averages: bool = True  # whether products of several steps give a basis
+    averages: bool = True  # whether the products of several steps give a basis, not the last alone
 
 
 def rank_of(spec: MatrixSpec) -> int:
@@ -224,7 +226,7 @@ def rank_of(spec: MatrixSpec) -> int:
 
 
 def check_solver(spec: MatrixSpec) -> None:
-    """Refuse a solver that cannot protect the unit, or cannot do so with ``delta=0``."""
+    """Refuse a solver that cannot protect the unit, or not with ``delta=0``."""
     support, solver, given = spec.support, spec.solver, spec.given_unit
     if solver not in ("auto", *support.steps):
         raise ValueError(
