@@ -31,10 +31,9 @@ class DPPCA(MatrixEstimator):
     Parameters
     ----------
     n_components : int, float, "mle" or None, default=None
-        Number of components. A float in (0, 1) takes the fewest components that explain more than
-        that fraction of the variance, and ``"mle"`` as many as Minka's rule selects; both leave out
-        components that noise hides, and need solver "covariance". ``None`` takes
-        min(n_samples, n_features).
+        Number of components. A float in (0, 1) takes the fewest that explain more than that part
+        of the variance, and ``"mle"`` as many as Minka's rule selects; both leave out components
+        that noise hides, and need solver "covariance". ``None`` is min(n_samples, n_features).
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
@@ -58,9 +57,8 @@ class DPPCA(MatrixEstimator):
         1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a quantile of the norms
         privately, as :ref:`private-scale` says; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
-        The same bound **before** centering, for the private mean. ``None`` estimates the bound
-        privately, too. Refused unless ``center="private"``; for sparse X at most 1e8 times
-        `row_norm`.
+        The same bound **before** centering, for the private mean. ``None`` estimates it privately,
+        too. Refused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.
     solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
             default="auto"
         For rows ``"covariance"`` releases the matrix of second moments, in O(n_features ** 2)
@@ -97,16 +95,14 @@ class DPPCA(MatrixEstimator):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (`n_components_`,)
         Variance of clipped rows along each axis; its part of the total. Covered by the guarantee.
     components_noise_angle_, explained_variance_std_error_ : ndarray of shape (`n_components_`,)
-        For whole rows and "covariance": angles by which noise turns axes, in radians, exceeded with
-        a probability of 5%; and standard errors of variances due to noise: :ref:`noise-errors`.
-        Covered by the guarantee.
+        For whole rows and "covariance": angles by which noise turns axes, in radians, exceeded 5%
+        of the time; and noise errors of variances: :ref:`noise-errors`. Covered by the guarantee.
     singular_values_ : ndarray of shape (`n_components_`,)
         Singular values of the centered and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
         Center that was subtracted. Covered by the guarantee.
     noise_variance_ : float
-        Mean variance outside the components, at least the noise of a variance. Covered by the
-        guarantee.
+        Mean variance outside the components, at least its noise. Covered by the guarantee.
     row_norm_, prior_weight_ : float
         For whole rows: bound on centered rows; weight of the prior. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)

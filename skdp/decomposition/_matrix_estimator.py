@@ -581,7 +581,18 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
 
 def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> Iterator[str]:
     """Warn if clipping loses much of the long rows, or if noise in proportion hides all others."""
-    cut = _cut_part(result, wanted, n_rows)
+    # Clipping keeps the direction of a row: a fit loses only what components do not explain.
+    explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
+    cut = float((1 - result.unclipped) * (1 - explained))
+    part, multiple = result.far_rows
+    if part and result.row_norm:
+        # Clipping takes at least this from the mean squared norm, in squared bounds.
+        missing = part * (multiple**2 - 1)
+        clipped = result.total / n_rows / result.row_norm**2
+        # After clipping, a far row has at most one squared bound, and all that the components do
+        # not explain may belong to far rows.
+        lost = min((1 - explained) * clipped / part, 1.0)
+        cut = max(cut, lost * missing / (missing + clipped))
     if not cut < _LEAST_CUT:
         yield (
             f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the "
@@ -597,23 +608,6 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
             "If the long rows hold errors, or codes for gaps, such as -999, replace the codes in "
             f"X, or pass a row_norm of at most {others:.3g}, for the others."
         )
-
-
-def _cut_part(result: _spec.Factors, wanted: int, n_rows: int) -> float:
-    """Estimate the part of the squares that clipping removes and no component explains."""
-    # Clipping keeps the direction of a row: a fit loses only what components do not explain.
-    explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
-    cut = (1 - result.unclipped) * (1 - explained)
-    part, multiple = result.far_rows
-    if part and result.row_norm:
-        # Clipping takes at least this from the mean squared norm, in squared bounds.
-        missing = part * (multiple**2 - 1)
-        clipped = result.total / n_rows / result.row_norm**2
-        # After clipping, a far row has at most one squared bound, and all that the components do
-        # not explain may belong to far rows.
-        lost = min((1 - explained) * clipped / part, 1.0)
-        cut = max(cut, lost * missing / (missing + clipped))
-    return float(cut)
 
 
 # A fit warns of hidden components if they surely have the first part of the sum of squares, or may

@@ -1,4 +1,4 @@
-"""Checks, releases and shares of fits that protect entries."""
+"""Checks of parameters, the choices of "auto", and the releases of fits that protect entries."""
 
 import math
 from dataclasses import replace
@@ -13,36 +13,36 @@ from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units import MatrixUnit, ResolvedEntry
 
-# Shares of the means and of the sum of squares; the solver gets the rest. With delta=0 they are
-# shares of epsilon instead of squared mu, and reduce noise less.
+# Shares of the means and of the sum of squares; the solver gets the rest. With delta=0 shares are
+# parts of epsilon instead of squared mu, and larger, as a part of epsilon reduces noise less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of the solver's share for its last release, the core. The larger one holds with delta=0,
-# and if the core has as much noise as a whole product.
+# Fraction of the solver's share for its last release, the core. The larger fraction is for delta=0,
+# and for units whose core has as much noise as a whole product.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
-# Ratio of the share of a step to the share of the next step.
+# Ratio of the share of a step to the share of the step after.
 _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of a component's share for its singular value.
 _VALUE_SHARE = 0.05  # not studied
-# Cutting rows of a basis rotates components, which stay in the span of a wider basis. Laplace noise
-# grows with the number of columns, so ``delta=0`` gets no extra column.
+# Extra columns of a basis. Cutting rows of a basis rotates components, which remain in the span of
+# a wider basis. With ``delta=0`` there are none: Laplace noise grows with the number of columns.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# A larger budget pays for extra columns and, for second moments, for extra steps. The number of
-# extra columns or steps is `_strength` over the first number, at most the second. For second
-# moments `_strength` is first multiplied by the third.
+# A larger budget pays for more columns and, for second moments, for more steps: `_strength` over
+# the first number, at most the second number. For second moments `_strength` has the third number
+# as a factor.
 # benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # An iteration beats noise on every entry if the shorter side is at least this long:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
-# The second moment of interactions is released as a whole if there are at most this many items, and
-# if its largest possible mean eigenvalue is at least this factor times the noise of an entry and
-# the root of the number of components.
+# For interactions "auto" takes "covariance" if there are at most this many items, and if the
+# largest possible mean eigenvalue is at least this number times the noise of an entry of the moment
+# times the root of the number of components.
 _LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
 
 def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
-    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
+    """Refuse contradictory parameters, and replace "auto" and None, by public facts only."""
     _check_parameters(spec)
     size = int(min(spec.shape) if spec.n_components is None else spec.n_components)
     extra = _PURE_OVERSAMPLES if spec.cost.is_pure else _OVERSAMPLES
@@ -52,8 +52,8 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     strong = int(min(_strength(spec) / _STRENGTH_PER_MORE, _MOST_MORE))
     if spec.n_oversamples == "auto":
         extra = max(extra, strong)
-    # Second moments have many directions of similar strength, which more steps have to separate.
-    # Averages with earlier products would slow that down; with little noise, the last one is best.
+    # Second moments have many directions of similar strength, which more steps separate. Averages
+    # with earlier products would slow the separation: with little noise, the last product is best.
     is_moment = spec.unit.is_second_moment
     n_iter = spec.support.steps[solver] + strong * is_moment
     if spec.coherence_bound is not None:
@@ -63,9 +63,9 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
         spec,
         n_components=size,
         solver=solver,
-        # A huge int becomes inf here, before anything is spent.
-        coherence_bound=spec.coherence_bound and float(spec.coherence_bound),
-        # Deflation finds one component at a time, with bases of a single column.
+        # No coherence exceeds the longer side. A larger int might be too large for a float.
+        coherence_bound=spec.coherence_bound and float(min(spec.coherence_bound, max(spec.shape))),
+        # Deflation finds one component after the other, with bases of a single column.
         basis_size=size if solver == "deflation" else min(size + extra, limit),
         n_iter=n_iter if spec.n_iter == "auto" else spec.n_iter,
         averages=strong < _MOST_MORE or not is_moment,
@@ -73,7 +73,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Return the largest possible singular value, divided by the noise of a product."""
+    """Divide the largest possible singular value by the noise of a product with the budget."""
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
     if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
         return 0.0
@@ -107,10 +107,10 @@ def _check_parameters(spec: EntriesSpec) -> None:
     if is_centered and not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
     if is_centered and solver in support.steps and solver not in support.centered:
-        # Subtracting column means would make a symmetric matrix asymmetric.
+        # A symmetric matrix minus its column means is not symmetric.
         raise ValueError(
-            f"solver={solver!r} with {given} needs a symmetric matrix, and a centered one is none: "
-            f"pass center=False or solver={support.centered[0]!r}."
+            f"solver={solver!r} with {given} needs a symmetric matrix, and centering makes it "
+            f"asymmetric: pass center=False or solver={support.centered[0]!r}."
         )
     check_solver(spec)
     n_components, smaller = spec.n_components, min(spec.shape)
@@ -133,7 +133,7 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
         return "input"
     if spec.solver != "auto":
         return spec.solver
-    # An iteration spreads its noise over rows and columns, and needs many of both.
+    # Products of long bases have less noise, so an iteration needs many rows and columns.
     side = (min(spec.shape) ** 2 * max(spec.shape)) ** (1 / 3)
     is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
     if "input" in support.steps and not spec.cost.is_pure and is_small:
@@ -145,7 +145,7 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
 
 
 def _is_strong(spec: EntriesSpec) -> bool:
-    """Return whether the second moment probably exceeds noise on all of its entries."""
+    """Return whether the second moment probably stands out from noise on all of its entries."""
     n_rows, n_columns = spec.shape
     noise = spec.unit.whole(spec.shape) * math.sqrt(rank_of(spec))
     is_small = n_columns <= _LARGEST_MOMENT
@@ -160,7 +160,7 @@ def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
     if spec.solver != solver:
         taken += f", which takes {solver!r}"
     raise ValueError(
-        f"coherence_bound={spec.coherence_bound:g} is for the iterations that protect entries "
+        f"coherence_bound={spec.coherence_bound} is for the iterations that protect entries "
         f"and edges, got {spec.given_unit} and {taken}: pass coherence_bound=None, or another "
         "solver."
     )
@@ -169,13 +169,13 @@ def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
 class IterationReleases(NamedTuple):
     """Products with released bases, and the core, a small matrix that rotates the bases."""
 
-    # A step has one product if the matrix is symmetric, otherwise one from each side.
+    # A step has a product if the matrix is symmetric, and otherwise a pair, one from each side.
     products: tuple[Any, ...]
     core: Release
 
 
 class DeflationReleases(NamedTuple):
-    """An iteration for each component, whose core is one value; then a core of all components."""
+    """An iteration for each component, with a core of one number; then a core of all components."""
 
     components: tuple[IterationReleases, ...]
     core: Release
@@ -186,7 +186,7 @@ class EntryReleases(NamedTuple):
 
     mean: Release | None
     total: Release | None  # sum of squares
-    solver: Release | IterationReleases | DeflationReleases  # all entries, or products
+    solver: Release | IterationReleases | DeflationReleases  # a single release has all entries
 
 
 def plan_entries(spec: EntriesSpec) -> EntryReleases:
@@ -229,11 +229,11 @@ def _mechanism(spec: EntriesSpec, *, pure: str) -> str:
 
 
 def _plan_total(spec: EntriesSpec, share: float) -> Release:
-    """Plan the sum of squares around the center, public or released."""
+    """Plan the sum of squares around the center, which is public or released."""
     known: dict[str, Any] | None = None
     if not isinstance(spec.center, str):
         point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
-        # For other units `_squares_change` allows for far more than this rounding.
+        # For other units, `_squares_change` includes far more than this rounding.
         rounding = spec.rounding if spec.unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
     mechanism, follows = _mechanism(spec, pure="laplace"), MEAN
@@ -246,7 +246,7 @@ def _mean_change(
 ) -> float:
     """Return the sensitivity of the column means, with the rounding of their sums."""
     n_rows, n_features = shape
-    # One entry may change the order of additions, and so the rounding, in all columns.
+    # One entry may change the order of additions, and thereby the rounding, in all columns.
     n_sums = n_features if by_rows else math.sqrt(n_features)
     slack = 2 * rounding * unit.largest * n_sums / n_rows
     return unit.mean(n_rows, by_rows=by_rows) + slack
@@ -271,16 +271,16 @@ def _plan_matrix(spec: EntriesSpec, share: float) -> Release:
 
 
 def _with_rounding(change: float, rounding: float) -> float:
-    """Add the rounding of sums to the sensitivity of a product."""
+    """Add the rounding of its sums to the sensitivity of a product."""
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
-# What products and cores depend on.
+# The release that decides on the sensitivity of products and cores.
 _BASIS = "the released basis"
 
 
 def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
-    """Plan the products of an iteration; a basis beyond the coherence bound ends it early."""
+    """Plan the products of an iteration, which a basis beyond the coherence bound ends early."""
     unit, (n_rows, n_columns) = spec.unit, spec.shape
     mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
 
@@ -300,9 +300,9 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
     if spec.solver == "power" or (spec.solver == "deflation" and unit.is_symmetric):
         shares = enumerate((share * weights).tolist(), start=1)
         return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
-    # The noise of a product grows with its number of rows, so shares in proportion to the lengths
-    # are best for sides of equal coherence. If noise does not fall with the length of the other
-    # side, roots of the lengths are best.
+    # The noise of a product grows with its number of rows and falls with the length of its basis.
+    # For sides of equal coherence, shares in proportion to the lengths are best; if noise does not
+    # depend on the basis, shares in proportion to the roots of the lengths.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
     pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)

@@ -1,4 +1,4 @@
-"""Noisy products of a private matrix, and the solvers that compute factors from them."""
+"""Noisy products of a private matrix, and solvers that compute factors from noisy products."""
 
 import copy
 import math
@@ -22,13 +22,14 @@ from skdp.privacy.clipping import clip_rows
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
-# Tried row norms of a basis grow by the first factor. Averaging divides the noise variance by the
-# second. The third weighs the loss by cutting against noise. Not studied.
+# The cut of a basis is raised by the first factor, to find the least loss. Averaging divides the
+# noise variance by the second factor. The third factor weighs the squares that a cut removes. Not
+# studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
-# Largest squared row norm of a basis, relative to the mean. The second number is for ``delta=0``,
-# where products are not shrunk and bases have no extra columns: benchmarks/entries/choices.md.
+# Largest squared row norm of a cut basis, relative to the mean. The second number is for
+# ``delta=0``, without shrinkage and extra columns of bases: benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
-# Noise is scaled to at least this row norm, relative to the root mean square of a basis.
+# Noise is scaled to row norms of at least this, relative to the root mean square of a basis.
 _LEAST_NORM = 1e-6  # not tuned
 
 
@@ -37,31 +38,33 @@ NoisyProduct = tuple[np.ndarray, np.ndarray, float]
 
 
 class NoisyMatrix:
-    """A private matrix minus a public one, of which only noisy products are released.
+    """A private matrix minus a public matrix, of which only noisy products are released.
 
-    The unit has clipped the rows. Before a basis is multiplied, its rows are cut so that no squared
-    norm exceeds `cut` times their mean, which bounds the effect of one entry. If earlier products
-    show a large signal, a higher cut may lose less than its noise costs. With a `coherence_bound`
+    The unit has clipped X. Before a basis is multiplied, its rows are cut so that no squared row
+    norm exceeds a multiple of the mean, which bounds the effect of one entry. If earlier products
+    show a large signal, a higher cut may lose less than its noise costs. With a coherence bound
     nothing is cut: the noise of every product is scaled to squared row norms of that bound times
-    their mean, and a basis that exceeds it is refused.
+    the mean, and a basis that exceeds the bound is refused.
 
-    With a private center the matrix is :math:`(I - 1 1^T / m) A`. Centering multiplies A by a
-    public matrix from the left. So released products and bases are centered instead of A. This is
-    exact and adds no noise, unlike subtracting released means.
+    With a private center the matrix is :math:`(I - 1 1^T / m) A`, a product of A with a public
+    matrix from the left. So released products and left bases are centered instead of A, which is
+    exact, and adds no noise as subtracting released means would.
     """
 
-    # Eigenvalues of the rows' second moment are singular values to this power.
+    # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
     _power = 2
 
     def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
-        self._rows, self._budget, self._unit = rows, budget, spec.unit
+        self._rows, self.budget, self._unit = rows, budget, spec.unit
         self._coherence_bound = spec.coherence_bound
-        # Cutting reduces noise; without noise it only adds an error.
-        is_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
-        self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if is_cut else None
+        self.is_pure = budget.cost.is_pure
+        # A cut reduces noise; without noise it only adds an error.
+        may_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
+        self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if may_cut else None
+        self.is_cut = self._cut is not None
         self.n_averaged = N_AVERAGED if spec.averages else 1
         self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
-        # The public matrix, as a factor and the transpose of another factor.
+        # The public matrix is the first factor times the transposed second factor.
         center = np.zeros((self.shape[1], 0))
         if isinstance(spec.center, np.ndarray):
             center = spec.center[:, None]
@@ -71,20 +74,6 @@ class NoisyMatrix:
     def shape(self) -> tuple[int, int]:
         """Shape of the matrix."""
         return self._rows.n_rows, self._rows.n_features
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether long rows of a basis are cut."""
-        return self._cut is not None
-
-    @property
-    def is_pure(self) -> bool:
-        """Whether the noise is for ``delta=0``."""
-        return self._budget.cost.is_pure
-
-    def skip(self, *products: Release) -> None:
-        """Spend the budget of products that are not released."""
-        self._budget.skip(*products)
 
     def factors(
         self,
@@ -96,7 +85,7 @@ class NoisyMatrix:
         n_above_noise: int,
         failed: bool = False,
     ) -> Factors:
-        """Convert released singular vectors and values to factors of the rows' second moment."""
+        """Return factors of the second moment of the rows, by released singular vectors."""
         eigenvalues = singular_values**self._power
         return Factors(
             components=right.T,
@@ -109,10 +98,7 @@ class NoisyMatrix:
         )
 
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
-        """Return a view of the matrix minus a public ``left @ right.T``.
-
-        Sensitivities stay the same, as neighboring matrices differ by the same change.
-        """
+        """Return the matrix minus a public ``left @ right.T``, with the same sensitivities."""
         other = copy.copy(self)
         other._public = (np.hstack([self._public[0], left]), np.hstack([self._public[1], right]))
         return other
@@ -121,13 +107,13 @@ class NoisyMatrix:
         """Whether the basis exceeds the coherence bound."""
         if self._coherence_bound is None:
             return False
-        # Rounding may make a row of an orthonormal basis longer than 1, which the noise covers.
+        # Rounding may make a row of an orthonormal basis longer than 1, which the noise allows for.
         largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
     def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
-        """Estimate the largest squared singular values from products, by a basis near the last."""
-        if self._cut is None or self.is_pure:
+        """Estimate the largest squared singular values from products and a basis near the last."""
+        if not self.is_cut or self.is_pure:
             return None
         estimate, covariance = products.estimate(basis)
         squares = np.linalg.eigvalsh(estimate.T @ estimate - len(estimate) * covariance)
@@ -140,8 +126,9 @@ class NoisyMatrix:
         basis = self._cut_rows(basis, release, self._unit.product, signal)
         norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
-        change = self._unit.product(norms, by_rows=_is_by_rows(release))
-        noisy, noise_std = self._budget.release(release, value, change, rounding)
+        # Each row of a product with Laplace noise has noise of its own.
+        change = self._unit.product(norms, by_rows=release.mechanism == "laplace")
+        noisy, noise_std = self.budget.release(release, value, change, rounding)
         left, right = self._public
         return basis, self._centered(noisy - left @ (right.T @ basis)), noise_std
 
@@ -149,36 +136,37 @@ class NoisyMatrix:
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
     ) -> NoisyProduct:
         """Release the transposed matrix times `basis`, whose long rows may be cut."""
-        # Cut first: cutting a centered basis would move its column means away from 0.
+        # The cut comes first, as a cut would move the column means of a centered basis from 0.
         basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
         norms = self._noise_norms(basis)
-        # One unit may change the rounding of all rows of the product, as the places of zeros in a
-        # sparse matrix may decide on the order of additions.
-        n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
+        # One unit may change the rounding of all rows of the product, as the zeros of a sparse
+        # matrix decide on the order of additions.
+        by_rows = release.mechanism == "laplace"
+        n_sums = self.shape[1] if by_rows else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
-        change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
+        change = self._unit.rmatmul(norms, by_rows=by_rows)
         value = self._rows.rmatmul(basis)
-        noisy, noise_std = self._budget.release(release, value, change, rounding)
+        noisy, noise_std = self.budget.release(release, value, change, rounding)
         left, right = self._public
         return basis, noisy - right @ (left.T @ basis), noise_std
 
     def core(
         self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
     ) -> Released:
-        """Release ``left.T @ matrix @ right``; if the matrix is symmetric, `left` is `right`."""
+        """Release ``left.T @ matrix @ right``; for a symmetric matrix, `left` equals `right`."""
         left = self._centered(left)
         norms = self._norms(left), self._norms(right)
         change = self._unit.symmetric_core(norms[1]) if is_symmetric else self._unit.core(*norms)
         value = left.T @ self._multiply(right, norms[1])[0]
-        noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
+        noisy, noise_std = self.budget.release(release, value, change, self._core_rounding(norms))
         public_left, public_right = self._public
         core = noisy - (left.T @ public_left) @ (public_right.T @ right)
-        # The average with the transpose is symmetric, and has no more noise.
+        # The average with the transpose is symmetric, and has at most the same noise.
         return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
 
     def with_noise(self, release: Release) -> Released:
         """Release the matrix itself."""
-        noisy, noise_std = self._budget.release(release, self._rows.dense())
+        noisy, noise_std = self.budget.release(release, self._rows.dense())
         left, right = self._public
         return Released(self._centered(noisy - left @ right.T), noise_std)
 
@@ -186,7 +174,7 @@ class NoisyMatrix:
         return np.asarray(values - values.mean(axis=0)) if self._is_centered else values
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
-        """Multiply the matrix by a basis; bound the rounding that one unit may change."""
+        """Return the matrix times a basis, and a bound on the rounding that one unit may change."""
         rounding = self._rounding(self.shape[1], norms)
         return self._rows.matmul(basis), self._unit.row_errors(self.shape[0]) * rounding
 
@@ -200,9 +188,9 @@ class NoisyMatrix:
         change_of: Callable[[np.ndarray], float],
         signal: np.ndarray | None,
     ) -> np.ndarray:
-        """Cut long rows of a basis, to the usual norm or to a larger one chosen by released values.
+        """Cut long rows of a basis to the usual norm or, by the released `signal`, a larger norm.
 
-        The larger norm balances the noise of a product with the loss by cutting.
+        The norm minimizes the sum of the noise of a product and the loss by the cut.
         """
         if self._cut is None:
             return basis
@@ -212,14 +200,14 @@ class NoisyMatrix:
             if signal is None:
                 return found
             change = change_of(self._norms(found))
-            std = self._budget.cost.noise_std("gaussian", change, release.share)
+            std = self.budget.cost.noise_std("gaussian", change, release.share)
             noise = release.shape[0] * std**2 / _AVERAGED
             lost = float(np.sum(np.square(basis - found))) / basis.shape[1]
             floor = floor or noise
             loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
             if best is None or loss < least:
                 least, best = loss, found
-            # No row of an orthonormal basis is longer than 1, except for rounding.
+            # Rows of an orthonormal basis are at most 1 long, except for rounding.
             if self._norm_at(cut, basis) == 1 or lost == 0:
                 return best
             cut *= _CUT_GROWTH
@@ -232,7 +220,7 @@ class NoisyMatrix:
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return row norms, at least a small positive one: even a basis of zeros needs noise."""
+        """Return row norms above a small positive number: even a basis of zeros needs noise."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
@@ -256,30 +244,25 @@ class NoisyMoment(NoisyMatrix):
         return self._rows.n_features, self._rows.n_features
 
     def with_noise(self, release: Release) -> Released:
-        """Release the second moment itself, as Analyze Gauss does for rows."""
-        return self._budget.release(release, *self._rows.gram())
+        """Release the second moment with noise, as Analyze Gauss does for rows."""
+        return self.budget.release(release, *self._rows.gram())
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
         product, rounding, _ = self._rows.normal_product(basis, np.asarray)
         return product, self._rows.bound**2 * rounding
 
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
-        # Rounding of the product, and of its sum over the rows.
+        # Both the product and its sum over the rows are rounded.
         depth = self._rows.n_rows + self._rows.n_features
         return (
             2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)
         )
 
 
-def _is_by_rows(product: Release) -> bool:
-    """Return whether each row of the product has noise of its own."""
-    return product.mechanism == "laplace"
-
-
 # ------------------------------
-# Released bases, and how the next one follows from noisy products.
+# Released bases, and the computation of the next basis from noisy products.
 
-# Number of products that are averaged; more of them take memory and add little.
+# Number of products that are averaged; more products take memory and add little.
 N_AVERAGED = 6  # benchmarks/entries/choices.md, "last product alone"
 
 
@@ -291,17 +274,17 @@ class Bases:
     right: np.ndarray
     n_above_noise: int
     failed: bool  # a basis exceeded the coherence bound
-    # (size, size), expected inner products between the columns of the noise in `right`
+    # (size, size), expected inner products of the columns of the noise from which `right` follows
     noise_gram: np.ndarray
 
 
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
-    """Compute the next basis from noisy products, by an orthonormal `basis` near the last.
+    """Return an orthonormal basis of the averaged products, by a `basis` near the last.
 
-    `shrink` also shrinks the rows of their average toward their likely signal.
+    With `shrink`, rows of the average are first shrunk toward their likely signal.
     """
     estimate, covariance = products.estimate(basis)
-    # Laplace and spherical noise have large values, which shrinkage would take for signal.
+    # Shrinkage would take the large values of Laplace and spherical noise for signal.
     if shrink and products.is_gaussian:
         estimate = denoising.shrink_rows(estimate, covariance)
     return spectrum.orthonormal_basis(estimate)
@@ -309,7 +292,6 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
 
 # ------------------------------
 # Singular vectors from released bases and the small released core.
-
 
 # A component is useful only if its singular value exceeds this many deviations of its own noise.
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
@@ -326,10 +308,10 @@ def rotated(
 ) -> Factors:
     r"""Rotate the bases to the leading singular vectors of `core`, by descending singular values.
 
-    The function counts the components that stand out in both the bases and the core. In the core
-    they pass two tests. The first asks whether the component exists: its singular value must exceed
-    a floor, as noise alone does once in 1000 fits. The second asks whether its right vector v is
-    useful: at least half of its squared length must be signal.
+    The function counts the components that stand out in both the bases and the core. In the core a
+    component passes two tests. First, the component exists: its singular value exceeds a floor that
+    noise alone exceeds once in 1000 fits. Second, its right vector v is useful: at least half of
+    the squared length of v is signal.
 
     An iteration finds v as the direction of :math:`A^T u` plus noise. The length of :math:`A^T u`
     is at least the released singular value :math:`s = u^T A v`. The noise in n rows has the
@@ -340,8 +322,8 @@ def rotated(
     .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
 
     where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an
-    s that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking
-    helps coherent vectors, for which the test is therefore too strict. For noise on every entry,
+    s that is mostly noise. The test ignores that rows are shrunk afterwards, and is too strict for
+    coherent vectors, which shrinking helps. For noise on every entry,
     :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
     """
     if is_symmetric:
@@ -350,7 +332,7 @@ def rotated(
             eigenvalues = np.maximum(eigenvalues, 0.0)
         order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
         eigenvalues, right_turn = eigenvalues[order], turn[:, order]
-        # Singular values are positive, so the left vector takes a negative sign of an eigenvalue.
+        # Singular values are positive: the left vector gets the sign of a negative eigenvalue.
         left_turn = right_turn * np.where(eigenvalues < 0, -1.0, 1.0)
         singular_values = np.abs(eigenvalues)
     else:
@@ -386,21 +368,21 @@ def solve_iteration(
 ) -> Factors:
     r"""Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
 
-    If one entry of A changes, A Z changes by that amount times a row of Z. So noise in proportion
+    A change of one entry of A changes A Z by that amount times a row of Z. So noise in proportion
     to the largest row norm of the *released* basis Z protects every matrix. This noise is small if
-    Z is spread evenly: the method gains from low coherence, without assuming it. M. Hardt and A.
-    Roth (2013, :arxiv:`1211.0975`) found this for single vectors, and need a promised bound on the
-    coherence. Here the sensitivity is exact, long rows of the basis are cut, and the iteration
-    alternates between both sides of a rectangular matrix.
+    Z is spread evenly: the method gains from low coherence, but does not assume low coherence. M.
+    Hardt and A. Roth (2013, :arxiv:`1211.0975`) found the method for single vectors, with a
+    promised bound on the coherence. Here the sensitivity is exact, long rows of the basis are cut,
+    and the iteration alternates between both sides of a rectangular matrix.
 
-    The next basis uses all products so far: least squares averages those of one side, and the rows
-    of the average are shrunk toward their likely signal. Averaging and shrinking cost no privacy. A
-    last release, of order p, rotates the bases to the singular vectors.
+    The next basis uses all earlier products: least squares averages the products of a side, and the
+    rows of the average are shrunk toward their likely signal, which costs no privacy. A last
+    release, of order p, rotates the bases to the singular vectors.
 
     For a symmetric matrix the method iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`,
     and finds the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
-    :doi:`10.1137/1.9781611973105.101`). Rayleigh quotients give the eigenvalues their signs, so
-    that the matrix may be indefinite. If it is definite, negative eigenvalues are noise.
+    :doi:`10.1137/1.9781611973105.101`). The core gives eigenvalues their signs, as the matrix may
+    be indefinite. If the matrix is definite, negative eigenvalues are noise.
     """
     is_symmetric = isinstance(plan.products[0], Release)
     find = find_basis if is_symmetric else find_bases
@@ -421,10 +403,10 @@ def find_basis(
     products = ProductAverage(n_averaged, is_gaussian=not matrix.is_pure)
     for number, product in enumerate(steps):
         if matrix.exceeds_bound(basis):
-            matrix.skip(*steps[number:])
+            matrix.budget.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
         products.add(*matrix.matmul(product, basis, signal))
-        # Another average, with the last basis, would amplify the noise of columns beyond the rank.
+        # An average by the last basis would amplify the noise of columns beyond the rank.
         basis = next_basis(products, basis, shrink=matrix.is_cut or product is steps[-1])
         signal = matrix.signal(products, basis)
     estimate, covariance = products.estimate(basis)
@@ -439,13 +421,13 @@ def find_bases(
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
     left = spectrum.random_basis(n_rows, size, generator)
     right = spectrum.random_basis(n_columns, size, generator)
-    # Products of A with right bases are averaged, and products of A' with left bases.
+    # Products of A with right bases are averaged, and so are products of A' with left bases.
     n_averaged, is_gaussian = min(matrix.n_averaged, len(steps)), not matrix.is_pure
     right_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     left_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
     n_released, signal = 0, None
-    # Shrinkage makes a few rows of a basis much longer than others, which adds noise to the next
-    # product unless these rows are cut.
+    # Shrinkage lengthens a few rows of a basis, which adds noise to the next product unless long
+    # rows are cut.
     shrink = matrix.is_cut
     for right_release, left_release in steps:
         if matrix.exceeds_bound(right):
@@ -459,11 +441,11 @@ def find_bases(
         signal = matrix.signal(left_products, left)
         right, n_released = next_basis(left_products, left, shrink=shrink), n_released + 1
     skipped = list(chain.from_iterable(steps))[n_released:]
-    matrix.skip(*skipped)
+    matrix.budget.skip(*skipped)
     failed = bool(skipped)
     if left_products.is_empty:
         return Bases(left, right, 0, failed, np.zeros((size, size)))
-    # Each basis is computed anew, from all products with bases of the other side.
+    # Now each basis uses all products with bases of the other side.
     left = next_basis(right_products, right, shrink=True)
     right = next_basis(left_products, left, shrink=True)
     product, covariance = left_products.estimate(left)
@@ -487,18 +469,16 @@ def solve_deflation(
 ) -> Factors:
     r"""Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k).
 
-    This is the scheme of M. Hardt and A. Roth (2013, :arxiv:`1211.0975`) for rank k, corrected.
-    Each component is subtracted before the next one is sought. A component of a rectangular matrix
-    is a pair of vectors. A component of a symmetric matrix keeps the sign of its eigenvalue:
-    without the sign, subtracting the component would double a negative eigenvalue. Only the factors
-    are released: the residual :math:`A - \sum_i s_i u_i v_i^T` together with them would give A
-    itself.
+    This is the scheme of M. Hardt and A. Roth (2013, :arxiv:`1211.0975`) for rank k, corrected: a
+    found component is subtracted before the next iteration. A component of a rectangular matrix is
+    a pair of vectors. A component of a symmetric matrix has the sign of its eigenvalue: without the
+    sign, the subtraction would double a negative eigenvalue. Only the factors are released: with
+    the residual :math:`A - \sum_i s_i u_i v_i^T`, they would give A.
     """
     find = find_basis if is_symmetric else find_bases
     deflated, pairs = matrix, []
     for component in plan.components:
         pair = find(deflated, component.products, generator)
-        # For symmetric matrices the value is an eigenvalue, with its sign.
         value, _ = deflated.core(component.core, pair.left, pair.right, is_symmetric=is_symmetric)
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)
@@ -522,7 +502,7 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
     """Decompose the whole matrix with noise: time O(m n min(m, n)), memory O(m n), even if sparse.
 
     All entries get noise (A. Blum, C. Dwork, F. McSherry, K. Nissim, 2005,
-    :doi:`10.1145/1065167.1065184`); decomposing the noisy matrix costs no more privacy.
+    :doi:`10.1145/1065167.1065184`); the decomposition of the noisy matrix is post-processing.
     """
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
@@ -543,7 +523,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
     factors = decompose(*matrix.with_noise(moment), n_components=n_components)
     assert factors.noisy is not None
     n, noise_std = matrix.shape[1], factors.off_diagonal_std
-    # The largest eigenvalue of symmetric noise varies more than the norm of noise without symmetry.
+    # The largest eigenvalue of symmetric noise varies more than the norm of asymmetric noise.
     floor = spectrum.noise_edge(noise_std, n) + spectrum.TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
     stands_out &= denoising.are_mostly_signal(
@@ -578,7 +558,7 @@ def solve_entries(
         point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
         exact, rounding = rows.squared_norm() if is_moment else rows.squared_deviations(point)
         noisy, _ = budget.release(plan.total, exact, point, rounding)
-        # The sum of squares around the noisy point includes the squares of its noise.
+        # The sum lacks the squared point, and the noise of the point adds its square.
         shift = rows.n_rows * (float(point @ point) - rows.n_features * variance)
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)
@@ -598,14 +578,14 @@ def solve_entries(
 
 
 def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
-    """Release singular vectors and values; shrink values by the noise in the vectors."""
+    """Release singular vectors and values; shrink the values by the noise in the vectors."""
     factors = solve_entries(spec, *opened)
     noise_std = float(np.sqrt(factors.eigenvalue_noise))
     values = np.sqrt(factors.eigenvalues)
     if spec.solver == "input":
         values = denoising.shrunk(values, noise_std, spec.shape)
     else:
-        # The core contains the noisy vectors themselves, so it needs no shrinkage.
+        # The values are lengths along the noisy vectors, so only values of noise become 0.
         noise_norm = spectrum.spherical_norm if spec.cost.is_pure else spectrum.gaussian_norm
         floor = noise_norm((spec.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)

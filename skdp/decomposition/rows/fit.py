@@ -1,4 +1,4 @@
-"""Fits that protect rows: bounds, the mean, the solver, and factors of both sides."""
+"""Fits that protect rows: bounds on norms, the mean, the solver, and factors of both sides."""
 
 from dataclasses import replace
 from functools import partial
@@ -24,11 +24,11 @@ from skdp.privacy.releases import SCALE_GRID, Search
 
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once; return a view with sums for the first releases, and their hash."""
+    """Read all rows once; return their view, with sums for the first releases, and their hash."""
     rows, bound = raw, rows_plan.bound_of_mean(spec)
     if isinstance(spec.center, np.ndarray):
         rows = raw.centered(spec.center)
-    # If the bound for the mean is public, this pass also sums the clipped rows.
+    # With a public bound for the mean, this pass also sums the clipped rows.
     first = None
     if spec.releases_mean and not isinstance(bound, str):
         first = bound, weighting_to(bound, raw.n_features)
@@ -60,7 +60,7 @@ def solve_rows(
         if others and rows_plan.is_far(spec, branch, center_std, rows.bound):
             (branch,) = others
         if branch.means:
-            # Warnings about norms around the first mean do not apply to the second mean.
+            # Warnings about the norms around the first mean do not apply to the second mean.
             del budget.warnings[n_warnings:]
             wider = clipped(rows, rows_plan.WIDER * rows.bound)
             left, center_std = release_mean(branch.means[0], wider, budget)
@@ -68,7 +68,7 @@ def solve_rows(
             rows = raw.centered(mean)
             search = branch.row_norm
             rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
-        # Rows are centered by the noisy mean, whose noise adds an error to the second moment.
+        # The noise of the center adds an error to the second moment of centered rows.
         decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
     if spec.prior is not None:
         decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
@@ -92,30 +92,32 @@ def clip_to_norm(
     if search is not None:
         rows = rows.measured()
         norms, q = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
-        # Rows of zeros need no clipping. If they counted, many of them would make a low quantile 0.
+        # Rows of zeros need no clipping, and many rows of zeros would make a low quantile 0.
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
     assert bound is not None
     return clipped(rows, bound)
 
 
-# Counts of rows between the bound and this multiple of it estimate the part of the sum of squares
-# that clipping leaves. Longer rows are taken for another kind.
+# Counts of rows between the bound and this multiple of the bound estimate the part of the sum of
+# squares that clipping leaves. Longer rows are *far*, and counted apart.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
-# The estimate counts only if it differs from 1 and from the quantile by so many standard deviations
-# of its noise, and by the second number.
+# A count is used only if its fraction of the rows differs from 1 and from the quantile by this many
+# standard deviations of its noise, and by the second number.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
-# Rows are far if their count exceeds so many standard deviations of noise. Far rows are giants if
-# the rows between them and the others are at most this part of their number: a long tail has more.
+# There are far rows if their count exceeds this many standard deviations of its noise. Far rows are
+# *giants* if the rows of medium length are at most this part of their number, so that the lengths
+# have a gap and no long tail.
 _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
 def clipping_facts(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> dict[str, Any]:
-    """Estimate from counts the part of squares that clipping leaves, and how many rows are far.
+    """Estimate what clipping leaves of the sum of squares, and how many rows are far, from counts.
 
-    At quantiles up to the median, rows are clipped on purpose: noise loses more than clipping.
+    At a quantile up to the median, the part that clipping leaves is not estimated: the fit clips
+    most rows on purpose, as noise would lose more than clipping.
     """
     found: dict[str, Any] = {"row_norm": float(bound)}
     if search is None:
@@ -124,7 +126,7 @@ def clipping_facts(
     points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
     noise, q = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
     is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise)
-    # The far rows are those beyond the point where count times squared norm is largest.
+    # Far rows begin at the point where the count of longer rows times the squared norm is largest.
     parts, multiples = (1 - fractions) * is_far, points / bound
     most = int(np.argmax(parts * multiples**2))
     if is_far[most]:
@@ -141,13 +143,14 @@ def clipping_facts(
 def _giants(
     points: np.ndarray, fractions: np.ndarray, bound: float, margin: float
 ) -> tuple[float, float, float] | None:
-    """Return the part of the rows that are far longer than all others, within the bound, or None.
+    """Return the part of the rows that are giants, if the gap below is within the bound, or None.
 
-    Return also how many times as long they are, and a norm that the others do not exceed. The
-    others are more than half of the rows, and not all 0: half of the rows exceed the least point.
+    Return also how many times as long as all other rows the giants are, and a norm that the other
+    rows do not exceed. The other rows are more than half of all rows, and most of them are not 0,
+    as half of all rows exceed the least point.
     """
     longer = 1 - fractions
-    # A gap is an interval between two points in which hardly any row lies.
+    # A gap is an interval between two points that contains few rows beside the longer rows.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
     is_gap &= (longer > margin) & (points <= bound)
@@ -159,10 +162,9 @@ def _giants(
 
 
 # ------------------------------
-# Factors of rows, beside the components, for matrices whose rows are protected.
+# Left factors of a matrix whose rows are protected.
 
-# Components whose coordinates would be shrunk below this factor become 0: they have hardly any
-# signal.
+# Coordinates that would be shrunk below this factor become 0, as they have hardly any signal.
 _LEAST_SIGNAL = 0.1  # not studied
 
 
@@ -173,13 +175,13 @@ def solve_projection(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    r"""Release the components, and the rows projected on them: O(n_rows n_components) more memory.
+    r"""Release the components, and the rows projected on the components.
 
     A solver for rows finds the components V. Then the clipped rows times V are released with noise:
-    exchanging a row of norm c moves them by at most 2 c. Such noise hides whole rows, and leaves
-    little signal in a row's coordinates. Coordinates are shrunk by :math:`\lambda_j / (\lambda_j +
-    n \sigma^2)`, the factor of least squared error, with the released second moment
-    :math:`\lambda_j` along component j and the noise std :math:`\sigma`. Small factors become 0.
+    exchanging a row of norm c moves this product by at most 2 c. The noise hides whole rows, and
+    leaves little signal in the coordinates of a row. Coordinates are shrunk by :math:`\lambda_j /
+    (\lambda_j + n \sigma^2)`, the factor of least squared error, with the released second moment
+    :math:`\lambda_j` along component j and the noise std :math:`\sigma`.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     factors = solve_clipped(spec, plan.components, rows, budget, generator)

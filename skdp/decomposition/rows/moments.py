@@ -22,19 +22,19 @@ _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
     r"""Compute a penalty for the diagonal that gives features with little signal less weight.
 
-    An entry i of a component v with second moment :math:`\lambda` has a prior variance :math:`p_i`.
-    Of :math:`y = \lambda v + \tau z`, with standard normal noise z, the posterior mean of
-    :math:`v_i` is :math:`y_i / (\lambda + \tau^2 / (\lambda p_i))`. That makes v an eigenvector of
-    the noisy matrix minus :math:`\tau^2 / (\lambda p_i)` on its diagonal. Let e be the diagonal of
-    the noiseless matrix. The penalty replaces :math:`p_i` by :math:`e_i / (d \bar e)`, and
+    Let entry i of a component v with second moment :math:`\lambda` have the prior variance
+    :math:`p_i`. Given :math:`y = \lambda v + \tau z`, with standard normal noise z, the posterior
+    mean of :math:`v_i` is :math:`y_i / (\lambda + \tau^2 / (\lambda p_i))`. So v is an eigenvector
+    of the noisy matrix minus :math:`\tau^2 / (\lambda p_i)` on its diagonal. Let e be the diagonal
+    of the noiseless matrix. The penalty replaces :math:`p_i` by :math:`e_i / (d \bar e)`, and
     :math:`\tau^2 d / \lambda` by the push :math:`t = \tau \sqrt d` at the edge of the noise. The
     penalty fades far above the noise, where it gains nothing:
 
     .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
         l = \max(\mathrm{trace} / k,\ t).
 
-    The penalty changes no eigenvector if all diagonal entries are equal. Without noise, or a number
-    of components, the penalty is 0.
+    If all diagonal entries are equal, the penalty changes no eigenvector. Without noise, or without
+    a number of components, the penalty is 0.
     """
     if noise_std == 0 or n_components is None:
         return np.zeros(len(diagonal))
@@ -47,7 +47,7 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
-# For column scales, eigenvalues are raised to this part of the edge of the noise.
+# Before columns are scaled, eigenvalues are raised to this part of the edge of the noise.
 _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -56,10 +56,10 @@ def decompose_scaled(
 ) -> Factors:
     """Decompose a released second moment whose columns are divided by their released scales.
 
-    The diagonal of the moment has these scales, unless noise hides it, as it does in wide tables.
-    So hidden eigenvalues are first raised to a part of the largest eigenvalue of noise. Then a
-    visible direction increases the scales of its columns, and columns of noise have lower ones.
-    Errors are computed as for equal noise in all columns, of the same mean square.
+    The squared scales are on the diagonal of the moment, which noise hides in wide tables. So small
+    eigenvalues are first raised to a part of the largest eigenvalue of noise: then columns of a
+    visible direction have larger scales than columns of noise. Errors are computed as for equal
+    noise in all columns, with the same mean square.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)
@@ -75,7 +75,7 @@ def decompose_scaled(
     return replace(factors, scales=scales, angles=angles)
 
 
-# The error of a mean exceeds its expected length by this many standard deviations only rarely.
+# The length of the error of a mean rarely exceeds its expectation by more standard deviations.
 _RARELY = 3.5  # not tuned
 
 
@@ -92,17 +92,17 @@ def decompose(
     r"""Decompose a released second moment, given with its noise in units of `squared_bound`.
 
     If `n_components` is given, the components span the leading eigenvectors of the moment minus its
-    `feature_penalty`, or of `smoothed`, if given. If the moment `is_scaled`, columns are
-    first divided by better scales.
+    `feature_penalty`, or of `smoothed`, if given. With `is_scaled`, `decompose_scaled` first
+    divides the columns by their scales.
 
-    Rows that were centered by a noisy mean add the outer product of one random vector to the
-    moment. `center_error` is its mean square: :math:`n \tau^2` for n rows and noise :math:`\tau` of
-    each entry of the mean. This number is not in units of `squared_bound`.
+    A noisy center adds the outer product of a random vector with itself to the moment of centered
+    rows. `center_error` is the mean square of an entry of the vector: :math:`n \tau^2` for n rows
+    and noise :math:`\tau` of each entry of the center, not in units of `squared_bound`.
     """
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)
     error = center_error / squared_bound
-    # Off the diagonal, symmetric noise has half of the variance; that part moves eigenvalues.
+    # Off the diagonal, symmetric noise has half of the variance, which decides on eigenvalues.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     matrix = noisy - np.diag(penalty) if smoothed is None else smoothed
@@ -116,10 +116,10 @@ def decompose(
     in_order = np.sort(second_moments)[::-1]
     cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
     edge = noise_edge(off_diagonal_std, len(noisy))
-    # A noisy center adds a direction: its second moment is a multiple of a chi-squared number,
-    # which noise increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
+    # A noisy center adds a direction with a chi-squared second moment, which noise of the moment
+    # increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
     added = error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
-    # Any other order might overflow.
+    # In another order of operations, the square of the edge might overflow.
     edge = added + edge / (4 * added) * edge if 2 * added > edge else edge
     errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
@@ -144,8 +144,8 @@ def decompose_toward(
 ) -> Factors:
     """Shrink a released second moment toward a multiple of a prior, and decompose it.
 
-    The prior gets the part of the squared distance that noise explains as its weight (W. James, C.
-    Stein, 1961). The multiple is the nearest one, as clipping makes rows shorter.
+    The weight of the prior is the part of the squared distance that noise explains (W. James, C.
+    Stein, 1961). The multiple is the one nearest to the moment, as clipping makes rows shorter.
     """
     unit = max(float(np.abs(noisy).max()), np.finfo(np.float64).tiny)
     direction = prior / max(float(np.abs(prior).max()), np.finfo(np.float64).tiny)
@@ -165,7 +165,7 @@ def _turned(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rotate the first columns to the eigenvectors of `matrix` within their span.
 
-    So the penalty affects only the span; second moments within the span are in descending order.
+    So a penalty affects only the span. Second moments within the span are in descending order.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -176,19 +176,16 @@ def _turned(
 # ------------------------------
 # Components of a noisy second moment, guided by the direction of a released mean.
 
-# The mean guides if the moment along it is this many times the noise and the mean eigenvalue.
+# The mean guides if the moment along the mean is this many times the noise and the mean eigenvalue.
 _LEAST_VALUE = 3.0  # not studied
-# The axis is shifted by this many norms of the matrix, and so gets the least eigenvalue.
+# Subtracting this many norms of the matrix along the axis makes its eigenvalue the least.
 _FAR = 10.0  # not tuned
 
 
 def decompose_guided(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, is_scaled: bool = False, **asked: Any
 ) -> Factors:
-    """Decompose a released moment, guided by `axis` if the moment along the axis is large.
-
-    `decompose` or `decompose_with_axis` gets the other arguments.
-    """
+    """Decompose a released moment, guided by `axis` if the moment along the axis is large."""
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if is_scaled or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
         return decompose(noisy, noise_std, is_scaled=is_scaled, **asked)
@@ -205,29 +202,29 @@ def decompose_with_axis(
     """Decompose a moment whose leading eigenvector is nearly the axis, the direction of the mean.
 
     Along the known axis, noise adds a single number and no bias. The deviation of the eigenvector
-    from the axis is read from the noisy matrix, and shrunk to the part that exceeds noise. This
-    vector is deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to the
-    axis. Noise raises eigenvalues, so variances that the vectors capture replace them.
+    from the axis follows from the noisy matrix, and is shrunk to the part that exceeds noise. The
+    eigenvector is deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to
+    the axis. Noise raises eigenvalues, so the variances that the vectors capture replace them.
     """
-    # Squares of entries divided by this cannot overflow.
+    # Squares of entries in this unit cannot overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
     noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
     value = float(axis @ along)
     cross = along - value * axis
-    # The vector is shrunk by the part of its squared length that is noise.
+    # The deviation is shrunk by the part of its squared length that is noise.
     length = max(float(np.linalg.norm(cross)), np.finfo(np.float64).tiny)
     cross *= max(1.0 - (len(cross) - 1) * np.square(off_diagonal_std / length), 0.0)
     deflation = cross / np.sqrt(value)
-    # Diagonal of the moment without the axis and without the deflated vector.
+    # The diagonal of the moment, without the axis and the deflated vector.
     rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
     penalty = feature_penalty(rest, noise_std, n_components)
     eigenvalues, vectors = _decompose_rest(noisy - np.diag(penalty), axis, deflation)
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
-    # Noise raises an eigenvalue, by its push, and rotates its eigenvector. So the true moment along
-    # the noisy eigenvector is lower than the noisy eigenvalue by twice the push.
+    # Noise raises an eigenvalue by its push, and rotates the eigenvector. So the noiseless moment
+    # along the noisy eigenvector is lower than the noisy eigenvalue by twice the push.
     pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
     captured = second_moments - 2 * pushes
     values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
@@ -246,11 +243,11 @@ def _decompose_rest(
     """Decompose the deflated moment orthogonally to the axis; return eigenvalues, vectors."""
     along = noisy @ axis
     orthogonal = along - (axis @ along) * axis
-    # The axis is projected out on both sides, and shifted far below the other eigenvalues.
+    # The axis is projected out on both sides, and gets an eigenvalue far below all others.
     far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
     rest = noisy - np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
     eigenvalues, vectors = np.linalg.eigh(rest)
-    # In descending order the axis is last, and is left out.
+    # The axis is last in descending order, and is left out.
     return eigenvalues[:0:-1], vectors[:, :0:-1]
 
 
@@ -259,8 +256,8 @@ def _joined(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decompose ``value * outer(lead, lead) + vectors @ diag(captured) @ vectors.T``.
 
-    Only a small matrix is decomposed, in the span of three parts: the axis, the vectors with a
-    positive captured variance, and the direction of `lead` outside these.
+    Only a small matrix is decomposed, in the span of the axis, the vectors with a positive captured
+    variance, and the part of `lead` that is orthogonal to both.
     """
     n_signals = int(np.count_nonzero(captured))
     rest = vectors[:, n_signals:]
@@ -274,7 +271,7 @@ def _joined(
     diagonal[1 : n_signals + 1] = captured[:n_signals]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
-    # If a direction was added that is no signal, its eigenvalue is 0, and it goes last.
+    # The least eigenvector goes last: if the basis has a direction without signal, it is that one.
     *leading, least = (basis @ turn[:, ::-1]).T
     components = np.vstack([*leading, rest[:, 1:].T, least])
     eigenvalues = np.zeros(len(axis))

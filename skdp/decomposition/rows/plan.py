@@ -1,4 +1,4 @@
-"""Checks, "auto" and the releases of fits that protect rows, from public facts."""
+"""Checks of parameters, the choices of "auto", and the releases of fits that protect rows."""
 
 import math
 from collections.abc import Iterator
@@ -20,35 +20,36 @@ from skdp.privacy.releases import SCALE_GRID, Search
 _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 
 # ------------------------------
-# Checks of parameters, and what "auto" stands for.
+# Checks of parameters, and the choices of "auto".
 
-# Between these numbers of features, "auto" takes "adaptive": rows may spread over many more
-# dimensions than the components, and eigenvectors are still cheap.
+# Between these numbers of features, "auto" takes "adaptive", which is better if rows spread over
+# many more dimensions than there are components, and needs eigenvectors, which are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
 # With more features, clipped projections have less noise than the d x d matrix; with "replace",
 # whose steps have twice the noise, only from the second number on.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Without noise, memory decides: most entries of the matrix of moments, or of a basis of all rows.
+# Without noise, memory decides: the largest number of entries of a second moment, or of a basis of
+# all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# ARPACK is used for at most this many components, relative to the shorter side of sparse rows.
+# ARPACK finds at most this many components, relative to the shorter side of sparse rows.
 _LARGEST_RANK = 0.125  # not tuned
-# A guided "auto" iterates from this many features d on, if n mu / d is below the second number
-# (benchmarks/diagonal_prior/solvers.md) or, for one component, below the third
+# If a mean guides, "auto" may iterate from this many features d on, if n mu / d is below the second
+# number (benchmarks/diagonal_prior/solvers.md) or, for one component, below the third number
 # (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
-# Largest norm of the center, relative to sparse rows: with a longer one, rounding of squares would
-# leave nothing of the rows.
+# Largest norm of the center, relative to sparse rows: with a longer center, rounding of squares
+# would leave nothing of the rows.
 _LARGEST_RATIO = 1e8  # not tuned
 # A guided fit needs at least this many features.
 _FEWEST_GUIDED_FEATURES = 3  # not studied
 
 
 def resolve_rows(spec: RowsSpec) -> RowsSpec:
-    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
+    """Refuse contradictory parameters, and replace "auto" and None, by public facts only."""
     check_solver(spec)
     _check_bounds(spec)
     if not spec.cost.is_private:
-        # Without noise no bound is estimated, and None clips nothing.
+        # Without noise no norm is estimated, and None clips nothing.
         if spec.row_norm is None:
             spec = replace(spec, row_norm=math.inf)
         if spec.mean_norm is None and isinstance(spec.center, str):
@@ -88,9 +89,9 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
 
 
 def _is_exact(spec: RowsSpec) -> bool:
-    """Return whether ARPACK computes the components, for sparse rows without noise.
+    """Return whether ARPACK computes the components: of sparse rows, without noise.
 
-    Only rows in memory allow many products with vectors, one after the other.
+    The rows must be in memory, as ARPACK makes many products with vectors, one after the other.
     """
     may_choose = spec.solver == "auto" and not spec.cost.is_private
     is_whole = spec.is_sparse and spec.is_in_memory and spec.unit.name == "row"
@@ -100,7 +101,7 @@ def _is_exact(spec: RowsSpec) -> bool:
 
 
 def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
-    """Choose the solvers that a mean may guide; if there are two, the released mean chooses one."""
+    """Return the solvers that a mean may guide; of two solvers, the released mean chooses one."""
     n_rows, n_features = spec.shape
     has_default_steps = spec.n_iter == spec.n_oversamples == "auto"
     may_guide = spec.cost.is_private and spec.releases_mean and spec.center is None
@@ -109,25 +110,25 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
     if solver == "power":
         return ("power",) * has_default_steps
     may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    # For d features, a moment has d^2 noisy numbers, power iteration a small multiple of d.
+    # For d features, a moment has d^2 noisy numbers, and a power iteration a small multiple of d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
     return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
 
 
 def _check_bounds(spec: RowsSpec) -> None:
-    """Refuse bounds that have no effect, are infinite although there is noise, or are too small."""
+    """Refuse bounds that have no effect, are infinite with a finite budget, or are too small."""
     check_finite_bound("row_norm", spec.row_norm, spec.cost)
     check_finite_bound("mean_norm", spec.mean_norm, spec.cost)
     if spec.mean_norm is not None and not spec.releases_mean:
         raise ValueError(
-            f"mean_norm={spec.mean_norm:g} bounds rows for their private mean, and none is "
-            "released: pass mean_norm=None, or center='private'."
+            f"mean_norm={spec.mean_norm:g} bounds rows for a private mean, and this fit releases "
+            "no mean: pass mean_norm=None, or center='private'."
         )
     if not spec.is_sparse or spec.center is None:
         return
-    # Sparse rows are multiplied first and centered afterwards. If the center is much longer than
-    # the rows, rounding may leave nothing of the rows.
+    # Products of sparse rows are centered, not the rows. If the center is much longer than the
+    # rows, rounding may leave nothing of the rows.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
@@ -136,7 +137,7 @@ def _check_bounds(spec: RowsSpec) -> None:
     if math.isfinite(norm) and norm > _LARGEST_RATIO * spec.row_norm:
         raise ValueError(
             f"row_norm={spec.row_norm} is too small beside the norm {norm:.3g} of {name}: "
-            "sparse rows would be lost in rounding when they are centered. Pass a "
+            "centering sparse rows would lose them in rounding. Pass a "
             f"{name} of at most {_LARGEST_RATIO:.0e} times row_norm, a dense X, or center=False."
         )
 
@@ -185,27 +186,28 @@ _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior
 # A second mean is released if the error of the first adds a second moment that probably exceeds the
 # largest eigenvalue of noise this many times. The second number is the share of that mean.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
-#: For the second mean, rows are clipped to this multiple of `row_norm`, as all lie to one side.
+#: For the second mean, rows are clipped to this multiple of `row_norm`, as the error of the first
+#: mean moves all rows to one side.
 WIDER = 2.0  # not studied
-# Share of a mean that is released only to center variances.
+# Share of a mean that only serves to compute variances around it.
 _MEAN_SHARE = 0.02  # not studied
-# Parts of the share of the power method: for all clip levels, and for the final spectrum.
+# Parts of the share of the power method: for all clip levels together, and for the final spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
-# Each step has this times the share of the step before.
+# Ratio of the share of a step to the share of the step before.
 _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: Number of clip levels that the power method chooses from.
 N_LEVELS = 24  # not studied
 #: Fractions of the share of the adaptive solver: for the first matrix, the probe, two steps, and
 #: the spectrum. The second step, from a better basis, gets four times as much as the first.
 ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
-#: Clip levels of the adaptive solver, in units of the bound of the rows. Lower levels would weight
-#: all rows alike, instead of by their variance; the last level clips nothing.
+#: Clip levels of the adaptive solver, in units of the bound on rows. Lower levels would weight all
+#: rows alike, instead of by their squares; the last level clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals, norms are clipped at a quantile: the median if `_signal_to_noise` is the first
-# number, and higher by the second number whenever the signal is e times as strong.
+# For strong signals, the quantile of the norms at which rows are clipped is the median if
+# `_signal_to_noise` is the first number, and rises by the second number with the log of the signal.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# From the signal at which this quantile reaches .95, its distance from 1 falls with this power of
+# Beyond the signal at which this quantile reaches .95, its distance from 1 falls with this power of
 # the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
 # Lowest quantile, for signals up to the first number; up to the second number, the quantile rises
@@ -221,15 +223,15 @@ class AdaptiveReleases(NamedTuple):
 
     second_moment: Release
     clipped_squares: Release
-    # Either further second moments, or steps that refine the span of the first one, with variances
-    # along the refined span.
+    # Further second moments; or steps that refine the leading directions of the first moment, and
+    # the variances along the refined directions.
     rest: AnyOf
 
 
 class PowerReleases(NamedTuple):
     """The steps of an iteration, and the final spectrum."""
 
-    # Pairs of counts, for the clip level, and a product; without noise, None for the counts.
+    # A step releases counts, from which a clip level follows (without noise None), and a product.
     steps: tuple[tuple[Release | None, Release], ...]
     projected_moment: Release
 
@@ -239,11 +241,11 @@ SolverReleases = Release | AdaptiveReleases | PowerReleases
 
 
 class Branch(NamedTuple):
-    """Releases of one branch of the plan, after the releases of bounds."""
+    """Releases of one branch of the plan, which follow the releases of bounds."""
 
-    # At most one mean, except in a guided power method, which releases two.
+    # A guided power method releases two means, other branches at most one.
     means: tuple[Release, ...]
-    row_norm: Search | None  # of rows that were centered again
+    row_norm: Search | None  # of rows around the second center
     solver: SolverReleases
 
 
@@ -254,7 +256,7 @@ class RowReleases(NamedTuple):
     center: Release | None  # the mean that centers rows
     row_norm: Search | None
     positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    branches: AnyOf  # of `Branch`: usual; guided, one for each solver; or with a second mean
+    branches: AnyOf  # of `Branch`: the usual one, then a guided one a solver, or one that recenters
 
 
 def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
@@ -271,10 +273,10 @@ def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
 def norm_quantile(search: Search, spec: RowsSpec) -> float:
     """Choose the quantile of the norms to which rows are clipped.
 
-    Before centering the quantile is .95. For the decomposed rows it rises with the logarithm of the
-    signal-to-noise ratio: from .2, where noise dominates (clipped rows keep their directions), to
-    .95, where there is hardly any noise, and then to 1. With few rows it is nearer to the median,
-    as noise of the counts blurs other quantiles.
+    For a mean before centering, the quantile is .95. For the rows that are decomposed, the quantile
+    rises with the logarithm of the signal-to-noise ratio, from .2 to .95, and then to 1: clipped
+    rows keep their directions, and less noise is better if noise dominates. With few rows the
+    quantile is nearer to the median, as noise in the counts blurs other quantiles.
     """
     wanted = _NORM_QUANTILE if search.name == _MEAN_NORM else _quantile_of_strength(spec)
     highest = search.highest_quantile(spec.shape[0], most=wanted)
@@ -283,7 +285,7 @@ def norm_quantile(search: Search, spec: RowsSpec) -> float:
 
 
 def _quantile_of_strength(spec: RowsSpec) -> float:
-    """Return the quantile for the strength of the signal: the weaker it is, the lower."""
+    """Return the quantile of the norms, which rises with the strength of the signal."""
     weak, strong = _WEAK_AND_STRONG
     signal = public = _signal_to_noise(spec)
     if spec.is_pca and (rank := rank_or_none(spec.n_components)):
@@ -299,14 +301,14 @@ def _quantile_of_strength(spec: RowsSpec) -> float:
 
 
 def _signal_to_noise(spec: RowsSpec) -> float:
-    """Divide the longest possible sum of rows by the noise of such a sum with the whole budget."""
+    """Divide the largest possible sum of rows by the noise that a sum has with the whole budget."""
     n_rows, n_features = spec.shape
     change = sensitivity.row_sum(1.0, spec.unit.adjacency)
     return n_rows * spec.cost.mu / (change * math.sqrt(n_features))
 
 
 def plan_rows(spec: RowsSpec) -> RowReleases:
-    """Plan all releases in their order, with all branches of a fit."""
+    """Plan all releases of a fit, in order, with all branches."""
     is_centered, positivity = isinstance(spec.center, str), None
     estimates_mean_norm = is_centered and spec.mean_norm is None
     if spec.guided_solvers:
@@ -325,7 +327,7 @@ def plan_rows(spec: RowsSpec) -> RowReleases:
 
 
 def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Branch, ...]:
-    """Plan the solver for rows around the mean; or a second mean, and then the solver."""
+    """Plan the branch that decomposes rows around the mean, and the branch with a second mean."""
     usual, row_norm = Branch((), None, _plan_solver(spec, share)), spec.row_norm
     if center is None or not spec.cost.is_private:
         return (usual,)
@@ -343,7 +345,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
     """Plan a mean, and the solvers with and without its guidance."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
-    # A weaker signal gives the mean a larger share, as noise hides all else before the mean.
+    # The mean gets a larger share if the signal is weak, as noise hides the mean last.
     signal = _signal_to_noise(spec)
     first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
     more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first
@@ -353,7 +355,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
             branches.append(Branch((guide,), None, _plan_solver(spec, share)))
             continue
         again = _plan_mean(spec, "guiding mean 2", more)
-        # With less noise, more directions are visible, and need more steps and columns.
+        # With less noise more directions are visible, which takes more steps and columns.
         n_steps, n_more, growth = _MANY_STEPS if signal >= _STRONG_SIGNAL else _FEW_STEPS
         n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
         # The steps search orthogonally to the mean, which joins the basis at the end.
@@ -363,7 +365,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
 
 
 def _plan_norm(spec: RowsSpec, name: str = _ROW_NORM) -> Search:
-    """Plan the search for a norm, which becomes a bound."""
+    """Plan the search for a quantile of the norms, to which rows are clipped."""
     parameter = name.removesuffix(AGAIN).replace(" ", "_")
     remedy = f"Pass {parameter} as a public bound in the units of X."
     return spec.cost.search(name, _NORM_SHARE, SCALE_GRID, remedy=remedy)
@@ -391,9 +393,9 @@ def _plan_mean(
 def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool:
     r"""Return whether rows of this norm need a second mean, from public facts and the bound.
 
-    An error :math:`\delta` of the center adds :math:`\delta \delta'` to the second moment of a row,
-    on average :math:`d \tau^2` in one direction. Noise of the mean may exceed the variation of
-    rows, since the bound of the mean includes their distance from 0.
+    An error :math:`\delta` of the center adds :math:`\delta \delta^T` to the mean second moment,
+    on average :math:`d \tau^2` along one direction. This may exceed the variation of the rows: the
+    bound of the mean, and so its noise, grows with the distance of the rows from 0.
     """
     n_rows, n_features = spec.shape
     change = sensitivity.second_moment(bound, spec.unit.adjacency) / n_rows
@@ -404,7 +406,7 @@ def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool
 
 
 def bound_of_mean(spec: RowsSpec) -> float | str:
-    """Return the norm that bounds rows for their mean, or the name of the search for it."""
+    """Return the norm to which rows are clipped for their mean, or the name of its search."""
     norm, search = spec.mean_norm, _MEAN_NORM
     if norm is None and spec.center is None:
         norm, search = spec.row_norm, _ROW_NORM
@@ -422,7 +424,7 @@ def _plan_moment(
     mechanism: str = "symmetric_gaussian",
     projected_shape: tuple[int, ...] = (),
 ) -> Release:
-    """Plan the second moment, or its projection of the given shape."""
+    """Plan the second moment, or its projection on a basis, of the given shape."""
     bound: float | str = _ROW_NORM if spec.row_norm is None else spec.row_norm
     if spec.is_sparse and spec.center is not None:
         # Products of sparse rows are centered afterwards, so their rounding depends on the center.
@@ -435,7 +437,7 @@ def _plan_moment(
 def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
     """Plan a second moment, a probe, and the two branches between which the probe decides."""
     first, probe, *steps, spectrum = (share * fraction for fraction in ADAPTIVE_SHARES)
-    # Both branches have the same shares: one releases a matrix wherever the other releases a step.
+    # In place of each step, and of the variances, the other branch releases a matrix.
     numbered = enumerate((first, *steps, spectrum), start=1)
     moment, *more = (_plan_moment(spec, part, f"{MOMENT} {n}") for n, part in numbered)
     n_levels, size = len(PROBE_LEVELS), spec.basis_size
@@ -467,7 +469,7 @@ def _plan_power(
 ) -> PowerReleases:
     """Plan a clip level and a product for each step, and the spectrum in the final basis.
 
-    The final basis has `n_guides` more columns; another row and column of the spectrum has the
+    The final basis has `n_guides` more columns. The last row and column of the spectrum have the
     variance outside the basis.
     """
     shares = growing_shares(share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE), n_steps, growth)
@@ -486,9 +488,9 @@ def _plan_power(
 
 
 # ------------------------------
-# Factors of rows, beside the components, for matrices whose rows are protected.
+# Left factors of a matrix whose rows are protected.
 
-# Share of the projected rows. The components serve all rows, and get the rest.
+# Share of the projected rows. The components, which all projected rows need, get the rest.
 _PROJECTION_SHARE = 0.2  # not studied
 
 
@@ -501,8 +503,8 @@ class RowFactorReleases(NamedTuple):
 
 
 def plan_projection(spec: RowsSpec) -> RowFactorReleases:
-    """Plan the components, and then the rows projected on them."""
-    # The shares of the components are parts of what the projection leaves.
+    """Plan the components, and the rows projected on the components."""
+    # Shares of the components are parts of the cost that the projected rows leave.
     before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
     size = rank_of(spec)

@@ -1,4 +1,4 @@
-"""Solvers that protect rows: noisy moments, refined or led by a mean, and power iterations."""
+"""Solvers that protect rows: a noisy second moment, its refinement, and power iterations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,13 +32,13 @@ class PositiveMean:
     right singular vector, and takes far less noise than a second moment.
     """
 
-    mean: np.ndarray  # noise included
-    noise_std: float  # standard deviation of the noise in an entry
+    mean: np.ndarray  # with noise
+    noise_std: float  # of an entry
     share: float  # of the budget
 
     @cached_property
     def denoised(self) -> np.ndarray:
-        """The mean with its noise reduced, given that its entries are not negative."""
+        """The mean with less noise, as its entries are known to be not negative."""
         return positive_means(self.mean, self.noise_std)
 
     @property
@@ -49,10 +49,10 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Squared length minus that of noise, in units of noise; rarely above 0 by noise alone."""
+        """Squared length of the signal, in noise variances; rarely above 0 for noise alone."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
-        # The length of noise is chi-squared; the limit is three standard deviations above its mean.
+        # The squared length of noise is chi-squared, and rarely three deviations above its mean.
         return squared_length - n_features - 3 * float(np.sqrt(2 * n_features))
 
     def averaged(self, other: "PositiveMean") -> "PositiveMean":
@@ -63,11 +63,11 @@ class PositiveMean:
 
 
 def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
-    """Release the number of mostly positive rows; return whether they are more than half.
+    """Release the number of mostly positive rows; return whether it exceeds half of the rows.
 
     A mostly positive row is not 0, and its sum is at least half of the sum of its absolute values.
-    One row moves the count by 1. After a passed test the mean is taken to have no negative entries,
-    which removes noise from the released mean.
+    One row moves the count by 1. If the test passes, the mean is assumed to have no negative
+    entries, which removes noise from the released mean.
     """
     noisy, _ = budget.release(count, rows.count_mostly_positive())
     return bool(noisy > rows.n_rows / 2)
@@ -84,20 +84,21 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 
 _LEVELS = np.array(rows_plan.PROBE_LEVELS)
 _FIRST_SHARE = rows_plan.ADAPTIVE_SHARES[0]  # not tuned
-# A step, whose clipping adds a bias, must promise this many times the precision of another matrix.
+# Clipping biases a step, so a step has to promise this many times the precision of another release
+# of the matrix.
 _LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
-# An eigenvalue stands out if it exceeds the largest eigenvalue of noise by this factor.
+# A component stands out if its eigenvalue exceeds the largest eigenvalue of noise by this factor.
 _MARGIN = 1.05  # not studied
-# In the next step, weight of the matrix outside the refined span: most of it is noise, but new
-# directions can only come from there.
+# Weight of the matrix outside the refined span, in the next step: outside most is noise, but new
+# directions come only from there.
 _WEIGHT_OUTSIDE = 0.5  # not studied
-# If noise costs less than this part of the captured variance, refinement by clipping may cost more:
+# If noise costs less than this part of the captured variance, the bias of clipping may cost more:
 # .010 on standardized images of digits, where noise cost .004.
 _LEAST_LOSS = 5e-3  # not studied
 # Columns are divided by the estimated fraction of signal that clipping leaves, at least this:
 # smaller divisors would magnify noise.
 _SMALLEST_SIGNAL = 0.05  # not studied
-# The basis is nearly right already, so few iterations suffice.
+# Number of iterations that turn a basis to the leading eigenvectors, which are close already.
 _N_TURNS = 4  # not studied
 # This many rows suffice to choose between few clip levels.
 _PROBE_ROWS = 1 << 15  # not studied
@@ -115,16 +116,16 @@ def solve_adaptive(
     A first release of the d x d matrix, as in `solve_clipped`, finds rough directions V. The
     rest of the budget, in shares that are fixed beforehand, goes to one of two branches:
 
-    - Further releases of the matrix, whose average with the first is as good as a single release.
+    - Further releases of the matrix; their average with the first is as good as a single release.
     - Two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method (M. Hardt, E. Price, 2014,
       :arxiv:`1311.2495`) with clipped projections. A row of norm c moves a step by `c b` rather
       than :math:`c^2`. The steps replace the part of the matrix in the span of V, weighted by their
       precision. A last release has the variances along the final span.
 
-    A small release in between chooses the branch. This probe sums the squared coordinates in V,
-    clipped at several levels b, and shows how much signal each level leaves. The steps win if rows
-    spread over many dimensions. They run only if all requested components stand out from noise, as
-    a step finds no directions that V lacks, and if noise is the main error.
+    A small release in between, the probe, chooses the branch: the sums of squared coordinates in V,
+    clipped at several levels b, which show how much signal each level leaves. Steps are better if
+    rows spread over many dimensions. The steps run only if all requested components stand out from
+    noise, as a step finds no directions that V lacks, and if noise is the main error.
     """
     moment, rounding = rows.gram()
     released = budget.release(plan.second_moment, moment, rows.bound, rounding=rounding)
@@ -148,7 +149,6 @@ def solve_adaptive(
     for step in steps:
         columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
         estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
-        # Few iterations suffice, as the basis is close to the leading eigenvectors.
         for _ in range(_N_TURNS):
             basis = spectrum.orthonormal_basis(estimate.value @ basis)
         _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
@@ -160,8 +160,8 @@ def solve_adaptive(
 def _in_squared_bounds(released: Released, rows: Rows) -> Released:
     """Return a release in units of the squared bound; overwrite it.
 
-    The rounding of centered sparse rows may raise noise by many powers of ten, and its square may
-    overflow. So callers divide the noise first, and square the ratio.
+    The rounding of centered sparse rows may raise the noise by many powers of ten, so that its
+    square overflows. Callers therefore square ratios of noise, and never the noise itself.
     """
     noisy, noise_std = released
     squared_bound = rows.bound**2
@@ -179,9 +179,9 @@ def _average(first: Released, second: Released) -> Released:
 
 
 def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
-    """Choose the clip level with the most precise step, in units of the bound, if any pays.
+    """Return the clip level of the most precise step, in units of the bound; None if none pays.
 
-    Precision is the squared ratio of signal to noise, relative to that of the whole matrix.
+    The precision is the squared ratio of signal to noise, relative to a release of the matrix.
     """
     signals = _LEVELS * squares.sum(axis=1)
     # The last level clips nothing: its signal is the whole signal.
@@ -195,13 +195,13 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 
 
 def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
-    """Return whether all eigenvalues exceed the noise, and refining would reduce a large error."""
+    """Return whether all components stand out, and noise costs enough to refine them."""
     n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
     if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
         return False
-    # Variance that noise would cost if the matrix got the whole share: to second order, tau^2 d /
-    # eigenvalue for each component. The noise variance of a release is that divided by its part of
-    # the share.
+    # The variance that noise would cost if the matrix got the whole share is, to second order,
+    # tau^2 d / eigenvalue for each component. With the first share alone, tau^2 is larger by the
+    # inverse of that share.
     loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 
@@ -211,17 +211,17 @@ def _refine(
 ) -> Released:
     """Average the estimate with `columns`, in the span of `basis`."""
     before = estimate.value @ basis
-    # Clipping has shrunk the columns, by as much as the diagonal of the estimate shows.
+    # The diagonals of the columns and of the estimate show by how much clipping shrinks columns.
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
     shrinkage = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
     relative_variances = np.square(noise_std / shrinkage / (estimate.noise_std * np.sqrt(0.5)))
-    # In the second step, the estimate still counts with the noise of the first release: the step,
-    # with its larger share, gets more weight than precision alone would give.
+    # The noise of the estimate stays that of the first release in the second step, too: the step,
+    # with its larger share, so gets more weight than precision alone would give.
     weights = 1 / (1 + relative_variances)
     after = before + weights * (columns / shrinkage - before)
     # With the basis V, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. C and S are
-    # averaged with those of `columns`; of R a part remains.
+    # averaged with C and S of `columns`; R is multiplied by its weight.
     inner_before, inner_after = basis.T @ before, basis.T @ after
     outer_before, outer_after = before - basis @ inner_before, after - basis @ inner_after
     inner_after = (inner_after + inner_after.T) / 2
@@ -239,7 +239,7 @@ def _release_variances(
     rounding: float,
     basis: np.ndarray,
 ) -> Factors:
-    """Release the second moments along the basis vectors, and their sum over all other directions.
+    """Release the second moments along the basis vectors, and the trace outside the basis.
 
     `exact` is the noiseless second moment of the rows, and `rounding` its rounding error.
     """
@@ -265,7 +265,7 @@ def _release_variances(
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
-# Number of rows from which a clip level is chosen: enough unless noise makes the step useless.
+# This many rows suffice to choose a clip level, unless noise makes the step useless.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -280,18 +280,18 @@ def solve_power(
     r"""Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p).
 
     Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V of the step before,
-    where :math:`\psi_b` clips to a norm b that is itself released. A row of norm c then moves the
-    step by `c b` rather than :math:`c^2`, and b is far below c if the rows are spread over many
-    dimensions. The last steps get most of the budget, as the first ones need only a rough
-    direction. A final release, of order p + 1, turns the basis to the eigenvectors and gives the
-    spectrum; the variance outside the basis comes with it for free. See M. Hardt, E. Price (2014,
+    where :math:`\psi_b` clips to a released norm b. A row of norm c then moves the step by `c b`
+    rather than :math:`c^2`, and b is far below c if the rows spread over many dimensions. The last
+    steps get most of the budget, as the first steps need only rough directions. A final release, of
+    order p + 1, turns the basis to the eigenvectors, and gives the spectrum and, at no further
+    cost, the variance outside the basis. See M. Hardt, E. Price (2014,
     :arxiv:`1311.2495`) and J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024,
     :arxiv:`2411.01931`).
     """
     sample = rows.subsample(_LEVEL_ROWS)
     size = plan.steps[0][1].shape[1]
     if is_exact:
-        # Divided by about its Frobenius norm, the matrix has no square that overflows.
+        # Squares of the matrix divided by about its Frobenius norm cannot overflow.
         length = float(row_norms(rows.norms()[np.newaxis])[0])
         basis = spectrum.leading_right_vectors(
             rows.source.X, rows.center, length or 1.0, size, generator
@@ -339,7 +339,7 @@ def release_product(
 ) -> tuple[Released, Rows]:
     """Release the product of rows and their projections, clipped to `level`.
 
-    The function also returns rows with their norms, which the next step reuses.
+    The returned rows have their norms, which the next step reuses.
     """
     product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
     rounding += rows.moved_rounding(basis.shape[1], level)
@@ -347,7 +347,7 @@ def release_product(
 
 
 def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
-    """Count singular values that exceed the largest one of noise alone."""
+    """Count singular values that exceed the largest singular value of noise alone."""
     edge = noise_std * np.sum(np.sqrt(noisy.shape))
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
@@ -355,9 +355,9 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 # ------------------------------
 # Power iteration orthogonal to a released mean, which joins the basis at the end.
 
-# Number of features in the first group of features; each later group has twice as many.
+# Number of features in the first group; each further group has twice as many.
 _FIRST_GROUP = 16  # not studied
-# Columns are shrunk at most by this factor in a group of features.
+# In a group of features, a column is shrunk at most by this factor.
 _LEAST_SHRINKAGE = 0.05  # not studied
 
 
@@ -371,10 +371,11 @@ def solve_guided_power(
     r"""Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p).
 
     The mean m is nearly the first component, so the power iteration (M. Hardt, E. Price, 2014,
-    :arxiv:`1311.2495`) searches for the others with columns orthogonal to m. After each step the
-    columns are rotated to their singular vectors. Then columns are shrunk by :math:`1 - \sigma^2 /
-    e` within groups of features of about the same mean, where e is the mean square of the column in
-    the group: rare items may hold only noise where popular ones hold signal.
+    :arxiv:`1311.2495`) searches for the other components, with columns orthogonal to m. After each
+    step the columns are rotated to their singular vectors. Then each column is shrunk by
+    :math:`1 - \sigma^2 / e` within a group of features of about the same mean, where e is the mean
+    square of the column in the group: among rare items a column may be noise, and among popular
+    items signal.
     """
     axis = positive_mean.axis
     # Features by descending entries of the mean, in groups that double in size.
@@ -387,7 +388,7 @@ def solve_guided_power(
         basis = spectrum.orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
-        # Signs of the columns do not matter, as the basis gets signs of its own.
+        # The signs of singular vectors are arbitrary, but the basis does not depend on them.
         columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
         for group in groups:
             energy = np.mean(np.square(columns[group] / noise_std), axis=0)
@@ -399,8 +400,8 @@ def solve_guided_power(
     released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
     noisy, noise_std = released
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
-    # The second moment along the mean is at least n times the squared mean, which may be more
-    # precise. A value below its noise would make the deflation arbitrary.
+    # The second moment along the mean is at least n times the squared mean, which may have less
+    # noise. A value below its noise would make the deflation arbitrary.
     inner[0, 0] = max(
         inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
     )
@@ -417,9 +418,9 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The solver of a plan, with or without guidance by a mean.
 
-# The whole matrix is released if the squared length of the mean, in squared bounds, lies between
-# these limits, and if the mean spreads over at least this fraction of the features. The numbers are
-# from benchmarks/diagonal_prior/wide.md.
+# A guided fit releases the whole matrix if the squared length of the mean, in squared bounds, lies
+# between these limits, and if the mean spreads over at least this fraction of the features. The
+# numbers are from benchmarks/diagonal_prior/wide.md.
 _SHARE_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
 _LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
 
@@ -461,9 +462,9 @@ def solve_guided(
     """Release the mean of mostly positive rows, and the components that it guides."""
     branch, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
-    # If rows have few entries, the mean and products with bases are short; if the mean is long,
-    # there is little else to find. Both favor clipped projections. If few features have most of the
-    # moment, the groups of features in the iteration help.
+    # If rows have few entries, the mean and projections of rows are short; if the mean is long,
+    # little remains to be found. In both cases clipped projections are better than the matrix. The
+    # groups of features in the iteration help if few features have most of the moment.
     least, most = _SHARE_OF_MEAN[budget.adjacency]
     holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):

@@ -1,1 +1,1 @@
-"""Factorizations of streams, and the sketches that they release."""
+"""Factorizations of streams, the sketches that streams release, and reports of persons."""

@@ -1,4 +1,4 @@
-"""Base of both kinds of streams: updates, sketches, sums with initial noise, and the fit."""
+"""The base of streams: updates, sketches, sums with initial noise, checkpoints, and the fit."""
 
 import copy
 import math
@@ -33,13 +33,13 @@ from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
 # ------------------------------
-# Updates of a matrix, which a stream or a shard accepts safely.
+# Updates of a matrix, for a stream or a shard.
 
 _NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
 _NOT_FINITE = "values must be finite."
 _BUSY = (
-    "an update or a release of it is not finished, perhaps interrupted, so that another "
-    "one could add the same twice"
+    "an update or a release has not finished, and was perhaps interrupted, so that another call "
+    "could add the same values twice"
 )
 
 
@@ -47,7 +47,7 @@ class UpdateReceiver:
     """A stream, or a shard of it, to which updates are added."""
 
     _shape: tuple[int, int]
-    # None while an update is written, and after the last one; `_closed_reason` says why.
+    # None during a write, and after the end, for the reason in `_closed_reason`.
     _state: sketches.StreamState | None
     _closed_reason = ""
 
@@ -64,15 +64,15 @@ class UpdateReceiver:
         vars(self).update(state)
 
     def update(self, rows: Any, columns: Any, values: Any) -> None:
-        """Add values to cells of the matrix; those of one cell add up.
+        """Add values to cells of the matrix; several values of a cell add up.
 
         Parameters
         ----------
         rows, columns : int or array-like of int of shape (n_updates,)
             Cells.
         values : float or array-like of shape (n_updates,)
-            Values to add, of any sign, converted to float64. If any other error than those below
-            interrupts the call, the update may have been added: do not repeat it.
+            Values to add, of any sign, converted to float64. If an error other than a ValueError
+            ends the call, the values may have been added: do not repeat the call.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class UpdateReceiver:
             Then nothing has been added.
         """
         shape = self._shape
-        # isinstance is not used: a subclass may compare as it likes, and evade the bound.
+        # Exact types, as a subclass of float could define comparisons that evade the bound.
         if type(rows) is type(columns) is int and type(values) is float:
             if not (0 <= rows < shape[0] and 0 <= columns < shape[1]):
                 raise ValueError(_NO_SUCH_CELL.format(shape))
@@ -90,7 +90,7 @@ class UpdateReceiver:
             with self._lock, ExclusiveWrite(self) as state:
                 state.add_one(rows, columns, values)
             return
-        # Converts before the lock: the conversion may wait for threads that need the lock.
+        # Before the lock, as the conversion may wait for threads that need the lock.
         checked = _checked_updates(rows, columns, values, shape)
         with self._lock, ExclusiveWrite(self) as state:
             state.add(*checked)
@@ -108,10 +108,10 @@ class UpdateReceiver:
 
 
 class ExclusiveWrite:
-    """Takes the state from its owner during a write, and returns it as the last act.
+    """Takes the state from its owner during a write, and returns the state at the very end.
 
-    Code that interrupts the write, such as a signal handler, finds no state. Otherwise it could
-    erase noise, or repeat half an update. A failed write loses the state, unless it `only_reads`.
+    Code that interrupts the write, such as a signal handler, finds no state, which it could use to
+    erase noise or to repeat half an update. A failed write loses the state, unless it `only_reads`.
     """
 
     def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
@@ -157,12 +157,12 @@ class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
         with self._lock:
             attributes = super().__getstate__()
             if self._state is not None and self._state.allow_pickle:
-                # Copied, as another thread may add to the state while it is being pickled.
+                # A copy, as another thread may add to the state during the pickling.
                 attributes["_state"] = copy.deepcopy(self._state)
             return attributes
 
 
-# Renewed in every fork: process ids may repeat in two namespaces, or over time.
+# Renewed in every fork. The id of a process alone may repeat, in two namespaces or over time.
 _token = secrets.token_hex(16)
 _ALIVE: WeakSet[UpdateReceiver] = WeakSet()
 
@@ -186,7 +186,7 @@ if hasattr(os, "register_at_fork"):
 def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Refuse cells outside the matrix and values that are not finite; errors name none."""
+    """Refuse cells outside the matrix and values that are not finite, without quoting any."""
     # Copies of plain arrays cannot change between the check and their use.
     *places, numbers = (
         hide_error_text(np.array, checked_container(given), ndmin=1)
@@ -213,9 +213,9 @@ def _checked_updates(
 # ------------------------------
 # The stream: parameters, sketches, sums with initial noise, and the fit.
 
-# Dense sketches are in memory with the sums: "auto" allows them this many bytes.
+# Most bytes of dense sketches, which are in memory with the sums, for sketch="auto".
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
-# A new number marks each change of the contents of a stream: versions refuse other numbers.
+# Number of the file format: files of a version with another number are refused.
 _FORMAT = 5  # not tuned
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned
@@ -243,13 +243,13 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     n_sketch: int | None
     n_core: int | None
     random_state: Any
-    #: "worst_case" if sketches are not secret; classes with secret ones make it a parameter.
+    #: A parameter of classes whose sketches may be secret.
     sketch_sensitivity: str = "worst_case"
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     _n_rows_seen: int
-    # Released sums, until they are factorized: an interruption must not lose a paid release.
+    # Released sums that are not yet factorized: an interruption must not lose a paid release.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent
@@ -265,9 +265,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         with self._lock:
             if not self._has_ended:
                 raise TypeError(
-                    "A stream that has not ended is neither copied nor pickled: two copies of it "
-                    "would show the updates in between. End it first, or send shards; checkpoint "
-                    "writes it to a file, with which one process goes on."
+                    "A stream that has not ended is neither copied nor pickled: the difference of "
+                    "two copies would show the updates in between. End the stream first, or send "
+                    "shards; checkpoint writes it to a file, from which one process continues."
                 )
             return self._attributes()
 
@@ -297,8 +297,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
         """
         n_rows, n_columns = self._shape
-        # Converts before the lock: the conversion may wait for threads that need the lock. Entries
-        # of one cell are not summed, as each is clipped by itself.
+        # Before the lock, as the conversion may wait for threads that need the lock. Entries of one
+        # cell are not summed, as each entry is clipped by itself.
         X = checks.redact_errors(check_array)(
             X, accept_sparse="coo", dtype=checks.INPUT["dtype"], input_name="X"
         )
@@ -344,9 +344,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         -----
         **Privacy.** Nothing is released, and nothing spent. Whoever has the file and the key can
         read what the process could: sums with noise, the noise of later epochs, and sketches.
-        Together they are as secret as the updates. Epochs and merged shards are in the file; the
-        seed and the ledger are not, as they are no longer needed. Merge shards that cannot be
-        pickled first, since another process would lack them.
+        File and key together are as secret as the updates. The file has the epochs and the merged
+        shards, but neither seed nor ledger, which are no longer needed. Before a checkpoint, merge
+        shards that cannot be pickled, since another process would lack them.
 
         Examples
         --------
@@ -396,9 +396,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         Notes
         -----
         **Privacy.** Nothing is charged: the budget was spent when the stream was opened. The mark
-        binds this file, but no copy of it: two streams from two copies share their noise, and the
-        difference of their releases shows the difference of their updates without noise. Unpickling
-        runs code in the file, written by anybody who has the key.
+        is in this file, but not in copies of the file: two streams from two copies share their
+        noise, and the difference of their releases shows the difference of their updates without
+        noise. Unpickling runs code that anybody with the key may have written to the file.
 
         Examples
         --------
@@ -419,7 +419,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         ValueError: path=... cannot be resumed: it was resumed before, which happens once.
         """
         place, key = Path(path).absolute(), checked_key(key)
-        # Not later: a fork in between, by a signal handler, would own a stream.
+        # Before the file is read: a fork during the reading would otherwise own the stream, too.
         process = _current_process()
         attributes, sums = take_once(place, cls._kind(), key, pickle.loads)
         stream, state = cls.__new__(cls), sketches.StreamState.__new__(sketches.StreamState)
@@ -432,7 +432,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return f"{cls.__name__}, version {_FORMAT}"
 
     def _drop_state(self) -> None:
-        """Close the stream in this process, and drop its state, which the file now has."""
+        """Close the stream in this process, and drop its state, which is now in the file."""
         self._check_process()
         self._close("checkpoint has written it to a file, with which resume goes on")
         self._noisy_sums, self._released_sums, self._factors = (), None, None
@@ -452,8 +452,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         cost = PrivacyCost(self.epsilon, self.delta, math.fsum(self._sketches.tails))
         spec = sketches.StreamSpec(unit, self._sketches, correlation, cost)
         warn_of_privacy(*checks.warnings_for_settings(cost, unit.counted, spec.n_units))
-        # The noise decides on the unit of counts, and rounding to the unit adds to the
-        # sensitivities: the stream is planned without rounding first, then with it.
+        # The noise decides on the unit of counts, and rounding to the unit adds to sensitivities: a
+        # first plan, without rounding, gives the unit of the second plan.
         unrounded = plan_of(spec, sketches.plan_stream(spec))
         count_unit = fixed_point_unit(unrounded.releases)
         plan = plan_of(spec, sketches.plan_stream(spec, count_unit))
@@ -485,11 +485,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return state
 
     def _check_process(self) -> None:
-        """Refuse to continue in a forked process, which would be a second copy of the stream."""
+        """Refuse to continue in a forked process, which has a second copy of the stream."""
         if _current_process() != self._process:
             raise ValueError(
-                "This stream was opened in another process. Two processes that go on with it would "
-                "share its noise, and show how their updates differ. Update it where it was opened."
+                "This stream was opened in another process. Two processes with one stream would "
+                "share its noise, and show how their updates differ: use the stream in the process "
+                "that opened it."
             )
 
     def _resolved_unit(self) -> sketches.StreamUnit:
@@ -497,7 +498,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         if isinstance(given, str) and given == "user":
             raise ValueError(
                 f"privacy_unit='user' is not for {type(self).__name__}: add up the updates of each "
-                "person first, and pass privacy_unit=skdp.units.Update(bound=1.0), for one of them."
+                "person to one update, and pass privacy_unit=skdp.units.Update(bound=1.0)."
             )
         if not isinstance(given, units.Unit):
             raise ValueError(
@@ -513,12 +514,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 f"sums of a stream are exact. Leave it at {units.DEFAULT_LARGEST:g}."
             )
         if isinstance(unit, units.ResolvedEntry):
-            # No stream can enforce bounds on the final content of a cell: they are promised.
+            # A stream cannot enforce bounds on the final value of a cell: the caller promises them.
             return replace(unit, is_enforced=False)
         return unit
 
     def _draw_sketches(self, unit: sketches.StreamUnit) -> sketches.Sketches:
-        """Draw both sketches; public facts decide on their kind and sizes."""
+        """Draw both sketches, of a kind and of sizes that public facts decide."""
         n_components, kind = int(self.n_components), self.sketch
         for name in ("n_sketch", "n_core"):
             size = getattr(self, name)
@@ -562,7 +563,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sketches; return the factors, and warnings about them."""
         n_components = int(self.n_components)
-        # Warnings of numpy about released values would not help.
+        # Warnings of numpy about released values would not help the user.
         with np.errstate(all="ignore"):
             fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
         signs = deterministic_signs(fit.right.T)
@@ -575,7 +576,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return factors, self._warnings(values, rank)
 
     def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:
-        """Warn of components lost in the noise, and of sums that may have wrapped around."""
+        """Warn of components that noise hides, and of sums that may have wrapped around."""
         warnings, n_components = [], int(self.n_components)
         if values[0].noise_std > 0 and rank < n_components:
             fewer = "Ask for fewer components, or use " if rank else "Use "
@@ -588,7 +589,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
                 "The factors are useless: the values are so large beside the noise that sums are "
-                "near the largest int64, or beyond. In a new stream, divide the values by a large "
-                "public number."
+                "near the largest int64, or exceed it. In a new stream, divide the values by a "
+                "large public number."
             )
         return warnings

@@ -1,4 +1,4 @@
-"""Factorizations of a private matrix that arrives in updates, published once or repeatedly."""
+"""Factorizations of a private matrix that arrives in updates, released once or repeatedly."""
 
 import secrets
 import warnings
@@ -22,10 +22,10 @@ class DPStreamingFactorizer(BaseStream):
     arrive in any order and have any sign. `finalize` ends the stream and returns the factors.
 
     **A stream has one copy.** Two copies that both continue share their noise, and the difference
-    of their releases shows that of their updates without noise. So a stream is neither copied nor
-    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` continues with
-    the file, once. No mark in a file binds an earlier copy of it: together with its key the file is
-    as secret as the updates. Delete it after `resume`.
+    of their releases shows the difference of their updates without noise. So a stream is neither
+    copied nor pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume`
+    continues from the file, once. A copy of the file does not know that: together with its key the
+    file is as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ class DPStreamingFactorizer(BaseStream):
         Dimensions to which the longer side is reduced; ``None`` is four times `n_sketch`. No side
         is reduced to more dimensions than it has.
     sketch_sensitivity : {"auto", "worst_case", "high_probability"}, default="auto"
-        How far a promised change of the matrix is assumed to move the sketches. ``"worst_case"``:
-        the largest possible movement. ``"high_probability"``: a bound that nearly all sketches
-        keep. The second takes half of the noise or less, but is private only if nobody knows the
-        sketch before the stream ends. ``"auto"`` is "high_probability" for changes of the matrix
-        with sketch "haar" and ``random_state=None``.
+        How far a promised change of the matrix may move the sketches. ``"worst_case"`` assumes the
+        largest possible movement. ``"high_probability"`` assumes a bound that nearly all sketches
+        obey, which takes half of the noise or less, but is private only if nobody knows the sketch
+        before the stream ends. ``"auto"`` is "high_probability" for changes of the matrix with
+        sketch "haar" and ``random_state=None``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
         Draws the sketches, which are secret only with ``"high_probability"``. The noise always
-        comes from the operating system, as it is drawn before there are data to derive it from.
+        comes from the operating system, as it is drawn before any data arrive.
 
     Attributes
     ----------
@@ -98,10 +98,10 @@ class DPStreamingFactorizer(BaseStream):
     of the factors return, noise-free functions of other rows; shards, which are private data; and
     the running time.
 
-    The sketches, and the estimator that the fit extends, are those of Upadhyay (2018,
-    :arxiv:`1604.01429`); the accounting is not. Memory: m t + n v numbers for a
-    matrix of m rows and n columns with m >= n, t = `n_sketch` and v = `n_core`. Time: O(1) an
-    update with "countsketch", O(t + v) with "haar".
+    The sketches are from Upadhyay (2018, :arxiv:`1604.01429`), and the fit extends the estimator
+    there; the accounting is another. Memory: m t + n v numbers for a matrix of m rows and n columns
+    with m >= n, t = `n_sketch` and v = `n_core`. Time: O(1) an update with "countsketch", O(t + v)
+    with "haar".
 
     Examples
     --------
@@ -157,7 +157,7 @@ class DPStreamingFactorizer(BaseStream):
     def shard(self, *, allow_pickle: bool = False) -> StreamShard:
         """Make an empty part of the stream, which collects updates elsewhere.
 
-        A shard has no noise: it is private data, like the updates. Make one for each worker.
+        A shard has no noise: it is private data, like the updates. Make a shard for each worker.
 
         Parameters
         ----------
@@ -213,10 +213,10 @@ class DPStreamingFactorizer(BaseStream):
             self._open_state()
             if shard._id in self._merged:
                 raise ValueError(
-                    "shard has been merged already, this one or a copy of it: its updates could "
-                    "count twice. Make a shard for each worker."
+                    "shard has been merged already, or a copy of it has: its updates could count "
+                    "twice. Make a shard for each worker."
                 )
-            # A refusal must come now: an error while the stream is written would end the stream.
+            # A closed shard is refused here, as an error during the write would end the stream.
             part = shard._open_state()
             with ExclusiveWrite(self) as state:
                 shard._close("it has been merged")
@@ -256,14 +256,14 @@ class DPStreamingFactorizer(BaseStream):
 class DPContinualFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy, published after any of many epochs.
 
-    Updates belong to the open epoch. `release` closes it, and factorizes the sum of all updates so
-    far. One guarantee covers all releases together.
+    Updates belong to the open epoch. `release` closes the epoch, and factorizes the sum of all
+    updates so far. One guarantee covers all releases together.
 
     **A stream has one copy.** Two copies that both continue share their noise, and the difference
-    of their releases shows that of their updates without noise. So a stream is neither copied nor
-    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` continues with
-    the file, once. No mark in a file binds an earlier copy of it: together with its key the file is
-    as secret as the updates. Delete it after `resume`.
+    of their releases shows the difference of their updates without noise. So a stream is neither
+    copied nor pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume`
+    continues from the file, once. A copy of the file does not know that: together with its key the
+    file is as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ class DPContinualFactorizer(BaseStream):
         Values are rounded to multiples of this power of two. Public.
     privacy_spent_ : PrivacySpent
         Record of both sequences of releases, each charged as a whole when the stream is opened. Its
-        noise std is that of the independent noise behind the noise in a sum. Public.
+        `noise_std` is of the independent noise from which the noise of all sums follows. Public.
 
     See Also
     --------
@@ -326,13 +326,12 @@ class DPContinualFactorizer(BaseStream):
     worst case, even if everybody knows the sketches. Not covered: what `transform` and `score` of
     the factors return, noise-free functions of other rows; and the running time.
 
-    The square root is that of Fichtenberger, Henzinger and Upadhyay (2023, :arxiv:`2202.11205`),
+    The square root is from Fichtenberger, Henzinger and Upadhyay (2023, :arxiv:`2202.11205`),
     approximated by five decaying exponentials after Dvijotham et al. (2024, :arxiv:`2404.16706`),
-    with normalized columns. At a horizon of 1024 the noise of the last sum is 2.63 times that of a
-    single release; with the binary tree of Upadhyay (2018, :arxiv:`1604.01429`) it would be 10.5
-    times. Memory: six times
-    m t + n v numbers for a matrix of m rows and n columns with m >= n, t = `n_sketch` and
-    v = `n_core`.
+    with normalized columns. At a horizon of 1024 the last sum has 2.63 times the noise of a single
+    release; with the binary tree of Upadhyay (2018, :arxiv:`1604.01429`) it would have 10.5 times.
+    Memory: six times m t + n v numbers for a matrix of m rows and n columns with m >= n,
+    t = `n_sketch` and v = `n_core`.
 
     Examples
     --------
@@ -409,9 +408,9 @@ class DPContinualFactorizer(BaseStream):
         Parameters
         ----------
         since : int or None, default=None
-            Return the factors of the updates after this epoch, by the difference of released sums,
-            which spends nothing; 0 and ``None`` mean all updates. A value of `n_epochs_` after a
-            release with `store`.
+            0 and ``None`` take all updates. Another number, a value of `n_epochs_` after a release
+            with `store`, takes the updates after that epoch, by the difference of released sums,
+            which spends nothing.
         store : bool, default=False
             Whether to store the released sums, as large as the sketches, for later windows.
 
@@ -426,7 +425,7 @@ class DPContinualFactorizer(BaseStream):
             If all epochs of the horizon are closed already, or no sums of `since` are stored.
         """
         with self._lock:
-            self._check_stored(None, 0, since=since)
+            self._check_stored("since", since, None, 0)
             self._since, self._stores = since, store
             factors = self._factorize_once(self._open_next)
             self._factors = None
@@ -455,8 +454,8 @@ class DPContinualFactorizer(BaseStream):
             If the sums of these epochs are not stored, or `until` is not after `since`.
         """
         with self._lock:
-            self._check_stored(0, since=since)
-            self._check_stored(until=until)
+            self._check_stored("since", since, 0)
+            self._check_stored("until", until)
             if until <= since:
                 raise ValueError(f"until={until} must be larger than since={since}.")
             values = self._window(self._stored[until], since, until)
@@ -464,9 +463,8 @@ class DPContinualFactorizer(BaseStream):
         warn_of_privacy(*warnings)
         return factors
 
-    def _check_stored(self, *others: int | None, **asked: Any) -> None:
-        """Refuse an epoch without stored sums, unless it is 0 or None, as `others` allows."""
-        ((name, epoch),) = asked.items()
+    def _check_stored(self, name: str, epoch: Any, *others: int | None) -> None:
+        """Refuse an epoch without stored sums, unless it is one of `others`."""
         if epoch not in (*others, *self._stored) or isinstance(epoch, bool):
             stored = shortened([str(one) for one in self._stored]) or "none"
             also = "".join(f"{one}, " for one in others)
@@ -476,7 +474,7 @@ class DPContinualFactorizer(BaseStream):
             )
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
-        """Fit the released sums, or for a window their differences from stored sums."""
+        """Fit the released sums, or their differences from the stored sums of a window's start."""
         if self._stores:
             self._stored[self.n_epochs_] = values
         return super()._factorized(self._window(values, self._since or 0, self.n_epochs_))
@@ -493,7 +491,7 @@ class DPContinualFactorizer(BaseStream):
         )
 
     def _open_next(self) -> None:
-        """Add the noise of the next epoch before its updates, or end the stream."""
+        """Count the closed epoch, and add the noise of the next epoch, or end the stream."""
         self.n_epochs_ += 1
         if self.n_epochs_ < self._horizon:
             for counts in self._noisy_sums:

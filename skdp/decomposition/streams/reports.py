@@ -1,4 +1,4 @@
-"""Reports that people make private themselves, and the factors of all reports that arrive."""
+"""Reports to which each person adds noise, and low-rank factors of the reports that arrive."""
 
 import math
 from numbers import Real
@@ -23,18 +23,18 @@ __all__ = ["LocalReports"]
 
 #: Name of the release of a report.
 REPORT = "report"  # not tuned
-# Honest reports exceed the mean length of noise by this many standard deviations with a probability
-# of at most 2e-8: longer reports are shortened.
+# Reports are shortened to the clipping norm plus the mean length of noise and this many standard
+# deviations, which an honest report exceeds with a probability of at most 2e-8.
 _LONGEST = 6.0  # not tuned
 
 
 class LocalReports(BudgetMixin):
-    """Low-rank factors from rows to which each person adds noise alone, before sending them.
+    """Low-rank factors of rows, to which each person adds noise before sending the row.
 
     This is the local model: nobody is trusted. All parties know the parameters. A person calls
     `report` once, where the row is, and sends the result, at any time and by any channel; nobody
-    waits for others. Whoever has reports, however many, calls `aggregate`. Noise is far larger than
-    if one party may see the rows, and falls with the root of the number of reports.
+    waits for other people. Whoever has reports, however many, calls `aggregate`. There is far more
+    noise than if one party may see the rows; it falls with the root of the number of reports.
 
     Parameters
     ----------
@@ -60,13 +60,14 @@ class LocalReports(BudgetMixin):
     **Privacy.** Unit: the row of the person, exchanged for any other. Mechanism: Gaussian,
     accounted for exactly in Gaussian differential privacy; the noise comes from the operating
     system of whoever calls `report`. Released: the clipped row with noise on every entry. The
-    guarantee holds against everybody, including whoever aggregates, whatever others do. Assumed
-    public: the parameters, and who reports. A person who reports twice spends twice: a ledger
-    limits that. Aggregates are functions of reports, and covered.
+    guarantee holds against everybody, including whoever aggregates, whatever other people do.
+    Assumed public: the parameters, and who reports. A person who reports twice spends twice, which
+    a ledger limits. Aggregates are functions of reports, and covered.
 
-    A report has 8 bytes a feature. The paper sends sketches of rows, as figure 9 of Upadhyay (2016,
-    :arxiv:`1604.01429`), which are shorter, lose more, and as printed spend more than they claim:
-    ``benchmarks/papers/local_factorization.md``. Mathematics: :doc:`/low_rank_factorization`.
+    A report has 8 bytes a feature. In figure 9 of Upadhyay (2016, :arxiv:`1604.01429`) people send
+    sketches of rows, which are shorter and lose more; the printed algorithm spends more than the
+    paper claims: ``benchmarks/papers/local_factorization.md``. Mathematics:
+    :doc:`/low_rank_factorization`.
 
     Examples
     --------
@@ -194,7 +195,7 @@ class LocalReports(BudgetMixin):
                 f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
                 "noise. Ask for fewer components, collect more reports, or use a larger epsilon."
             )
-        # All reports have the same record.
+        # The record of a report does not depend on the row, so a row of zeros gives the record.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
         signs = deterministic_signs(right)

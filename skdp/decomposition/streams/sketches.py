@@ -1,4 +1,4 @@
-"""Two noisy sketches of a matrix: plan, state, the best-fitting matrix, and a single pass."""
+"""Two noisy sketches of a matrix: their plan, sums, best-fitting matrix, and a fit in one pass."""
 
 import math
 from collections.abc import Callable
@@ -23,18 +23,19 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 # ------------------------------
-# The plan of two sketches of a matrix: their sizes, sensitivities and shares.
+# The plan of two sketches of a matrix: sizes, sensitivities and shares.
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
-# Dimensions of a sketch: a multiple of the rank; for the longer side, a multiple of that.
+# Dimensions to which the shorter side is reduced, a multiple of the rank; and for the longer side a
+# multiple of these dimensions.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
-# If a matrix is far from low rank, smaller sketches add an error that exceeds the noise.
+# Least dimensions: for a matrix far from low rank, fewer add an error that exceeds the noise.
 # benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
 _LEAST_SIZE = 60
 # Share of the longer side, whose sums have more noisy entries.
 _LONG_SIDE_SHARE = 0.65  # not studied
-# Part of delta for each of the two sketches, if its norm bound holds only with high probability.
+# Part of delta for each of two sketches whose norm bound holds only with high probability.
 _TAIL_SHARE = 0.25  # not studied
 #: Part of delta for both sketches, whatever the shape of the matrix.
 RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
@@ -44,14 +45,14 @@ RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
 class Sketches:
     r"""Two sketches, and the probabilities that their norms exceed the bounds of the plan.
 
-    :math:`Y = A \Phi` is the right sketch of a matrix A, :math:`Z = A^T \Psi` the left one. Both
-    are linear: a change C of any A moves them by :math:`C \Phi` and :math:`C^T \Psi`.
+    :math:`Y = A \Phi` is the right sketch of a matrix A, and :math:`Z = A^T \Psi` the left sketch.
+    Both are linear: a change C of any A moves Y by :math:`C \Phi`, and Z by :math:`C^T \Psi`.
     """
 
     right: Sketch  # of the columns
     left: Sketch  # of the rows
-    # The probability that each sketch lengthens a fixed matrix beyond the bound of the plan: 0 if
-    # the data may depend on the sketch, as the plan then assumes the worst case.
+    # Probability that a sketch lengthens a fixed matrix beyond the bound of the plan: 0 if data may
+    # depend on the sketch, as the plan then assumes the worst case.
     tails: tuple[float, float]
 
     @property
@@ -91,7 +92,7 @@ class StreamSpec:
 def sketch_sizes(
     shape: tuple[int, int], rank: int, n_sketch: int | None = None, n_core: int | None = None
 ) -> tuple[int, int]:
-    """Choose the dimensions of both sketches: fewer numbers per row for the longer side."""
+    """Choose the dimensions of both sketches: the longer side has fewer numbers per row."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * rank, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -115,7 +116,7 @@ def draw_sketches(
 def tail_probabilities(
     shape: tuple[int, int], sizes: tuple[int, int], delta: float
 ) -> tuple[float, float]:
-    """Return parts of delta for secret Haar sketches; 0 where a probable bound is no tighter."""
+    """Return the parts of delta for secret Haar sketches; 0 if a probable bound is not tighter."""
     tail = _TAIL_SHARE * delta
 
     def _is_tighter(n: int, t: int) -> bool:
@@ -147,14 +148,14 @@ def planned_sketches(
 def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
     """Plan both sums, of values rounded to counts of `count_unit`; 0 means no rounding.
 
-    The sums of all epochs are one release. Its sensitivity is that of a single epoch: columns of
+    The sums of all epochs are one release, with the sensitivity of a single epoch, as columns of
     the square root of the prefix sums are normalized.
     """
     unit, sketches, correlation = spec.unit, spec.sketches, spec.correlation
     change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
     if not isinstance(unit, ResolvedUpdate):
-        # A bounded update stays within its bound after rounding; a cell whose change is promised
-        # may change by one step of rounding more.
+        # Rounding keeps an update within its bound. But if the change of a cell is promised, it may
+        # add one step to the change.
         is_whole = isinstance(unit, ResolvedFrobeniusChange)
         n_cells = math.prod(sketches.shape) if is_whole else 1
         change += count_unit / sketches.right.unit * math.sqrt(n_cells)
@@ -173,7 +174,7 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
     if tail > 0:
         norm = probable_norm(*sketch.shape, tail)
     else:
-        # The plan is public: the norm of a secret sketch would reveal something about it.
+        # The plan is public, so it must not show the norm of a secret sketch.
         norm = haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
     return sensitivity.frobenius_product(1.0, norm)
 
@@ -188,9 +189,9 @@ _CHUNK = 1 << 20  # not studied
 class StreamState:
     """Integer sums of the updates of a stream, in two sketches.
 
-    `right` has a row for each row of the matrix and `left` one for each column, both as counts of
+    `right` has a row for each row of the matrix, and `left` a row for each column, as counts of
     `count_unit` with the noise of the stream. Values are clipped to `bound`. The state of a shard
-    has no noise that two copies could share: with `allow_pickle`, it may be pickled.
+    has no noise that two copies could share, so it may be pickled with `allow_pickle`.
     """
 
     def __init__(
@@ -214,12 +215,12 @@ class StreamState:
         self.allow_pickle = allow_pickle
 
     def add(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
-        """Add updates, each of them clipped."""
+        """Clip updates and add them."""
         sums, (right, left) = (self.right, self.left), (self.sketches.right, self.sketches.left)
         for start in range(0, len(values), _CHUNK):
             part = slice(start, start + _CHUNK)
             clipped = np.clip(np.asarray(values[part], dtype=np.float64), -self.bound, self.bound)
-            # NaN passes the clipping: data may change after their check.
+            # Data may change after their check, and clipping leaves NaN.
             clipped[~np.isfinite(clipped)] = 0.0
             counts = to_counts(clipped, self.value_step)
             right.add_both(left, sums, (rows[part], columns[part]), counts)
@@ -227,7 +228,7 @@ class StreamState:
     def add_one(self, row: int, column: int, value: float) -> None:
         """Add one update."""
         clipped = min(max(value, -self.bound), self.bound)
-        # If the quotient is exact to a unit, Python rounds as `to_counts` does, and faster.
+        # For a quotient that is exact to a unit, Python rounds like `to_counts`, but faster.
         if abs(clipped) < self.value_step * EXACT:
             count = round(clipped / self.value_step)
         else:
@@ -262,8 +263,8 @@ class StreamState:
     def __getstate__(self) -> dict[str, Any]:
         if not self.allow_pickle:
             raise TypeError(
-                "The state of a stream is neither copied nor pickled: two copies of it would show "
-                "the updates in between."
+                "The state of a stream is neither copied nor pickled: the difference of two copies "
+                "would show the updates in between."
             )
         return self.__dict__
 
@@ -271,19 +272,19 @@ class StreamState:
 # ------------------------------
 # The matrix of low rank that fits two noisy sketches best.
 
-# More steps of least squares do not change the first three digits.
+# Steps of alternating least squares; more steps do not change the first three digits.
 _N_STEPS = 6  # not studied
 
 
 @dataclass(frozen=True)
 class Side:
-    """A released sketch, with its columns made orthonormal, and the norms of these columns."""
+    """A released sketch whose columns are divided by the norms of the sketching columns."""
 
     values: np.ndarray
     sketch: Sketch
     noise_std: float
-    # Leading singular values and left singular vectors of the undivided sketch, and the largest
-    # singular value that noise probably has.
+    # Leading singular values and left singular vectors of the sketch before the division, and the
+    # largest singular value that noise probably has.
     spectrum: np.ndarray
     basis: np.ndarray
     edge: float
@@ -334,12 +335,12 @@ def fit_sketches(
 def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
     """Find the components of a released sketch, and its noise, averaged over the columns.
 
-    Beyond its leading components, a matrix acts on the sketch like noise. The mean square of the
-    sketch without these components estimates both together.
+    The matrix beyond its leading components acts like noise. The mean square of the sketch without
+    its leading components estimates this and the noise together.
     """
     vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
     (n_rows, size), norms = released.value.shape, sketch.column_norms
-    # The edge is at least the rounding error, which would else count as components.
+    # Rounding errors below the edge do not count as components.
     rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
     n_left = (n_rows - n_components) * (size - n_components)
     rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
@@ -372,7 +373,7 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Add directions in the span of `more` to orthonormal columns, until they are as many."""
+    """Add directions of the span of `more` to orthonormal columns, up to the width of `more`."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors
@@ -386,7 +387,7 @@ def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 
 def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
-    """Plan both sketches, with sensitivities that hold whichever sketches are drawn."""
+    """Plan both sketches, with sensitivities that hold for all draws of the sketches."""
     (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
     # Only sketches that nobody knows reserve a part of delta.
     delta = spec.cost.delta if spec.cost.delta_tail > 0 else 0.0
@@ -403,7 +404,7 @@ def solve_one_pass(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release both sketches, and fit them.
+    """Release both sketches, and fit a matrix to both.
 
     Time O(nnz) for entries and O(nnz (t + v)) for promised changes. Memory O(m t + n v), and for
     promised changes O(n t + m v) more.
@@ -419,7 +420,7 @@ def solve_one_pass(
 
     size = raw.n_features * sizes[1]
     from_right, from_left = map_sum(raw.source, _sketch, size, raw.n_jobs)
-    # Units are powers of two, so that these products are exact.
+    # Products with units are exact, as units are powers of two.
     right = budget.release(plan.right, from_right * pair.right.unit)
     left = budget.release(plan.left, from_left * pair.left.unit)
     fit, rank = fit_sketches((right, left), pair, rank_of(spec))
@@ -435,7 +436,7 @@ def solve_one_pass(
 
 
 def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:
-    """Bound how far one unit moves a sketch, whichever is drawn, with the rounding of its sums."""
+    """Bound how far one unit moves any draw of a sketch, with the rounding of its sums."""
     unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", spec.unit), sketched
     if isinstance(unit, ResolvedFrobeniusChange):
         longest = haar_norm(n, t)
