@@ -48,7 +48,7 @@ from skdp.units import Unit
 
 
 def steps_of(estimator: Any) -> list[Step]:
-    """Return the steps of an estimator, with their shares of a common budget.
+    """Return the steps of an estimator; those of a DPPipeline with their shares of its budget.
 
     Refuse steps that may learn without privacy, and private steps that protect different units.
     """
@@ -57,6 +57,7 @@ def steps_of(estimator: Any) -> list[Step]:
     for step in steps:
         where = {"is_first": is_first, "is_behind": is_behind, "is_last": step is steps[-1]}
         refusals += _refusals(estimator, step, **where)
+        # Private parts are listed before their ColumnTransformer, which is the first step.
         is_first = is_first and step.columns is not None
         is_behind = is_behind or step.is_private
     if refusals:
@@ -66,7 +67,7 @@ def steps_of(estimator: Any) -> list[Step]:
             f"{type(estimator).__name__} has no private step: pass one, such as DPStandardScaler, "
             "or use Pipeline and GridSearchCV of scikit-learn."
         )
-    # The call refuses steps of several adjacencies.
+    # These calls refuse steps that differ in adjacency or unit.
     adjacency_of(steps)
     common_unit(steps)
     if not isinstance(estimator, rules.SharedBudget):
@@ -76,7 +77,7 @@ def steps_of(estimator: Any) -> list[Step]:
 
 
 def _listed(estimator: Any) -> list[Step]:
-    """Return the steps of a pipeline; another estimator is a single step without a name."""
+    """Return the steps of a pipeline; any other estimator is one step without a name."""
     named: Any = getattr(estimator, "steps", None)
     if shares_budget := isinstance(estimator, rules.SharedBudget):
         pairs = [one for one in named if isinstance(one, list | tuple) and len(one) == 2]
@@ -99,7 +100,7 @@ def _listed(estimator: Any) -> list[Step]:
     steps, (*_, (last_name, last)) = list[Step](), named
     for number, (name, step) in enumerate(named):
         if shares_budget and rules.is_columns(step) and not number:
-            # The private parts are fitted before the ColumnTransformer.
+            # The private parts are fitted before the whole ColumnTransformer.
             _check_columns(name, step)
             steps += [_step_of_part(name, *part) for part in rules.private_parts(step)]
         steps.append(Step(name, step))
@@ -109,7 +110,7 @@ def _listed(estimator: Any) -> list[Step]:
 
 
 def _check_columns(name: str, step: Any) -> None:
-    """Refuse columns chosen by values, and a ColumnTransformer with unusable parts."""
+    """Refuse a ColumnTransformer that may choose columns by values, or has unusable parts."""
     for part in step.transformers:
         if not (isinstance(part, list | tuple) and len(part) == 3):
             text = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
@@ -136,7 +137,7 @@ def _step_of_part(name: str, part: str, one: Any, columns: Any) -> Step:
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
-    """Return the columns of a private part, mapped by the public steps before it in the part."""
+    """Return the rows of a step; of a private part its columns, mapped by its public steps."""
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
@@ -146,7 +147,7 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
 
 
 def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
-    """Order bounds by name like the columns, for steps behind one that drops the names."""
+    """Turn bounds by column names into a list, for steps whose rows will have no names."""
     named, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
         own = names
@@ -165,14 +166,14 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
 
 
 def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
-    """Return the private steps that share a budget by name, also parts of a ColumnTransformer."""
+    """Return the private steps of a pipeline by name, with private parts of a ColumnTransformer."""
     return {step.name: step.estimator for step in _listed(estimator) if step.is_private}
 
 
 def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace pipelines with one budget by the private steps inside.
+    """Replace each DPPipeline by its private steps.
 
-    A key is a prefix that ends with two underscores, or empty.
+    Keys are prefixes of names of parameters, such as ``"pipeline__"``, or empty.
     """
     found: dict[str, Any] = {}
     for prefix, step in steps.items():
@@ -194,7 +195,7 @@ def adjacency_of(steps: Sequence[Step]) -> str:
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
-    """Refuse responses that a later step would refuse; classifiers check labels themselves."""
+    """Refuse responses that the last step would refuse; a classifier checks labels itself."""
     supervised = _supervised(steps)
     takes_numbers = not all(map(is_classifier, supervised))
     if isinstance(X, RowParts):
@@ -212,7 +213,10 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
 
 
 def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any, Any]:
-    """Return rows and responses for the last step; refuse responses that are not finite."""
+    """Apply the function of a TransformedTargetRegressor to the responses; return X and y.
+
+    Refuse a function that makes responses that are not finite.
+    """
     if step.target is None:
         return X, y
     flaw = (
@@ -224,13 +228,13 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
     public_steps.check_inverse(step.name, transformer)
     function = partial(public_steps.transformed, [(f"{step.name}__func", transformer)])
     if isinstance(X, RowParts):
-        function(np.ones((TWICE, 1)))  # refuses functions that mix responses
+        function(np.ones((TWICE, 1)))  # refuses a function that mixes responses
         X = copy(X)
         X.y = X.y.mapped(partial(_transformed_responses, transformer))
         with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
         return X, None
+    # Bad responses are refused before the function, whose error may show them, gets any.
     responses = checked_responses(y)[:, np.newaxis]
-    # Responses are checked first, as errors of the function may show them.
     made = public_steps.of_people(function, people, responses)[:, 0]
     if not np.isfinite(_transformed_responses(transformer, responses)).all():
         raise ValueError(flaw)
@@ -238,7 +242,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
 
 
 def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
-    """Apply a public function to responses; NaN where the function refuses or splits them."""
+    """Apply a public function to responses; NaN if it fails, or makes several numbers of each."""
     numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
     made = np.asarray(attempt(transformer.transform, numbers))
     fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
@@ -246,7 +250,7 @@ def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarra
 
 
 def transformer_of(target: Any) -> Any:
-    """Return the transformer of a TransformedTargetRegressor, fitted to public numbers."""
+    """Return the functions of a TransformedTargetRegressor as a transformer, fitted to ones."""
     functions = {"func": target.func, "inverse_func": target.inverse_func, "validate": True}
     return FunctionTransformer(**functions, check_inverse=False).fit(np.ones((2, 1)))
 
@@ -258,7 +262,7 @@ def _supervised(steps: Sequence[Step]) -> list[Any]:
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
-    """Make values finite and labels known, as no step may refuse a row after a release."""
+    """Make blocks finite and labels known, as no step may refuse a row after a release."""
     made = mapped_blocks(rows, finite)
     supervised = _supervised(steps)
     if supervised and isinstance(made, RowParts) and made.y is not None:
@@ -268,7 +272,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
         def _known(targets: np.ndarray) -> np.ndarray:
             if classes is None:
                 return np.asarray(finite(as_numbers_or_nan(targets)))
-            # Labels that are no classes become the first class.
+            # A label that is no class becomes the first class.
             own = codes_or(classes, targets)
             return np.asarray(own[np.maximum(known_codes(targets, own), 0)])
 
@@ -306,7 +310,7 @@ def _refusals(
 
 
 def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
-    """Refuse a step whose epsilon or delta was set, as only the budget of the whole counts."""
+    """Refuse a step with an epsilon or delta of its own, as all steps share one budget."""
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default
@@ -319,9 +323,9 @@ def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
 
 
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
-    """Give the labels of y as classes to private steps without classes; return their names.
+    """Set the labels of all rows as `classes` of private classifiers that have none.
 
-    The labels are those of all rows, so that every fit has the same classes.
+    Return the names of these steps, too: their classes become public.
     """
     own = (one for one in steps_of(estimator) if isinstance(one.estimator, PrivateClassifier))
     lack_classes = [one.name for one in own if one.estimator.classes is None]
@@ -332,16 +336,16 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     return clone(estimator).set_params(**given), lack_classes
 
 
-# A plan that is only made to find the unit may have any shape.
+# The shape in a plan that is only made to learn the unit.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 # The unit of an estimator without the parameter `privacy_unit`, as errors describe it.
 _UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_column"
 
 
 def common_unit(steps: Sequence[Step]) -> str:
-    """Return the unit that all private steps protect; refuse units that are no rows."""
+    """Return the one unit that all private steps protect; refuse units such as entries."""
     private = {step.name: step.estimator for step in steps if step.is_private}
-    # With a column of ids, only the step knows the number of users.
+    # With a column of ids, other steps would not know the number of users.
     named = {
         name: unit_of(one)[0]
         if hasattr(one, "privacy_unit") or (one.require_groups and one.user_column is None)
@@ -349,7 +353,7 @@ def common_unit(steps: Sequence[Step]) -> str:
         for name, one in private.items()
     }
     units = set(named.values())
-    # In a pipeline that is fitted to rows and responses, a record is a row with its response.
+    # All steps get the same rows, and a record is a row with its response.
     unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
     if unit not in ("row", "record", "response", "user"):
         got = ", ".join(f"{unit} of {name or 'it'}" for name, unit in named.items())
@@ -364,7 +368,7 @@ def common_unit(steps: Sequence[Step]) -> str:
 def unit_of(step: Any) -> tuple[str, bool]:
     """Return the unit that a step protects, and whether the step enforces it."""
     if isinstance(step, DPPersonalizedRegressor):
-        # Only metadata routing passes groups through a search; otherwise each row counts as a user.
+        # Without ids, each row counts as a user; metadata routing may pass ids as `groups`.
         is_routed = get_config()["enable_metadata_routing"]
         has_users = is_routed or step.require_groups or step.user_column is not None
         return "user" if has_users else "row", True
@@ -380,7 +384,7 @@ def unit_of(step: Any) -> tuple[str, bool]:
         plan = step.plan(_SOME_ROWS, _SOME_FEATURES)
         return plan.unit, plan.enforced
     if isinstance(given, Unit):
-        # Infinite bounds are allowed at an infinite epsilon, and do not change the unit.
+        # At an infinite epsilon, infinite bounds are accepted, too; the unit is the same.
         unit = given.resolve(step.adjacency, math.inf)
         return unit.name, unit.is_enforced
     return str(given), True

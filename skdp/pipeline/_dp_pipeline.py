@@ -41,25 +41,25 @@ from skdp.privacy.shares import Party
 class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
-    Replaces :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an epsilon of its
-    own. `steps` stay as passed: fitted steps are in `pipeline_`, which all methods, `named_steps`
-    and slices use.
+    In a :class:`~sklearn.pipeline.Pipeline` each private step would cost an epsilon of its own. The
+    parameter `steps` is not changed: the fitted steps are in `pipeline_`, which all methods,
+    `named_steps` and slices use.
 
     Parameters
     ----------
     steps : list of (str, estimator)
         Names and steps, in order: private steps that protect rows, records, responses or users,
         steps that learn nothing, and before the first private step also
-        :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack `transform`. It may be a
-        :class:`~sklearn.compose.TransformedTargetRegressor` of a private regression, with plain
-        `func` and `inverse_func`, whose bounds are those of transformed responses. What learns
-        without privacy is refused, and behind a private step all that may refuse a row. The default
-        `epsilon` and `delta` of a private step stand for those of the whole, whether they are
-        passed or not; other values, ledgers and random states of steps are refused. The first step
+        :class:`~sklearn.frozen.FrozenEstimator`. Only the last step may lack `transform`. The last
+        step may be a :class:`~sklearn.compose.TransformedTargetRegressor` of a private regression,
+        with plain functions as `func` and `inverse_func`; bounds of the regression are in units of
+        the transformed responses. Refused are steps that learn without privacy, and, behind a
+        private step, steps that may refuse a row. Private steps must have their default `epsilon`
+        and `delta`, and neither ledger nor random state: these belong to the whole. The first step
         may be a :class:`~sklearn.compose.ColumnTransformer` of such steps, and of pipelines of
         steps that learn nothing, whose last step may be private; :ref:`columns-of-kinds` has the
         table. The caller has to make sure that plain functions, and `transform` of a frozen
-        estimator, take every row by itself and keep none, that `inverse_func` refuses no number,
+        estimator, map every row by itself and store none, that `inverse_func` refuses no number,
         and that a frozen estimator was fitted to public rows.
     epsilon : float, default=1.0
         Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
@@ -68,11 +68,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
     shares : dict or None, default=None
-        Parts of the square of mu, by the names of private steps. By default, a step gets .15 if it
-        is a :class:`DPStandardScaler` with bounds, and .25 if it is one without, or a
-        :class:`DPPCA`, :class:`DPTruncatedSVD` or :class:`PlannedEstimator`. The last step without
-        a share gets the rest. The private steps of a ColumnTransformer split one share. The share
-        of a "passthrough" step goes to the others.
+        Parts of the square of mu, by the names of private steps. The last private step without a
+        share gets the rest. By default, an earlier step gets .15 if it is a
+        :class:`DPStandardScaler` with bounds, and .25 if it is a scaler without bounds, a
+        :class:`DPPCA`, :class:`DPTruncatedSVD` or :class:`PlannedEstimator`. The private parts of a
+        ColumnTransformer split one share. The share of a "passthrough" step goes to the others.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -85,7 +85,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
     pipeline_ : Pipeline
         The fitted steps; `classes_` are those of the last step. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
-        Record of every release of all steps, which have the same record. Public.
+        Record of the releases of all steps; each private step has the same record. Public.
     n_features_in_ : int
         Number of features. Public.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -99,27 +99,27 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
     Notes
     -----
-    **Privacy.** Unit and adjacency: those of the private steps, which have to agree; rows and
-    records together are records, a record being a row with its response. Mechanisms and releases:
-    those of the steps; `plan` lists all of them before a fit. The squares of mu of all steps add up
-    to that of (`epsilon`, `delta`). Shares do not depend on X, even if a step decides how many
-    columns it returns. Each step maps every row by itself. If a step before the first private one
-    refuses a row, the fit is refused, and nothing has been spent. Overflow is made finite. A
-    :class:`DPPCA` or :class:`DPTruncatedSVD` right after a scaler corrects its scales by released
-    values. Assumed public: the shape of X, its dtype, whether it is dense or sparse, feature names,
-    and parameters. All steps check y before anything is spent. After a later error, the whole
-    budget is spent and nothing is published. Not covered: what `predict`, `transform` and `score`
-    return, and the running time.
+    **Privacy.** Unit and adjacency: those of the private steps, which have to agree; if some steps
+    protect rows and others records (rows with responses), the pipeline protects records.
+    Mechanisms and releases: those of the steps; `plan` lists them before a fit. The squares of mu
+    of all steps add up to the square of the mu of (`epsilon`, `delta`). Shares do not depend on X,
+    even if a release decides how many columns a step returns. Each step maps every row by itself.
+    If a step before the first private one refuses a row, the fit is refused, and nothing has been
+    spent. Results that overflow are made finite. A :class:`DPPCA` or :class:`DPTruncatedSVD` right
+    after a scaler corrects the scales of the scaler by released values. Assumed public: the shape
+    of X, its dtype, whether X is dense or sparse, feature names, and parameters. y is checked
+    before anything is spent. After a later error, the whole budget is spent and nothing is
+    published. Not covered: results of `predict`, `transform` and `score`, and the running time.
 
     The pipeline has no `memory`, which would repeat fits of equal data, no `verbose` and
     `transform_input`, and no parameters of `fit`.
 
     X may be rows in parts (:meth:`skdp.RowBlocks.from_partitions`) with their targets, or a dask
-    collection, but without `users`, and no single stream. Every step reads these rows again, block
-    by block, through the steps before it. The fit stores no array with a value for each row, unless
-    small parts reach a regression or classifier. Columns have the names of the parts; functions of
-    a ColumnTransformer get them as an array. `transform` and `predict` compute their results when
-    these are read.
+    collection, in both cases without `users`. Every step reads these rows again, block by block,
+    through the steps before it. The fit stores no array with a value for each row, unless a
+    regression or classifier gets small parts. Columns have the names of the parts; functions in a
+    ColumnTransformer get an array without names. `transform` and `predict` compute their results
+    when the results are read.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        # Warnings come last: if they raise errors, the fitted model, which has been paid, remains.
+        # Warnings come last: if they become errors, the model, whose budget is spent, remains.
         warn_of_privacy(*self._fit(X, y, users))
         return self
 
@@ -216,7 +216,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
                     one = place.step
                     scales = runs.fit_private(run, prefix, place, step.name, charge).scales
                     one._warnings_given = shares.prefixed(number, step.name, one._warnings_given)
-                    charge = None  # the first private step has charged for all
+                    charge = None  # the first private step has charged the whole cost
                 else:
                     one = runs.fit_public(run, prefix)
                 prefix = runs.extended(run, prefix, one, scales)
@@ -228,7 +228,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             spent = runs.record_of(whole, records)
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
-                # The first step may be public, and may set no feature names.
+                # A public first step may not have set the feature names.
                 check_features(X, self, reset=True)
         return warnings
 
@@ -357,7 +357,10 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         return getattr(self, "pipeline_", self._pattern())
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Call a method of the last step for mapped rows; predictions are mapped back."""
+        """Map rows by the steps, and call a method of the last one.
+
+        Of transformed targets, predictions are mapped back.
+        """
         (label, first), is_inverse = self.steps[0], name == "inverse_transform"
         if not is_inverse:
             refuse_kinds_of_categories(f"Step {label!r}", first, X)
@@ -368,12 +371,14 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
             made = super()._applied(name, mapped, *more)
-            if hasattr(made, "iloc") and hasattr(X, "iloc"):  # earlier steps drop the index
+            if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
                 made.index = X.index
             return made
-        X = checked_container(X)
+        return self._applied_step_by_step(name, checked_container(X), *more, **users)
+
+    def _applied_step_by_step(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
+        """Map rows in blocks, or of users, by all steps but the last; call a method of that."""
         check_features(X, self)
-        # Public steps map rows block by block, when blocks are read.
         *before, last = self._fitted().steps
         if name == "transform":
             return transformed([*before, last], X)
@@ -398,7 +403,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
                 step.estimator._validate_params()
 
     def _cost(self) -> PrivacyCost:
-        """Return the cost of a fit, with the delta that its steps reserve for tail events."""
+        """Return the cost of a fit, with the delta that the steps reserve for tail events."""
         return shares_of(steps_of(self), super()._cost()).whole
 
     def _keep(self, pipeline: Pipeline, spent: PrivacySpent) -> None:
@@ -413,10 +418,10 @@ def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
 
 
 def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
-    """Plan all steps together, in releases named after the steps."""
+    """Plan all steps together; names of releases begin with those of the steps."""
     parts = tuple(
         Release(run.steps[i].label, "gaussian", share, follows=places[i].follows)
-        if places[i].follows  # after a released width, a step is one line
+        if places[i].follows  # a step whose width is released is one line
         else _within(places[i].plan.parts, run.steps[i].label, share)
         for i, share in shares.of.items()
     )
@@ -424,7 +429,7 @@ def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
 
 
 def _like_to_pass(steps: Any) -> str:
-    """Return what to pass as `like` to a plan, if a step chooses columns, for an error."""
+    """Return advice for an error of a plan: which `like` has the columns that a step chooses."""
     chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
     lists = ([one] if isinstance(one, str | slice) else one for one in chosen)
     named = list(chain.from_iterable(lists))
@@ -441,7 +446,7 @@ def _like_to_pass(steps: Any) -> str:
 
 
 def _within(part: Any, label: str, share: float) -> Any:
-    """Rename the releases of a step, with its name as prefix, and scale their shares."""
+    """Add the name of a step to the names of its releases, and scale their shares."""
     if part is None:
         return None
     if isinstance(part, Release):

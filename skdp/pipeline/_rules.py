@@ -1,4 +1,4 @@
-"""Which steps are private, learn nothing, contain other estimators, or are refused."""
+"""Which steps are private, learn nothing or contain other estimators, and why steps are refused."""
 
 import math
 from abc import abstractmethod
@@ -44,7 +44,7 @@ from skdp.privacy import PrivacySpent
 
 @cache
 def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
-    """Return the classes that learn nothing, some of them only with certain parameters.
+    """Return the classes that learn nothing, with conditions on their parameters.
 
     A subclass may learn. The tag requires_fit=False proves nothing: even a Gaussian process has it.
     """
@@ -85,8 +85,8 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     }
 
 
-# Replacements for classes that learn without privacy. Sparse and robust regressions have none, as
-# skdp has only least squares.
+# Replacements for classes that learn without privacy. Sparse and robust regressions have no
+# replacement, as skdp has only least squares.
 _TWINS = {
     name: twin
     for names, twin in {
@@ -129,19 +129,19 @@ class SharedBudget:
 
 
 def has_budget(estimator: Any) -> bool:
-    """Return whether an estimator has a budget of its own."""
+    """Return whether an estimator has the parameters of a budget."""
     return isinstance(estimator, PrivateEstimator | SharedBudget)
 
 
 def private_steps(estimator: Any) -> dict[str, Any]:
-    """Return all estimators with a budget in an estimator, by prefixes such as ``"dppca__"``."""
+    """Return the estimators with a budget inside an estimator, by prefixes as ``"dppca__"``."""
     if has_budget(estimator):
         return {"": estimator}
     if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
         return {}
     parameters = estimator.get_params(deep=True)
-    # Estimators inside these are not fitted, or are fitted with the budget of the whole.
-    whole = tuple(
+    # Estimators inside a frozen one are not fitted; those inside a pipeline share its budget.
+    skipped = tuple(
         f"{name}__"
         for name, value in parameters.items()
         if is_passed_through(value) or isinstance(value, SharedBudget)
@@ -149,7 +149,7 @@ def private_steps(estimator: Any) -> dict[str, Any]:
     return {
         f"{name}__": value
         for name, value in parameters.items()
-        if has_budget(value) and not name.startswith(whole)
+        if has_budget(value) and not name.startswith(skipped)
     }
 
 
@@ -161,28 +161,28 @@ def is_stateless(step: Any) -> bool:
 
 
 def learning_parameters(step: Any) -> list[str]:
-    """Return the parameters with which a class that can be stateless learns, or refuses rows."""
+    """Return the parameters that violate the conditions of `_stateless`, as ``name=value``."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
     if refuses_rows(step):
         values = [value for column in given["categories"] for value in column]
         if not any(value is None or value != value for value in values):
-            # Without a category for missing values, the encoder never uses these parameters.
+            # Without a missing category, a strict encoder never uses the two `*_value` parameters.
             given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
 
 def calls_objects(step: Any) -> bool:
-    """Return whether a stateless step calls objects that may learn from rows, or store them."""
+    """Return whether a step of a stateless class calls objects that may learn or store rows."""
     return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
 
 
-# Types of callables that, like functions, learn nothing.
+# Types of callables that learn nothing.
 _PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
 
 
 def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
-    """Return whether parameters are values and plain functions only, as far as one can see.
+    """Return whether parameters contain no callable objects except functions, as far as is seen.
 
     Other callable objects, such as methods of estimators and caches, may learn or store rows.
     """
@@ -195,7 +195,7 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
         contents = given.func, given.args, given.keywords
     elif isinstance(given, FunctionType):
         used = getclosurevars(given)
-        # What a function calls in modules is not inspected.
+        # Functions of modules that a function calls are not inspected.
         named = [one for one in used.globals.values() if hasattr(one, "get_params")]
         contents = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
     elif callable(given):
@@ -204,7 +204,7 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
 
 
 def is_public_target(step: Any) -> bool:
-    """Return whether a step is a private regression of publicly transformed responses."""
+    """Return whether a step is a private regression with public functions of the responses."""
     if type(step) is not TransformedTargetRegressor or step.transformer is not None:
         return False
     functions = [step.func, step.inverse_func]
@@ -218,15 +218,14 @@ def instead_of(step: Any) -> str:
 
 
 def is_passed_through(step: Any) -> bool:
-    """Return whether a fit does not change a step: frozen, "passthrough", "drop" or None."""
+    """Return whether a step is never fitted: frozen, "passthrough", "drop" or None."""
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
-    # A subclass does not count, as it may fit the estimator inside.
+    # A subclass of FrozenEstimator may fit the estimator inside.
     return is_none or type(step) is FrozenEstimator
 
 
-# Behind a private step, errors and warnings would show single rows. So only these classes may stand
-# there, which map each row by itself and refuse no finite number. Subclasses are not accepted, as
-# they may do anything.
+# Behind a private step, errors and warnings would show single rows. So only these exact classes may
+# stand there: they map each row by itself, and refuse no finite number.
 _OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
 OF_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
@@ -237,7 +236,7 @@ OF_ALL_ROWS = (
 def takes_all_rows(step: Any) -> bool:
     """Return whether a step may follow a private one: it maps each row by itself, and refuses none.
 
-    `made_of_extremes` then tries the step's parameters on the largest numbers.
+    Its parameters are not checked here: `made_of_extremes` tries the step on the largest numbers.
     """
     if is_columns(step):
         are_given = not any(callable(columns) for *_, columns in step.transformers)
@@ -251,10 +250,10 @@ def takes_all_rows(step: Any) -> bool:
 
 
 def keeps_columns(step: Any) -> bool:
-    """Return whether a step returns the columns that it gets, in order, so that names stay."""
+    """Return whether each column of a step's output has the name of the column of its input."""
     if is_passed_through(step):
         return type(step) is not FrozenEstimator
-    # A stateless imputer also returns columns without any value.
+    # Fitted to public rows, an imputer drops no column.
     is_imputer = type(step).__name__ == "SimpleImputer" and is_stateless(step)
     is_declared = getattr(step, "feature_names_out", None) == "one-to-one"
     return is_imputer or is_declared or isinstance(step, OneToOneFeatureMixin)
@@ -264,7 +263,7 @@ def keeps_columns(step: Any) -> bool:
 # Estimators that contain other estimators, and are known to fit each of them once.
 
 
-# Parameters that contain estimators, whose fitted versions are in the attribute with "_".
+# Parameters that contain an estimator; the attribute with "_" at the end has the fitted estimator.
 _IN_ATTRIBUTES = {
     FixedThresholdClassifier: ("estimator",),
     TransformedTargetRegressor: ("transformer", "regressor"),
@@ -272,9 +271,9 @@ _IN_ATTRIBUTES = {
 
 
 def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any]] | None:
-    """Return the estimators inside an estimator, by name; None for a class that has none.
+    """Return the estimators inside an estimator, by name; None for a class without such parts.
 
-    Only exact classes count: a subclass may fit its parts more often, and store more.
+    A subclass counts as a class without parts: it may fit its parts more often, and store more.
     """
     kind = type(holder)
     if kind is Pipeline or kind is FeatureUnion:
@@ -293,14 +292,14 @@ def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any
 
 def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     """Return names, transformers and columns of a fitted ColumnTransformer."""
-    # Old versions of scikit-learn warn if the columns of a remainder are read.
+    # Columns of dropped parts are not read: old versions of scikit-learn would warn.
     used = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
     # Parts without columns are not fitted.
     return [one for one in used if not _is_empty_column_selection(one[2])]
 
 
 def fitted_once(estimator: Any) -> list[Any]:
-    """Return the private estimators that a fit fits once; refuse those it may fit again."""
+    """Return private estimators that are fitted once; refuse classes that may fit more often."""
     if has_budget(estimator):
         return [estimator]
     if (parts := parts_of(estimator)) is not None:
@@ -314,9 +313,10 @@ def fitted_once(estimator: Any) -> list[Any]:
 
 
 # ------------------------------
-# Encoders that refuse unknown categories accept them once the rows have been checked.
+# Strict encoders, which refuse unknown categories: in a fit, they accept all rows, which have been
+# checked before.
 
-# Parameters during a fit, instead of handle_unknown="error" and unknown_value.
+# Parameters of strict encoders during a fit.
 _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
     OneHotEncoder: {"handle_unknown": "ignore"},
     OrdinalEncoder: {"handle_unknown": "use_encoded_value", "unknown_value": -1},
@@ -324,19 +324,19 @@ _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
 
 
 class _LenientError(str):
-    """Replaces "error" while a pipeline is fitted, so that scikit-learn does not raise."""
+    """The lenient value of `handle_unknown`, which `make_strict` recognizes by this type."""
 
     __slots__ = ()
 
 
 def refuses_rows(step: Any) -> bool:
-    """Return whether an encoder refuses unknown categories, or will after the fit."""
+    """Return whether an encoder is strict, or will be strict after the fit."""
     given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
     return given == "error" or isinstance(given, _LenientError)
 
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
-    """Yield the innermost estimators inside an estimator, or the estimator itself."""
+    """Yield the innermost estimators of an estimator: itself, if it has no parts."""
     parts = parts_of(estimator, is_fitted=is_fitted)
     if parts is None:
         yield estimator
@@ -346,12 +346,12 @@ def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
 
 
 def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
-    """Return whether an encoder inside an estimator refuses unknown categories."""
+    """Return whether an estimator contains a strict encoder."""
     return any(map(refuses_rows, leaves_of(estimator, is_fitted=is_fitted)))
 
 
 def lenient(estimator: Any) -> Any:
-    """Return a copy whose encoders accept all rows, and whose imputers accept all columns."""
+    """Return a copy whose encoders accept all rows, and whose imputers keep empty columns."""
     if isinstance(estimator, SharedBudget):
         steps = [(name, lenient(step)) for name, step in estimator.steps]
         return clone(estimator).set_params(steps=steps)
@@ -365,6 +365,7 @@ def lenient(estimator: Any) -> Any:
 
 
 def _lenient_parameters(step: Any) -> dict[str, Any]:
+    """Return the parameters of an encoder or imputer that differ during a fit."""
     if refuses_rows(step):
         given = _LENIENT[type(step)]
         return {**given, "handle_unknown": _LenientError(given["handle_unknown"])}
@@ -372,7 +373,7 @@ def _lenient_parameters(step: Any) -> dict[str, Any]:
 
 
 def make_strict(estimator: Any) -> Any:
-    """Make fitted encoders refuse unknown categories again, as their parameters say."""
+    """Set the strict encoders inside a fitted estimator back to ``handle_unknown="error"``."""
     leaves = partial(leaves_of, estimator)
     for step in chain(leaves(is_fitted=False), leaves(is_fitted=True)):
         if isinstance(getattr(step, "handle_unknown", None), _LenientError):
@@ -400,7 +401,7 @@ def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
 
 
 def ending_with(part: Any, last: Any) -> Any:
-    """Return a part of a ColumnTransformer with another last step."""
+    """Return a copy of a part of a ColumnTransformer with another last step."""
     if type(part) is not Pipeline:
         return last
     return Pipeline([*part.steps[:-1], (part.steps[-1][0], last)])
@@ -411,7 +412,7 @@ def ending_with(part: Any, last: Any) -> Any:
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
-    """Return a function that asks whether the estimator inside has a method `name`."""
+    """Return a condition for `available_if`: the estimator inside has a method `name`."""
 
     def _has(holder: Any) -> bool:
         getattr(holder._wrapped(), name)
@@ -541,7 +542,10 @@ class DelegatesMixin(SeededEstimator):
         return self._fitted().classes_
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Call a method of the fitted estimator; before a prediction, steps return arrays."""
+        """Call a method of the fitted estimator.
+
+        For a prediction, `set_config` must not make frames of the rows between steps.
+        """
         output = {} if "transform" in name else {"transform_output": "default"}
         with config_context(**output):
             return getattr(self._fitted(), name)(checked_container(X), *more, **users)
@@ -562,7 +566,7 @@ class DelegatesMixin(SeededEstimator):
 
 
 def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
-    """Return why a step is refused; `is_behind` means behind a private step."""
+    """Yield why a step is refused; `is_behind` says that a private step comes before it."""
     where, kind = f"Step {name!r}: " if name else "estimator: ", type(estimator).__name__
     check_unwatched(where, estimator)
     if flaw := _no_step(estimator):
@@ -626,7 +630,7 @@ def _no_step(estimator: Any) -> str:
 
 
 def _set_by_the_whole(estimator: Any) -> Iterator[str]:
-    """Return why a private step is refused: the whole has its ledger, its seed and its delta."""
+    """Yield why the ledger, the seed or the delta of a private step is refused."""
     for parameter in ("ledger", "random_state"):
         if getattr(estimator, parameter) is not None:
             remedy = "pass it to the whole instead."
@@ -638,7 +642,7 @@ def _set_by_the_whole(estimator: Any) -> Iterator[str]:
 
 
 def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
-    """Return why steps inside a part are refused; a private step spends a budget of its own."""
+    """Yield why steps are refused in a Pipeline that is a part of a ColumnTransformer."""
     for inner, one in part.steps:
         if not private_steps(one):
             yield from not_private(f"{path}__{inner}", one, is_behind=False)

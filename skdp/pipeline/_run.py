@@ -50,7 +50,7 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 from skdp.privacy.shares import Party
 
-#: Attributes that scikit-learn's validation sets on an estimator.
+#: Attributes that scikit-learn sets on an estimator when it validates X.
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 # ------------------------------
@@ -65,37 +65,35 @@ class Run:
     steps: Sequence[Step]
     X: Any
     y: Any
-    targets: Any  # the responses, wherever they are stored
-    seed: int | None  # source of the seeds of all fits
-    # Names of the steps that take their classes from the labels of y.
-    lack_classes: Sequence[str]
+    targets: Any  # y before its transformation, also if X, in parts, contains it
+    seed: int | None  # the seeds of the fits are derived from it
+    lack_classes: Sequence[str]  # names of the steps whose classes are the labels of y
     # The owner of each row, if whole users are protected, and the same as an argument of fits.
     people: People | None
     users: Mapping[str, Any]
     is_planned: bool  # whether X is public and stands for `n_units` rows
-    party: Party | None  # one of several owners
-    # The unit that all private steps protect, and the number of units, if units are no rows.
-    unit: str
+    party: Party | None  # one of several owners of rows, in a federated fit
+    unit: str  # that all private steps protect
     adjacency: str
-    n_units: int | None
+    n_units: int | None  # None stands for the number of rows of X
 
     @property
     def enforced(self) -> bool:
-        """Whether all steps enforce the unit, rather than rely on a promise."""
+        """Whether no step relies on a promise: of public classes, or of an author."""
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
         return not (self.lack_classes or any(planned))
 
     def planned(self, cost: PrivacyCost, parts: Any = ()) -> Plan:
-        """Make a plan of some steps' releases, with the unit of all private steps."""
+        """Make a plan of releases with the unit that all private steps protect."""
         unit, adjacency = self.unit, self.adjacency
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=self.enforced)
 
     def seed_of(self, label: str) -> int | None:
-        """Derive the seed of the fit or of the choice that has this label."""
+        """Derive the seed of one fit, or of the choice of a search, from its label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
 
     def validate(self, one: Any, X: Any) -> Any:
-        """Return spec and data of a step's fit; the spec counts the rows of all owners."""
+        """Return the spec and the data of a step's fit to the rows X."""
         if self.party is not None:
             return self.party.validate(one, X, self.y)
         return one._validate(X, self.y, **self.users)
@@ -113,8 +111,7 @@ def prepare(
 ) -> Run:
     """Refuse unusable steps and data; return the steps with the rows of the fit.
 
-    With `n_planned`, X is public and stands for this number of rows, and there is no y. `users` has
-    the owner of each row.
+    With `n_planned`, X is public and stands for this number of rows, and there is no y.
     """
     if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
         raise ValueError(
@@ -130,7 +127,7 @@ def prepare(
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
     people = None if is_planned else people_of(users, X, unit)
     if people is not None and isinstance(X, RowBlocks):
-        # Steps map rows in parts block by block, and no block knows which rows of `users` it has.
+        # Steps map blocks one by one, and a block does not know which entries of `users` it has.
         raise ValueError(
             "Steps that share a budget protect users with rows in memory only: pass X as an array "
             "or a sparse matrix, or fit one estimator to rows in parts."
@@ -144,43 +141,59 @@ def prepare(
     steps = composition.with_names(steps, X)
     if not is_planned:
         composition.check_targets(steps, X, y)
-        rows = X
-        for i, step in enumerate(steps):
-            if not any(rules.refuses_unknown(one.estimator) for one in steps[i:]):
-                break
-            # Private parts of a ColumnTransformer are steps of their own, before it.
-            if step.columns is None:
-                rows = refuse_unknown(step.name, step.estimator, rows)
+        _check_categories(steps, X)
         X, y = composition.with_target(steps[-1], X, y, people)
-    ids, n_units = ({}, n_planned) if people is None else ({"users": users}, people.n_people)
-    if party is not None:
-        unit, n_units = party.unit or unit, party.n_units
-    facts = is_planned, party, unit, adjacency, n_units
-    return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, *facts)
+    n_units = n_planned if people is None else people.n_people
+    return Run(
+        estimator=given,
+        steps=steps,
+        X=X,
+        y=y,
+        targets=targets,
+        seed=seed,
+        lack_classes=lack_classes,
+        people=people,
+        users={} if people is None else {"users": users},
+        is_planned=is_planned,
+        party=party,
+        unit=unit if party is None else party.unit or unit,
+        adjacency=adjacency,
+        n_units=n_units if party is None else party.n_units,
+    )
+
+
+def _check_categories(steps: Sequence[Step], rows: Any) -> None:
+    """Refuse rows with categories that a strict encoder among the public steps does not know."""
+    for number, step in enumerate(steps):
+        if not any(rules.refuses_unknown(one.estimator) for one in steps[number:]):
+            return
+        # The ColumnTransformer, behind its private parts, maps all rows.
+        if step.columns is None:
+            rows = refuse_unknown(step.name, step.estimator, rows)
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
-    """Return whether a ColumnTransformer passes NaN to a next step that accepts it."""
+    """Return whether a ColumnTransformer may leave NaN, as the next step accepts NaN."""
     following = [one.estimator for one in steps[number + 1 : number + 2]]
     takes = any(hasattr(one, "fit") and get_tags(one).input_tags.allow_nan for one in following)
     return takes and not rules.private_parts(steps[number].estimator)
 
 
 # ------------------------------
-# Public facts about each step before its fit: its plan, and public rows like those it will get.
+# Public facts about each step before its fit: its plan, and public rows like its own rows.
 
 
 @dataclass
 class Place:
-    """A step with the facts about its fit."""
+    """A step with the facts that are known about its fit."""
 
     step: Any
-    spec: Any = None  # of a private step, if known
-    # Rows and data of the fit, if the step has read them.
+    spec: Any = None  # of a private step; for the most columns, if a release decides their number
+    # Rows and data of the fit, if the step has validated its rows.
     rows: Any = None
     data: Any = None
-    facts: Any = None  # otherwise arguments of `_spec_of_size`, if known
-    # The releases that decide how many columns the step gets; "" if that is public.
+    facts: Any = None  # arguments of `_spec_of_size`, if the step has not validated its rows
+    # The release that decides how many columns the step gets; "" if their number is public.
     follows: str = ""
 
     @cached_property
@@ -190,7 +203,7 @@ class Place:
 
 
 class Prefix(NamedTuple):
-    """Fitted steps, the rows that the last one got, and its result."""
+    """The fitted steps at the beginning, and the rows before and behind the last of these."""
 
     fitted: tuple[Any, ...]
     before: Any
@@ -198,19 +211,19 @@ class Prefix(NamedTuple):
 
 
 def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
-    """Clone a private step, and give the clone its cost and, with a label, a seed."""
+    """Clone a private step; set the cost of its fit and, with a label, its seed."""
     one, delta = clone(run.steps[number].estimator), shares.delta
     tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
     one._part = Part(shares.whole.share_of(shares.of[number], delta, tail), party=run.party)
-    # An attribute, as not every step has a parameter random_state.
+    # `set_params` would fail: not every step has a parameter random_state.
     one.random_state = run.seed_of(label) if label else None
     return one
 
 
 def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Place]]:
-    """Fit public steps up to the first private one, which reads its rows.
+    """Fit the public steps before the first private one, which then validates its rows.
 
-    The private parts of a ColumnTransformer together count as the first private step.
+    All private parts of a ColumnTransformer count as the first private step.
     """
     prefix, opened = Prefix((), None, run.X), dict[int, Place]()
     first = min(shares.of)
@@ -231,15 +244,16 @@ def places_of(
 ) -> list[Place]:
     """Return public facts about all steps; refuse all that a fit would refuse.
 
-    Steps of the prefix are fitted, and `opened` steps have checked their rows. Up to the first
-    private step, `like` is the mapped X. After it (`is_behind`), `like` is public rows of the same
-    kind, whose width is an upper limit if a release decides it; None after a step that predicts.
+    Steps of the prefix are fitted, and `opened` steps have validated their rows. Up to the first
+    private step, `like` is the mapped X. Behind it (`is_behind`), `like` is public rows of the same
+    kind, as wide as they may get if a release decides the width; None behind a step that predicts.
     """
     places, like, n_rows, is_behind, released = list[Place](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
         place = opened.get(number, Place(step.estimator))
         if step.is_private:
-            one = place.step if number in opened else handed(run, number, shares, step.name)
+            is_open = number in opened
+            one = place.step = place.step if is_open else handed(run, number, shares, step.name)
             one._validate_params()
             if not run.is_planned and isinstance(one, PrivateClassifier):
                 one._classes_and_codes(run.targets)
@@ -248,18 +262,19 @@ def places_of(
                     f"Step {step.name!r} follows one that does not say how many columns it "
                     "returns: let that inherit OneToOneFeatureMixin, or have an int n_components."
                 )
-            rows = place.rows if number in opened else rows_of_step(step, like)
+            rows = place.rows if is_open else rows_of_step(step, like)
             if not is_behind:
-                # Only this step may refuse rows: what later steps get is finite.
+                # Only this step may refuse rows: later steps get finite rows.
                 if not (run.is_planned or opened):
                     run.validate(one, rows)
                 n_rows = run.n_units or _shape_of(rows)[0]
                 is_behind = step.columns is None
-            place = replace(place, step=one, follows=released)
-            if number not in opened and (width := _shape_of(rows)[1]) is not None:
-                facts, party = (n_rows, width, rows), run.party
-                spec = one._spec_of_size(*facts) if party is None else party.spec_of(one, rows)
-                place = replace(place, spec=spec, facts=facts)
+            place.follows = released
+            if not is_open and (n_columns := _shape_of(rows)[1]) is not None:
+                place.facts, party = (n_rows, n_columns, rows), run.party
+                place.spec = (
+                    one._spec_of_size(*place.facts) if party is None else party.spec_of(one, rows)
+                )
             if place.spec is not None and not released and n_components_of(one) == "data":
                 released = f"{step.name}.n_components"
         places.append(place)
@@ -287,7 +302,7 @@ def _first_result(name: str, step: Any, like: Any) -> Any:
 
 
 def _public_result(name: str, step: Any, rows: Any) -> Any:
-    """Return what a step that learns nothing will make of rows."""
+    """Return the result of a step that learns nothing, for rows."""
     if rules.is_stateless(step) or rules.is_columns(step):
         step = fitted_to_nothing(name, step, rows)
     return transformed([(name, step)], rows)
@@ -300,7 +315,10 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
-    """Return public rows like a step's result, with no fewer columns; None if unknown."""
+    """Return public rows like a step's result, as wide as that may get; None if unknown.
+
+    `configured` is the step with its cost. `released` names the release that decides its width.
+    """
     if like is None or rules.is_passed_through(configured):
         return like
     width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
@@ -315,13 +333,13 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
         return np.ones((3, most), dtype)
     made_of = partial(made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like))
     if released:
-        # A release may decide on fewer columns, which the step has to accept, too.
+        # A release may leave a single column, which the step has to accept, too.
         made_of(1, dtype)
     return made_of(width, dtype)
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
-    """Give public rows the layout of the private ones in parts, on which rounding depends."""
+    """Split public rows into the parts of the private rows, as rounding bounds depend on these."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made
     is_sparse, n_columns, dtype = holds_sparse(made), made.shape[1], made.dtype
@@ -334,13 +352,13 @@ def _in_same_layout(made: Any, like: Any) -> Any:
 
 
 def n_components_of(step: Any) -> Any:
-    """Return the number of components: an int, None for all, or "data" if a release decides."""
+    """Return the number of components: an int; None for all; "data" if a release decides."""
     n_components = as_python(getattr(step, "n_components", 0))
     return n_components if n_components is None or isinstance(n_components, int) else "data"
 
 
 def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
-    """Plan all steps with known rows, to refuse too small budgets; return their warnings."""
+    """Plan all steps whose spec is known, which refuses too small budgets; return warnings."""
     warnings: list[str] = []
     for number in shares.of:
         if (place := places[number]).spec is not None:
@@ -354,9 +372,9 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 
 
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Remove warnings of hidden and unlike columns if the last step surely misses little.
+    """Remove warnings of hidden and unlike columns if the last step's error is surely small.
 
-    Unlike columns matter in raw units, and so stay without a scaler.
+    Without a scaler, warnings of unlike columns stay, as the units of the columns matter.
     """
     if not getattr(fitted[-1], "_is_sure", False):
         return
@@ -369,7 +387,10 @@ def without_false_alarms(fitted: Sequence[Any]) -> None:
 
 
 def fit_public(run: Run, prefix: Prefix) -> Any:
-    """Fit the next step, which learns nothing: to public rows, or around fitted private parts."""
+    """Fit the next step, which learns nothing, to public rows.
+
+    A ColumnTransformer gets its fitted private parts.
+    """
     step = run.steps[len(prefix.fitted)]
     if rules.is_passed_through(step.estimator):
         return step.estimator
@@ -381,12 +402,12 @@ def fit_public(run: Run, prefix: Prefix) -> Any:
 
 
 class Fitted(NamedTuple):
-    """Releases of a private fit, and the steps fitted by them."""
+    """The result of a private fit."""
 
     spec: Any
     result: Any
     budget: Any
-    scales: np.ndarray | None = None  # corrections for a scaler right before it
+    scales: np.ndarray | None = None  # factors that correct the scales of a scaler before the step
 
 
 def fit_private(
@@ -398,18 +419,17 @@ def fit_private(
     *,
     corrects_scales: bool = True,
 ) -> Fitted:
-    """Fit the next step, which has got its cost; `charge` charges a ledger with that of the whole.
+    """Fit the next step, which is private; `charge` charges a ledger with the cost of all steps.
 
-    A `DPPCA` or `DPTruncatedSVD` right after a `DPStandardScaler` may correct the scales of this
-    scaler. Warnings from public facts are removed from those of the step: they were given before
-    anything was spent.
+    A `DPPCA` or `DPTruncatedSVD` right behind a `DPStandardScaler` may correct the scales of this
+    scaler. Warnings from public facts are not stored: they were given before anything was spent.
     """
     number, one = len(prefix.fitted), place.step
     one._part = one._part._replace(charge=charge)
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
         rows, data, spec = place.rows, place.data, place.spec
-        place.rows = place.data = None  # later steps are fitted without them
+        place.rows = place.data = None  # frees the memory for later steps
         if data is None:
             rows = rows_of_step(run.steps[number], prefix.rows, run.people)
         n_passes = partial(one._expected_passes, rows)
@@ -428,7 +448,7 @@ def fit_private(
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
-    """Return whether a step behind a scaler finds components by an uncentered moment."""
+    """Return whether a step right behind a scaler finds components by an uncentered moment."""
     scaler: Any = prefix.fitted[-1] if prefix.fitted else None
     is_whole = run.steps[len(prefix.fitted)].columns is None
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole
@@ -437,7 +457,7 @@ def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
 
 
 def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = None) -> Prefix:
-    """Append a fitted step, and correct the scaler before it in a copy, if needed."""
+    """Append a fitted step; with `scales`, correct the scaler before it, in a copy."""
     number, fitted, rows = len(prefix.fitted), prefix.fitted, prefix.rows
     is_last = number == len(run.steps) - 1
     if scales is not None:
@@ -488,17 +508,17 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     return clone(run.estimator).set_params(steps=steps)
 
 
-# Rounding may raise the sum of costs above the whole by half of this relative number.
+# Rounding may raise the cost of all fits above that of the whole by half of this fraction.
 _ROUNDING = 2e-9  # not tuned
 
 
 def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> PrivacySpent:
-    """Return the record of the whole, whose releases are named after the fits they belong to."""
+    """Return the record of the whole; the name of a release begins with the label of its fit."""
     labeled = [
         replace(one, releases=tuple(replace(r, name=f"{label}: {r.name}") for r in one.releases))
         for label, one in records.items()
     ]
-    # Steps of a pipeline get the same rows, so a row and a record are the same unit.
+    # All steps get the same rows, so a row and a record are the same unit.
     composed = labeled[0].compose(*labeled[1:], same_unit=True)
     is_over = composed.mu > whole.mu * (1 + _ROUNDING)
     if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
@@ -516,11 +536,11 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
 
 
 def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger: Any) -> Any:
-    """Put a model together; store the record of the whole in it and in its private steps."""
+    """Assemble the model; set the record of the whole on the model and on its private steps."""
     for step, one in zip(run.steps, fitted, strict=True):
         if step.is_private:
             one.privacy_spent_ = spent
-            # A refit of the step alone costs what its parameters say. The seed is not stored, as
+            # A later fit of the step alone costs what its parameters say. The seed is removed, as
             # whoever has it can subtract the noise.
             if step.name in run.lack_classes:
                 one.set_params(classes=None)
@@ -547,7 +567,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
     def _begin(
         self, run: Run, cost: PrivacyCost, warnings: Iterable[str]
     ) -> tuple[PrivacySpent, Charge | None]:
-        """Show the warnings that follow from public facts, and begin the record.
+        """Give the warnings that follow from public facts.
 
         Return the record of the whole, without releases, and the function that charges a ledger.
         """
@@ -568,7 +588,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         if self.ledger is None:
             return whole, None
         name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
-        # The first fit calls this function, which charges the whole instead of that fit.
+        # The first fit calls this function with its own record, but the whole is charged.
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:
@@ -576,7 +596,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         fitted = (one for _, one in getattr(model, "steps", ()) if hasattr(one, "fit"))
         first = next(fitted, model)
         for name in FEATURE_ATTRIBUTES:
-            # An attribute of an earlier fit that this fit does not set.
+            # An earlier fit may have set an attribute that this fit does not set.
             self.__dict__.pop(name, None)
             if hasattr(first, name):
                 setattr(self, name, getattr(first, name))

@@ -13,26 +13,25 @@ from skdp.privacy.plan import PrivacyCost
 
 
 class Step(NamedTuple):
-    """A step of a pipeline; another estimator is a single step without a name."""
+    """A step of a pipeline; any other estimator is one step without a name."""
 
     name: str
     estimator: Any
-    share: float | None = None  # of the square of mu, if the caller gives shares
-    # For a private part of a ColumnTransformer: its columns of X, and the public steps of the part
-    # before it, as a Pipeline.
+    share: float | None = None  # of the square of mu, in a DPPipeline
+    # Each private part of a ColumnTransformer is a step, too: with its columns of X, and with a
+    # Pipeline of the public steps that come before it in its part.
     columns: Any = None
     before: Any = None
-    # The TransformedTargetRegressor around this estimator, if the last step is one.
-    target: Any = None
+    target: Any = None  # a TransformedTargetRegressor around this estimator
 
     @property
     def prefix(self) -> str:
-        """Prefix of the step in names of parameters."""
+        """What the names of the step's parameters begin with, in those of the whole."""
         return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
 
     @property
     def label(self) -> str:
-        """Name of the step in records; it includes the function of responses, if there is one."""
+        """Name of the step in records, with the function of the responses, if there is one."""
         if self.target is None:
             return self.name
         function = getattr(self.target.func, "__name__", type(self.target.func).__name__)
@@ -45,15 +44,15 @@ class Step(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What each private step may spend."""
+    """What each private step may spend in one fit."""
 
-    whole: PrivacyCost  # cost of all steps together, with their reserved delta
-    of: dict[int, float]  # shares of the square of mu, by step number
-    delta: float  # of each fit
-    name: str = "fit"  # name of such a fit in the record of a search
+    whole: PrivacyCost  # cost of all steps together, with the delta that they reserve
+    of: dict[int, float]  # shares of the square of mu, by the number of the step
+    delta: float  # the part of delta that each fit of a step gets
+    name: str = "fit"  # name of the fits in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Prefix warnings with the step's name and share, whose epsilon they quote."""
+        """Begin warnings with the step's name and share, as they quote the step's own epsilon."""
         who, share = f"Step {name!r}" if name else "A fit", self.of[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
@@ -70,20 +69,20 @@ def shares_of(steps: Sequence[Step], cost: PrivacyCost) -> Shares:
 
 
 # ------------------------------
-# Shares that a caller gives, and default shares.
+# The caller's shares, and default ones.
 
-# Default shares of steps before the last: a scaler with public bounds, one without, and components
-# or an estimator of another author.
+# Default shares of steps before the last: a scaler with public bounds, a scaler without bounds, and
+# an estimator of components or of another author.
 _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
 # The sum of given shares may exceed 1 by this, as they are rounded.
 _ROUNDING = 1e-9  # not tuned
 
 
 def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the share of each private step by name: given, by default, or the rest.
+    """Return the share of each private step by name: the given one, a default, or the rest.
 
-    The parts of a ColumnTransformer, the first step, split its share; by default the largest of
-    their shares. The share of a step that is passed through goes to all others.
+    The private parts of a ColumnTransformer split one share, by default the largest of their own
+    default shares. The share of a step that is passed through goes to all others.
     """
     given, wholes, parts, absent = given or {}, dict[str, Any](), dict[str, float](), list[str]()
     for step in steps:
@@ -93,12 +92,13 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
             wholes[step.name] = step.estimator
         elif step.name in given and isinstance(step.estimator, str | None):
             absent.append(step.name)
-    columns = [next(iter(parts), "").partition("__")[0]] * bool(parts)
+    # The ColumnTransformer that has private parts, if there is one, by its name.
+    columns = [*{name.partition("__")[0] for name in parts}]
     shares = _checked_shares(given, [*columns, *absent, *wholes])
     *others, last = [name for name in [*columns, *wholes] if name not in shares] or [""]
     for name in others:
-        is_whole = name in wholes
-        shares[name] = _default_share(name, wholes[name]) if is_whole else max(parts.values())
+        is_columns = name in columns
+        shares[name] = max(parts.values()) if is_columns else _default_share(name, wholes[name])
     rest = 1 - math.fsum(shares.values())
     if last and rest > 0:
         shares[last] = rest
@@ -114,7 +114,7 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
 
 
 def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """Return the shares that a caller gives, as floats; refuse other values."""
+    """Return the caller's shares as floats; refuse names of other steps, and other values."""
     shares = {}
     for name, share in given.items():
         if name not in names:
@@ -122,7 +122,7 @@ def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[st
                 f"shares has {name!r}, which is no private step: these are {', '.join(names)}."
             )
         is_number = isinstance(share, Real) and not isinstance(share, bool)
-        # Compared before the conversion, as a huge int has no float, and again afterwards.
+        # A huge int has no float, and a tiny fraction becomes the float 0.
         shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
         if not shares[name]:
             raise ValueError(
@@ -132,6 +132,7 @@ def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[st
 
 
 def _default_share(name: str, step: Any) -> float:
+    """Return the default share of a step before the last; refuse a step without a default."""
     if isinstance(step, DPStandardScaler):
         return _UNKNOWN_ENDS if step.bounds is None else _KNOWN_ENDS
     if isinstance(step, DPPCA | DPTruncatedSVD | PlannedEstimator):

@@ -108,9 +108,12 @@ def attributes_of_class(kind: type) -> dict[str, Any]:
     }
 
 
-def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
-    """Yield all that a value refers to, at any depth, with names; ends at classes and modules."""
-    todo, seen = [(name, value)], dict[int, Any]()
+def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
+    """Yield all objects that a value refers to, at any depth, with the paths to them.
+
+    Classes and modules that can be imported are ends of these paths.
+    """
+    todo, seen = [("", value)], dict[int, Any]()
     while todo:
         name, value = todo.pop()
         form = type(value).__qualname__
@@ -130,10 +133,10 @@ def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
         yield name, Part(form, inside)
 
 
-def all_of(value: Any, name: str = "") -> tuple[tuple[str, Any], ...]:
-    """Return all that is reachable from a value, in a form that compares and can be hashed."""
-    parts = parts_of(value, name)
-    return tuple((n, (form, None if x is None else x.tobytes())) for n, (form, x) in parts)
+def all_of(value: Any) -> tuple[tuple[str, Any], ...]:
+    """Return all objects that a value refers to, in a form that compares and can be hashed."""
+    parts = parts_of(value)
+    return tuple((name, (form, None if x is None else x.tobytes())) for name, (form, x) in parts)
 
 
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
