@@ -1,6 +1,7 @@
 """Low-rank learning under differential privacy, in scikit-learn's manner."""
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from skdp._estimator import PlannedEstimator
@@ -71,19 +72,7 @@ __all__ = [
 
 
 # Modules are imported on first use, so that an owner in `skdp.federated` starts fast.
-_MODULES = {
-    "covariance",
-    "datasets",
-    "display",
-    "federated",
-    "interactions",
-    "metrics",
-    "linear_model",
-    "model_selection",
-    "pipeline",
-    "preprocessing",
-    "testing",
-}
+_MODULES = {one.name for one in iter_modules(__path__) if not one.name.startswith("_")}
 _HOMES = {
     "DPCovariance": "covariance",
     "DPLinearRegression": "linear_model",

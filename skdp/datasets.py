@@ -196,7 +196,7 @@ def make_interactions(
     n_tastes: int = 5,
     random_state: Any = None,
 ) -> sparse.csr_array:
-    r"""Make a table of the items of users, like those of recommender systems.
+    r"""Make a table of which users chose which items, as in recommender systems.
 
     Items are sorted by popularity: the j-th item has :math:`j^{-a}` times the interactions of the
     first, where a is `popularity`. The activities of the users are log-normal. Users and items are
@@ -277,7 +277,7 @@ def make_interactions(
 def _distinct_cells(
     rates: np.ndarray, tables: np.ndarray, size: int, random: np.random.RandomState
 ) -> np.ndarray:
-    """Draw cells, numbered row by row, until `size` are distinct or it takes too long; sort."""
+    """Draw cells, numbered row by row, for up to 20 rounds until `size` are distinct; sort them."""
     cells = np.empty(0, dtype=np.int64)
     n_draws = float(size)
     for _ in range(_MOST_ROUNDS):

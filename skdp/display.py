@@ -46,7 +46,7 @@ _HIDDEN_COLOR = "0.75"  # unlike all colors of correlations
 
 
 def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
-    """Return the given estimator or its last step, which must have an attribute."""
+    """Return the given estimator or, of a pipeline, the last step; it must have `attribute`."""
     check_is_fitted(estimator)
     while isinstance(estimator, DelegatesMixin):
         estimator = estimator._fitted()
@@ -450,7 +450,7 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 
     @classmethod
     def from_plan(cls, plan: Plan | PrivacySpent, *, ax: Any = None) -> "PrivacyBudgetDisplay":
-        """Draw the planned releases, or those of a fit.
+        """Draw the shares of the releases of a plan or a fit.
 
         Parameters
         ----------
@@ -742,8 +742,8 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
 def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray | int]:
     """Return the names of the groups, and the index of the group of each row."""
     if (groups is None) != (classes is None):
-        lacks = "groups, those of all rows" if groups is None else "classes, all that there may be"
-        raise ValueError(f"groups and classes go together, got one of them: pass {lacks}.")
+        lacks = "groups, one per row" if groups is None else "classes, all possible groups"
+        raise ValueError(f"groups and classes go together: also pass {lacks}.")
     if groups is None:
         return None, 0
     names, labels = given_classes(classes), checked_ids(groups, "groups")
@@ -752,8 +752,8 @@ def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray 
     codes = known_codes(labels, names)
     if codes.min() < 0:
         raise ValueError(
-            "groups has a label that is not among classes; it is private, and not named. Pass all "
-            "that there may be as classes."
+            "groups has a label that is not among classes. The label is private, and not named. "
+            "Pass all possible labels as classes."
         )
     return tuple(names.tolist()), codes
 

@@ -107,7 +107,7 @@ def is_called_by(module: str) -> bool:
 
 # What to do instead of passing an argument that other classes take, by argument; and by class.
 _INSTEAD = {
-    "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes it. ",
+    "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes one. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
     **dict.fromkeys(
         ("C", "alpha", "alphas", "l1_ratio", "penalty"),

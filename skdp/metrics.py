@@ -238,7 +238,7 @@ def _rankings(
     tables = [one for one in given if isinstance(one, InteractionTable)]
     if not all(map(np.array_equal, tables[0][1:], tables[-1][1:]) if tables else ()):
         raise ValueError(
-            "y_true and seen must have the same users and items, in one order: pass users=..., "
+            "y_true and seen must have the same users and items in the same order: pass users=..., "
             "items=... to interaction_table."
         )
     y_true, seen = (one.X if isinstance(one, InteractionTable) else one for one in given)
@@ -246,8 +246,8 @@ def _rankings(
     scores = check_numbers(y_score, "y_score", ensure_all_finite=False)
     if gains.shape != scores.shape or gains.shape[1] < 2:
         raise ValueError(
-            f"y_true and y_score must have one shape, with two items or more, got {gains.shape} "
-            f"and {scores.shape}."
+            f"y_true and y_score must have the same shape, with two items or more, got "
+            f"{gains.shape} and {scores.shape}."
         )
     if np.isnan(scores).any() or (scores == np.inf).any():
         raise ValueError("y_score contains NaN or infinity; only minus infinity is accepted.")

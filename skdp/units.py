@@ -266,8 +266,8 @@ def checked_size(unit: Unit, size: float, epsilon: float) -> float:
     """Return the largest size of an entry as a float; refuse a size too large for any noise."""
     if math.isfinite(epsilon) and not size <= clipping.NO_CLIPPING:
         raise ValueError(
-            f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
-            f"at most {clipping.NO_CLIPPING} in size."
+            f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: bounds must have "
+            f"absolute values of at most {clipping.NO_CLIPPING}."
         )
     return min(float(size), clipping.NO_CLIPPING)
 
@@ -295,7 +295,7 @@ class ResolvedEntry(MatrixUnit):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Smallest and largest possible entry, with 0 in between if one may be missing or null."""
+        """Smallest and largest possible entry; with 0 in between if entries may become 0."""
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
         return self.lower, self.upper
@@ -669,7 +669,7 @@ class ResolvedChange(MatrixUnit):
         rounding = UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
         return super().whole(shape) + 2 * rounding
 
-    # The promise bounds neither of these; `has_totals` says that they are not released.
+    # The promise bounds neither statistic, and neither is released: `has_totals` is False.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
         return math.inf
 
@@ -814,7 +814,7 @@ class ResolvedResponse(ResolvedUnit):
 
 @dataclass(frozen=True)
 class ResolvedUpdate(ResolvedUnit):
-    """One update of a cell, which is clipped to `bound`."""
+    """One update of a stream: a cell, and a value clipped to `bound`."""
 
     name: ClassVar[str] = "update"
     counted: ClassVar[str] = "cells"

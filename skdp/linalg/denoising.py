@@ -117,7 +117,7 @@ class ProductAverage:
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
-    """Count the singular values of a noisy matrix above those that noise alone would have."""
+    """Count the singular values of a noisy matrix that exceed the largest one of its noise."""
     n_rows, size = estimate.shape
     if not covariance.any():
         return size
@@ -131,7 +131,7 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 # ------------------------------
 # Rows of a noisy matrix, replaced by their posterior means.
 
-# Number of grid points for the variance of the signal in a row, from almost none to all of it.
+# Number of grid points for the variance of a row's signal, from hardly any to that of all rows.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
 # Number of rows, and of steps of expectation maximization, for the weights of these variances.
@@ -250,7 +250,7 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
 
 
 def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Return whether noisy right singular vectors have a squared cosine >= 1/2 with the true ones.
+    r"""Return which noisy right singular vectors have a squared cosine >= 1/2 with the true vector.
 
     With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, the squared cosine is
     :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the true singular value
@@ -277,14 +277,14 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit in which fourth powers do not overflow, and squared values and noise in it."""
+    """Return the largest number, and squares over its square, whose squares do not overflow."""
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares
 
 
 # ------------------------------
-# Regressions of one column on others by noisy covariances, and their errors.
+# Regressions of a column on other columns by noisy covariances, and their errors.
 
 # Ridge penalty of a regression, relative to the edge, the largest eigenvalue of noise alone.
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
@@ -355,7 +355,7 @@ class MomentNoise(NamedTuple):
 def regress(
     covariance: np.ndarray, noise: MomentNoise, columns: Sequence[int], target: int, penalty: float
 ) -> Regression:
-    r"""Solve the normal equations with two penalties: `penalty` on the diagonal, and one for noise.
+    r"""Solve the normal equations with `penalty` on the diagonal and a second penalty for noise.
 
     Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
     up to :math:`2 \tau \sqrt k`. The second penalty is a part of this bound, in the metric of the
@@ -475,11 +475,11 @@ _LEAST_VARIANCE = 0.25  # not studied
 def toward_prior(
     released: np.ndarray, noise: np.ndarray, prior: np.ndarray, is_seen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Shrink covariances of columns in `is_seen` toward those with the correlations of a prior.
+    """Shrink covariances of columns in `is_seen`, so that correlations move toward a prior's.
 
-    Variances stay, so that units do not matter. Return also the remaining noise, and the weight of
-    the prior: the noise variance as a part of the squared distance between the released covariances
-    and those with the prior's correlations (W. James, C. Stein, 1961).
+    Variances stay, so that units do not matter. The weight of the prior is the noise variance
+    divided by the squared distance between the released covariances and covariances with the
+    prior's correlations (W. James, C. Stein, 1961). Return also the remaining noise and the weight.
     """
     variances = np.maximum(np.diag(prior), 0.0)
     has_prior = is_seen & (variances > 0)
@@ -505,8 +505,9 @@ def located(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Combine means of clipped rows with released centers, which have more noise but no bias.
 
-    The part of `mean - center` that noise does not explain is the bias of `mean`. Return also the
-    error that remains if all of it is bias, and which columns have a known location.
+    The part of `mean - center` that noise does not explain is taken for the bias of `mean`. Return
+    also the remaining error, if all of `mean - center` is bias, and which columns have a known
+    location.
     """
     if not np.any(mean_std):
         return mean, np.zeros(len(mean)), np.full(len(mean), True)

@@ -146,7 +146,7 @@ class Massed:
     """Base of blocks whose rows have a `mass`: a row of a user with m rows has the mass 1 / m.
 
     If a user has one row more, the rows of other users move to other positions, where a product of
-    many rows may round differently. So matrices with masses are multiplied one by one, or by
+    many rows may round differently. So matrices with masses are multiplied separately, or by whole
     columns.
     """
 
@@ -230,7 +230,7 @@ class DenseMatrices(Massed):
         return DenseCoordinates(self.scale * self._mapped().reshape(len(self), -1))
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return tangent coordinates, with one for the intercept at the end, and inner products.
+        """Return tangent coordinates, the intercept last, and the inner products with the point.
 
         Callers have to project the sum of the coordinates by `project_coordinates`.
         """
@@ -256,8 +256,8 @@ class DenseMatrices(Massed):
         if self.mass is not None and values.shape[2] > 1:
             # Contiguous as in other processes: the memory layout affects rounding.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # One product for all matrices is faster. With one column its entries are not sums, so that
-        # they round the same.
+        # One product for all matrices is faster. If values have one column, entries of the product
+        # are no sums, and round the same.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
@@ -268,10 +268,10 @@ class DenseMatrices(Massed):
 
 @dataclass(eq=False)
 class Vectors(DenseMatrices):
-    """Matrices of one column, whose `row_map` is applied to their sum, not to each of them.
+    """Matrices of one column, whose `row_map` is applied to their sum, not to each matrix.
 
-    `lengths`, those of the mapped vectors with the intercept, are the same at every point, so that
-    one pass over the data computes them.
+    `lengths` are the norms of the mapped vectors with the intercept. They are the same at every
+    point, so that one pass over the data computes them.
     """
 
     lengths: np.ndarray | None = None
@@ -294,7 +294,7 @@ class Vectors(DenseMatrices):
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return coordinates, of which the last, B for the single column, is 0; inner products."""
+        """Return coordinates, of which B has a single 0, and the inner products with the point."""
         of_rows = self.scale * _mapped(point.matrix, self.row_map)
         inner = self._times_each(of_rows)[:, 0]
         total = partial(self._total, sign=float(point.right[0, 0]))
@@ -396,7 +396,7 @@ class OuterMatrices(Massed):
         return LazyCoordinates(self.norms(), _weighted_sum, size)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        r"""Return tangent coordinates, with one for the intercept at the end, and inner products.
+        r"""Return tangent coordinates, the intercept last, and the inner products with the point.
 
         The two parts of the coordinates of :math:`u v^T` are :math:`u (V^T v)^T` and
         :math:`(U^T u) q^T`, with q the part of v outside the span of V. The sums use v instead of
@@ -406,7 +406,7 @@ class OuterMatrices(Massed):
         """
         along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
         along_norms, across_norms = row_norms(along), row_norms(across)
-        # Norms of right factors outside the subspace, by Pythagoras from those inside.
+        # By Pythagoras, norms outside the subspace follow from norms inside.
         lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
         squares = np.maximum(1 - (along_norms / lengths) ** 2, 0.0)
         outside = self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
@@ -440,7 +440,7 @@ def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
 
 
 def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
-    """Multiply rows of `factors` separately, so that no product depends on the row's position."""
+    """Multiply rows of `factors` separately, so that no product depends on its row's position."""
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
     if right.shape[1] == 1:

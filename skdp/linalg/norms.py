@@ -39,7 +39,7 @@ def row_norms(values: np.ndarray) -> np.ndarray:
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the inner product of each row with the same row of `others`, or with its only row.
 
-    BLAS is not used, as it rounds a row by its position among the rows.
+    BLAS is not used: there the rounding of a row depends on its position.
     """
     several = np.ascontiguousarray(never_single(values))
     return np.asarray(np.einsum("ij,ij->i", several, others)[: len(values)])
@@ -166,7 +166,7 @@ class GridCounts(NamedTuple):
 
     @classmethod
     def of(cls, grid: np.ndarray, in_bins: np.ndarray, n_units: int) -> "GridCounts":
-        """Make the counts from those of `bin_counts`, whose last bin is beyond the grid."""
+        """Sum the counts of `bin_counts`, without its last bin, which is beyond the grid."""
         return cls(grid, np.cumsum(in_bins[:-1]), n_units)
 
     @classmethod
@@ -250,7 +250,7 @@ _MOST_ITERATIONS = 10_000  # not tuned
 
 
 def n_halvings(n_points: int) -> int:
-    """Return how many halvings leave one of `n_points` points."""
+    """Return how many halvings reduce `n_points` points to a single point."""
     return math.ceil(math.log2(n_points))
 
 
@@ -332,9 +332,9 @@ class GridSearch:
     def place(self) -> int:
         """Return the index of the resulting point.
 
-        If some fitted count may be the target, the result is its point. The odds could miss this
-        point, since those of thousands of points in the next bin add up. Otherwise the result is
-        the median of the odds.
+        If the fitted count up to some point may be the target, the result is that point. The median
+        of the odds could miss this point, as thousands of points in the next bin share odds.
+        Otherwise the result is the median of the odds.
         """
         away = np.abs(self.counted[1] - self._target)
         if not self._is_exact and away.min(initial=np.inf) <= _AS_GOOD * self._noise_std:

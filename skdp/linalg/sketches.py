@@ -46,9 +46,9 @@ class Sketch(ABC):
     def add_both(self, left: Self, sums: Pair, cells: Pair, counts: np.ndarray) -> None:
         """Add counts in cells of a matrix to two sums, modulo 2 ** 64.
 
-        This is the sketch of the columns; `left`, of the same kind, is that of the rows. The sums
-        are the matrix times this sketch, and the transposed matrix times `left`. Cells are given by
-        their rows and columns.
+        `self` is the sketch of the columns, and `left` the sketch of the rows. The sums are the
+        matrix times `self`, and the transposed matrix times `left`. Cells are given by their rows
+        and columns.
         """
 
     @abstractmethod
@@ -78,7 +78,7 @@ def tail_factor(t: int, probability: float) -> float:
 
 
 class CountSketch(Sketch):
-    """Each dimension is added, with a random sign, to one of equally full buckets.
+    """Adds each dimension, with a random sign, to one of t buckets of equal size.
 
     Sketches of this kind are from M. Charikar, K. Chen, M. Farach-Colton (2004,
     :doi:`10.1016/S0304-3975(03)00400-6`). K. L. Clarkson and D. P. Woodruff (2017,
@@ -166,7 +166,7 @@ class HaarSketch(Sketch):
         sums[place] += np.int64(count) * self.integers[cell].astype(np.int64)
 
     def _exact_product(self, block: Any, cells: Index) -> np.ndarray:
-        """Multiply in floating point where that is exact, as it is far faster."""
+        """Multiply in floating point, which is far faster, where it is exact; else in integers."""
         integers = self.integers[cells]
         entries = block.data if issparse(block) else block
         largest = float(np.abs(entries, dtype=np.float64).max()) * self._largest

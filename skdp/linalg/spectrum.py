@@ -28,7 +28,7 @@ def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
 
 
 def coherence(basis: np.ndarray) -> float:
-    """Compute the largest squared row norm of an orthonormal basis, divided by the mean one."""
+    """Divide the largest squared row norm of an orthonormal basis by the mean squared row norm."""
     n_rows, size = basis.shape
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
@@ -41,9 +41,10 @@ _VALUE_TOLERANCE, _DIAGONAL = 1e-6, 1e-6  # not tuned
 def leading_right_vectors(
     X: Any, center: np.ndarray | None, length: float, size: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Compute the leading right singular vectors of a sparse X / `length` by ARPACK.
+    """Compute the leading right singular vectors of a sparse X by ARPACK.
 
-    If `center` is given, it is subtracted from the rows.
+    `center`, if given, is subtracted from the rows. X is divided by `length`, so that no square
+    overflows.
     """
     scaled, is_tall = X / length, X.shape[0] >= X.shape[1]
     transposed, shift = scaled.T, 0.0 if center is None else center / length
@@ -94,7 +95,7 @@ def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
-    """Choose the sign of each row of `components` that makes its largest entry positive.
+    """Return signs, one for each row of `components`, that make its largest entry positive.
 
     The largest entry has the largest absolute value. Signs that followed from the scores of private
     rows, as in scikit-learn, would reveal a bit of these rows.
@@ -130,7 +131,7 @@ _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Lower numbers until they descend; negative ones become 0."""
+    """Lower numbers until they descend; negative numbers become 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
@@ -139,8 +140,8 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
 
     Noise of standard deviation :math:`\tau` off the diagonal (`off_diagonal_std`) moves the
     eigenvalue :math:`\lambda_i` by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`, to second
-    order. With noisy eigenvalues in the sum, this is exact, in the limit of a large matrix, for an
-    eigenvalue far above the others (J. Bun, J.-P. Bouchaud, M. Potters, 2017,
+    order. With noisy eigenvalues in the sum, the formula is exact, in the limit of a large matrix,
+    for an eigenvalue far above all others (J. Bun, J.-P. Bouchaud, M. Potters, 2017,
     :doi:`10.1016/j.physrep.2016.10.005`). This increase is clipped to :math:`\tau \sqrt d`, its
     value at the edge of the noise.
     """
@@ -187,7 +188,7 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
     return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 
 
-# Noise turns an eigenvector by less than its angle with this probability.
+# Probability that noise turns an eigenvector by less than the estimated angle.
 _CONFIDENCE = 0.95  # not tuned
 # Squared gaps, in units of the noise variance, count as at least this: there angles are 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied

@@ -68,7 +68,7 @@ class Scaling(NamedTuple):
 
 
 def _by_column(X: Any, change: Any) -> Any:
-    """Apply `change` to all entries, or those that CSR stores, and their columns, in float64."""
+    """Apply `change` to entries and their column indices, in float64; CSR keeps its zeros."""
     dtype = float_dtype(X)
     with np.errstate(all="ignore"):
         if issparse(X):

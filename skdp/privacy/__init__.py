@@ -1,4 +1,4 @@
-"""The budget of a fit, the only way for a private number to get out, and its accounting."""
+"""The budget of a fit, through which all private statistics are released, and its accounting."""
 
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.plan import Plan, PrivacyCost

@@ -1,4 +1,4 @@
-"""The budget of a fit: every private statistic leaves through it."""
+"""The budget of a fit, which adds noise to every private statistic before its release."""
 
 import math
 import sys
@@ -141,8 +141,8 @@ def _check_release(release: Any, mechanism: str | None = None) -> None:
     """Refuse an object that is no release, and a release with another mechanism."""
     if not isinstance(release, Release):
         raise TypeError(
-            "release must be one Release, such as plan.parts, or plan.parts[0] if the plan has "
-            f"several, got {type(release).__name__}."
+            "release must be a single Release, such as plan.parts, or plan.parts[0] if the plan "
+            f"has several, got {type(release).__name__}."
         )
     if mechanism not in (None, release.mechanism):
         raise BudgetError(
@@ -203,7 +203,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     'sum'
     """
 
-    # Nodes of the plan, one of which has to be the next release; None without a plan.
+    # Nodes of the plan; the next release must be that of one of these nodes. None without a plan.
     _nodes: tuple[Node, ...] | None
 
     def __init__(
@@ -342,7 +342,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
     def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
-        """Choose one of several public options by a planned release, as `exponential` does.
+        """Choose one of several public options by a planned release of the exponential mechanism.
 
         Parameters
         ----------
@@ -713,7 +713,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         shape: tuple[int, ...],
         instead: Release | None = None,
     ) -> Release:
-        """Charge and record a planned release, or `instead` of it a skipped one."""
+        """Charge and record a planned release; if it is skipped, the record shows `instead`."""
         nodes, taken = self._nodes, instead or planned
         if nodes is None:
             self._check_share(planned.name, planned.share)

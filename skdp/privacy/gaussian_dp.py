@@ -335,7 +335,7 @@ def _log_delta(mu: float, epsilon: float) -> float:
     if mu > _SMALL_MU:
         difference = _mills_ratio(near) - _mills_ratio(far)
     else:
-        # The difference would cancel: its first-order Taylor series has the error mu ** 2 / 12.
+        # The difference would cancel. Its Taylor series to first order has the error mu ** 2 / 12.
         difference = mu * (1 - epsilon / mu * _mills_ratio(epsilon / mu))
     return math.log(difference) + log_density
 
@@ -355,7 +355,7 @@ def _add_up(*values: float) -> float:
 
 
 def _without_tail(delta: float, delta_tail: float) -> float:
-    """Return delta without its tail part, rounded down."""
+    """Return delta - delta_tail, rounded down."""
     return max(0.0, -_add_up(-delta, delta_tail))
 
 

@@ -91,7 +91,7 @@ class GuessableSeed(int):
 
 
 class NoiseSource:
-    """Keys for the noise of one fit, a separate one for each release.
+    """Keys for the noise of one fit: a separate key for each release.
 
     Without a seed, every key comes from the operating system. With a seed, keys are derived from
     the seed and the `context`: a digest of all data of the fit, the class and the parameters. Fits

@@ -1,4 +1,4 @@
-"""What a fit may spend, and the plan of all its releases, before data are read."""
+"""The cost of a fit, and the plan of all its releases, before data are read."""
 
 import math
 import sys
@@ -18,9 +18,9 @@ from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_ent
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, report_text, summaries
 
-# Relative step by which an epsilon is raised, if rounding has made it too small.
+# An epsilon that rounding has made too small is raised by this part, then by twice as much ...
 _EPSILON_STEP = 1e-9  # not tuned
-# Relative size of the first step by which an epsilon is lowered, if rounding has made it too large.
+# An epsilon that rounding has made too large is lowered by this part, then by twice as much ...
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
@@ -346,7 +346,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         self.check(mechanism)
         if mechanism == CHOICE:
-            # At the same mu, the exponential mechanism has twice the epsilon of other pure ones.
+            # At the same mu, the exponential mechanism has twice the epsilon of Laplace noise.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)
@@ -454,7 +454,7 @@ class Plan:  # numpydoc ignore=PR02
         if largest_size("gaussian", self.cost.mu) < 1:
             raise ValueError(
                 f"epsilon={self.epsilon} with delta={self.delta - self.delta_tail} is too small; "
-                "pass larger ones."
+                "pass a larger epsilon or delta."
             )
         object.__setattr__(self, "branches", tuple(branches_of(self.parts)))
         share_of = attrgetter("share")
@@ -520,8 +520,8 @@ class Plan:  # numpydoc ignore=PR02
                 size = 8 * math.prod(release.shape) / 2**30
                 raise ValueError(
                     f"{release.name!r} has shape {release.shape}, which takes {size:,.0f} GiB, "
-                    "more than this machine has. Pass fewer features, such as hashed ones, or a "
-                    "solver that takes less."
+                    "more than this machine has. Pass fewer features, such as hashed features, or "
+                    "a solver that needs less memory."
                 ) from None
 
     def __repr__(self) -> str:
@@ -546,7 +546,7 @@ class Node(NamedTuple):
 
 
 def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
-    """Return the nodes with which a part of a plan may begin, the default one first.
+    """Return the nodes with which a part of a plan may begin; the default node comes first.
 
     All alternatives of an `AnyOf` lead to the same `following` nodes: no node is made twice.
     """
@@ -564,7 +564,7 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
 def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
     """Return the nodes that may follow a release; refuse a release that is not next."""
-    # Alternatives may lead to the same following nodes, which are told apart by identity.
+    # Alternatives may lead to the same nodes, which are then listed once.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
         # Equality skips `sensitivity_of`, but another function could give less than was planned.
@@ -584,12 +584,12 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
 
 
 def _lines(release: Release) -> tuple[Release, ...]:
-    """Return the releases of a search, one for each step; a tuple of any other release itself."""
+    """Return the releases of a search, one for each step, or a tuple with the release itself."""
     return release.lines() if isinstance(release, Search) else (release,)
 
 
 def branches_of(part: Any) -> list[tuple[Release, ...]]:
-    """Return the default branch of a part, and the branches that differ from it in one choice."""
+    """Return the default branch of a part, then branches that differ from it in one choice."""
     if isinstance(part, AnyOf):
         return list(chain.from_iterable(map(branches_of, part.branches)))
     if isinstance(part, Release):
@@ -622,7 +622,7 @@ def plan_sum(
 ) -> Release:
     """Declare a sum of vectors, one from each unit, clipped to a norm.
 
-    `bound` is the norm, or the name of the release that gives it. `change` computes the sensitivity
+    `bound` is this norm, or the name of an earlier release of it. `change` computes the sensitivity
     from the norm, the adjacency and the rounding of the sum.
     """
     change = partial(change, adjacency=spec.unit.adjacency)

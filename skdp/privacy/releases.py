@@ -48,7 +48,7 @@ _COUNT_MARGIN = 4.0  # not studied
 
 @dataclass(frozen=True)
 class Release:  # numpydoc ignore=PR02
-    """One noisy statistic, planned or released.
+    """A noisy statistic, planned or released.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Search(Release):  # numpydoc ignore=PR02
     def highest_quantile(self, n_rows: int, *, most: float = 1.0) -> float:
         """Return the highest quantile, at most `most`, that a noisy search finds reliably.
 
-        One wrong step can end the search far from the quantile.
+        With higher quantiles, noise in one step could end the search far from the quantile.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ _SHOWN, _WIDTH = 30, 28  # not tuned
 # The text of a record calls a larger epsilon weak.
 _WEAK = 10.0  # not studied
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
-# Fields of a release in a record; the others belong to plans.
+# Fields of a release in a record; other fields belong to plans.
 _RECORDED = ("name", "mechanism", "sensitivity", "noise_std", "share")
 
 
@@ -384,7 +384,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
         return max(delta, self.delta_tail)
 
     def compose(self, *others: "PrivacySpent", same_unit: bool = False) -> "PrivacySpent":
-        """Return the record of all these fits together, on the same or overlapping data.
+        """Return the record of several fits together, on the same or overlapping data.
 
         Parameters
         ----------
@@ -426,9 +426,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
         fingerprints = tuple(chain.from_iterable(record.seed_fingerprints for record in records))
         if len(set(fingerprints)) < len(fingerprints):
             raise ValueError(
-                "Records of one seed do not compose: two fits with the same random_state agree "
+                "Records of the same seed do not compose: two fits with one random_state agree "
                 "exactly if, and only if, data and parameters do, which reveals more than both "
-                "records do. Fit with random_state=None, or with a secret seed of its own each."
+                "records say. Fit with random_state=None, or each with its own secret seed."
             )
         mu = gaussian_dp.compose(record.mu for record in records)
         delta, delta_tail = _composed_deltas(records)
@@ -467,7 +467,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     @classmethod
     def _from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
-        """Restore a record from its `as_dict`."""
+        """Restore a record from the result of `as_dict`."""
         # Records of earlier versions lack the field `trust`.
         given = {one.name: record[one.name] for one in fields(cls) if one.name in record}
         releases = tuple(Release(**one) for one in record["releases"])
@@ -489,15 +489,15 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
-    """Return the unit of a composition of records with these units; refuse units that differ."""
+    """Return the unit of composed records; refuse different units, but for row and record."""
     if len(units) == 1:
         return units.pop()
     if units != {"row", "record"}:
         raise ValueError(f"Only records of the same unit compose, got {sorted(units)}.")
     if not same_unit:
         raise ValueError(
-            "Only records of the same unit compose, got ['record', 'row']. If a record is a row of "
-            "the other data with its response, pass same_unit=True to compose."
+            "Only records of the same unit compose, got ['record', 'row']. If each record is a row "
+            "of the other data with its response, pass same_unit=True to compose."
         )
     return "record"
 

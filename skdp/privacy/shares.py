@@ -26,8 +26,8 @@ from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, Release, Released
 
-# A release with parameter mu may have at most (_ROOT * mu) ** 2 counts, those of all owners
-# together: the noise pays for the rounding of so many. The proof allows slightly more.
+# A release with parameter mu may have at most (_ROOT * mu) ** 2 counts, of all owners together:
+# `SCALE_MARGIN` pays for the rounding of so many. The proof allows slightly more.
 _ROOT = 6e6  # not tuned
 # Largest noise of one owner, in steps of the lattice: no draw exceeds 37.6 standard deviations,
 # each of at most 32 steps, and two roundings add 1.
@@ -77,8 +77,8 @@ class Shares:
         limit = self.n_units * sensitivity / step + 1 if std > 0 else 0.0
         if not limit + _FARTHEST * self.n_owners < 2.0**62:
             raise BudgetError(
-                f"Release {release.name!r} does not fit into words of 64 bits at its mu of "
-                f"{sensitivity / noise_std:.3g}; pass a smaller epsilon."
+                f"The sum of release {release.name!r}, with a mu of {sensitivity / noise_std:.3g}, "
+                "exceeds 64 bits; pass a smaller epsilon."
             )
         return ShareLayout(
             release.name, release.mechanism, shape, std, step, math.ceil(limit), self.n_owners
@@ -182,7 +182,7 @@ def _limbs_of(values: np.ndarray) -> np.ndarray:
     mantissas, exponents = np.frexp(np.nan_to_num(values))
     whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
     shift = exponents.astype(np.int64) + (1074 - 53)
-    # The shift removes only zero bits, those of subnormal numbers.
+    # The shift removes zero bits only: subnormal numbers have fewer digits.
     whole >>= np.maximum(-shift, 0)
     place, left = np.divmod(np.maximum(shift, 0), 32)
     low, high = (whole & _LIMB) << left, (whole >> 32) << left
@@ -193,7 +193,7 @@ def _limbs_of(values: np.ndarray) -> np.ndarray:
 
 
 def _floats_of(counts: np.ndarray) -> np.ndarray:
-    """Convert sums of limbs to the nearest floats; beyond the range, to the largest ones."""
+    """Convert sums of limbs to the nearest floats; sums out of range become the largest floats."""
     limbs = counts.reshape(-1, _LIMBS).copy()
     for place in range(_LIMBS - 1):
         limbs[:, place + 1] += limbs[:, place] >> 32
@@ -260,7 +260,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far; it names whom owners trust, and who left."""
         trust, absent = self._shares.trust, ", ".join(map(str, self._absent))
-        left = f"; these have left before the end, by their numbers: {absent}" * bool(absent)
+        left = f"; owners who left before the end: {absent}" * bool(absent)
         return replace(super().spent(), trust=trust + left)
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:

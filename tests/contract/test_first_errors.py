@@ -283,7 +283,7 @@ SHOWN = {
     ),
     "a limit of a ledger that there is": (
         lambda: PrivacyLedger(epsilon=4.0),
-        r"PrivacyLedger\.__init__: .*'path'\. PrivacyLedger\.create\(path, dataset=.* makes it",
+        r"PrivacyLedger\.__init__: .*'path'\. PrivacyLedger\.create\(path, dataset=.* makes one",
     ),
     "a limit by its place": (
         lambda: PrivacyLedger.create("file", "people", 4.0, 1e-6),

@@ -63,7 +63,7 @@ def test_three_of_twenty_leave_between_answers(name):
     assert asked[:6] == [20, 20, 18, 18, 17, 17]
     assert set(asked[4:]) == {17}
     spent = model.privacy_spent_
-    assert spent.trust.endswith("these have left before the end, by their numbers: 4, 11, 17")
+    assert spent.trust.endswith("owners who left before the end: 4, 11, 17")
     assert "4, 11, 17" in repr(spent)
     assert spent.mu <= federation.plan.cost.mu * (1 + 1e-9)
     for i, owner in enumerate(talk.owners):

@@ -323,7 +323,7 @@ SECRET = 2**100
 TOLD = {
     "units": "Pipeline has no total: Only records of the same unit compose, got ",
     "adjacencies": "adjacency",
-    "seeds": "Records of one seed do not compose",
+    "seeds": "Records of the same seed do not compose",
     **dict.fromkeys(("two places", "two places before", "frozen"), "one and the same private"),
 }
 RAISING = {

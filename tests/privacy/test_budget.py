@@ -213,7 +213,7 @@ def test_infinite_epsilon_adds_no_noise():
     ("epsilon", "delta"), [(1e-60, 0.0), (1e-60, 1e-100), (1e-9, 0.0), (1e-9, 1e-9)]
 )
 def test_a_budget_without_a_usable_scale_is_refused(epsilon, delta):
-    with pytest.raises(ValueError, match="is too small; pass larger"):
+    with pytest.raises(ValueError, match="is too small; pass a larger"):
         open_budget(epsilon, delta)
 
 
@@ -382,7 +382,7 @@ def test_the_same_unit_does_not_make_up_for_another_adjacency_or_a_shared_seed()
     with pytest.raises(ValueError, match="same adjacency"):
         filled().compose(records, same_unit=True)
     seeded = [filled(seed=SECRET), filled(seed=SECRET, unit="record")]
-    with pytest.raises(ValueError, match="Records of one seed do not compose"):
+    with pytest.raises(ValueError, match="Records of the same seed do not compose"):
         seeded[0].compose(seeded[1], same_unit=True)
     with pytest.raises(TypeError, match="compose takes records"):
         filled().compose(None, same_unit=True)
@@ -404,7 +404,7 @@ def test_pure_records_of_rows_and_records_add_their_epsilons():
 def test_records_of_one_seed_do_not_compose():
     first, again, other = filled(seed=SECRET), filled(seed=SECRET), filled(seed=SECRET + 1)
     for one, *others in ((first, first), (first, filled(), again), (first.compose(other), again)):
-        with pytest.raises(ValueError, match="Records of one seed do not compose"):
+        with pytest.raises(ValueError, match="Records of the same seed do not compose"):
             one.compose(*others)
     both = first.compose(other, filled(), filled())
     assert both.seeded

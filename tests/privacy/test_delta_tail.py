@@ -78,7 +78,7 @@ def test_tails_out_of_range_are_refused(epsilon, delta, delta_tail):
 
 
 def test_a_tail_so_large_that_no_noise_is_usable_is_refused():
-    with pytest.raises(ValueError, match="is too small; pass larger"):
+    with pytest.raises(ValueError, match="is too small; pass a larger"):
         open_budget(1e-55, 1e-55, 0.9e-55)
 
 

@@ -188,7 +188,7 @@ def test_too_many_counts_are_refused_before_anything_is_booked_or_charged():
 
 def test_what_no_word_holds_is_refused():
     release = Release("sum", "gaussian", 1.0, 1e6, 1.0)
-    with pytest.raises(BudgetError, match=r"'sum' does not fit into words of 64 bits.*1e\+06"):
+    with pytest.raises(BudgetError, match=r"'sum', with a mu of .*1e\+06"):
         Shares(3, 2, 10**12).layout(release, (2,))
 
 
