@@ -98,8 +98,8 @@ class PersonalHead:  # numpydoc ignore=PR02
         ValueError
             If X is not finite or has other features.
         """
-        names, known = checks.redact_errors(_get_feature_names)(X), self.feature_names_in_
-        if names is not None and known is not None and not np.array_equal(names, known):
+        names, fitted = checks.redact_errors(_get_feature_names)(X), self.feature_names_in_
+        if names is not None and fitted is not None and not np.array_equal(names, fitted):
             raise ValueError(
                 "X has other columns, or another order of them, than in the fit. Pass the columns "
                 "of the fit, in their order."
@@ -205,10 +205,10 @@ def check_rows_and_ids(
         given = checked_ids(groups, "groups")
         check_consistent_length(rows, given)
         if ids is not None:
-            one, other = check_users(ids)[1], check_users(given)[1]
-            n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
-            # Both kinds of ids mean the same users if there are as many pairs as ids.
-            if not len(np.unique(one * n_other + other)) == n_one == n_other:
+            of_column, of_groups = check_users(ids)[1], check_users(given)[1]
+            n_column, n_groups = int(of_column.max()) + 1, int(of_groups.max()) + 1
+            # Both kinds of ids mean the same users if there are as many pairs of ids as ids.
+            if not len(np.unique(of_column * n_groups + of_groups)) == n_column == n_groups:
                 raise ValueError(
                     f"groups and user_column={user_column!r} assign rows to users in different "
                     "ways: pass only one of them."
@@ -221,28 +221,41 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Take the column of ids out of X, which may be a frame that holds strings."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
-        # dtype=object: a missing id in an array of strings would become the id "nan".
+        # dtype=object, as NumPy would turn a missing id among strings into the id "nan".
         X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
     n_columns, names = X.shape[1], list(getattr(X, "columns", ()))
-    if not isinstance(user_column, str):
-        place = int(user_column)
-    elif names.count(user_column) == 1:
-        place = names.index(user_column)
-    else:
+    if isinstance(user_column, str):
+        if names.count(user_column) != 1:
+            raise ValueError(
+                f"user_column={user_column!r} must be the name of one column of a data frame; if X "
+                "has no names, pass the place of the column."
+            )
+        user_column = names.index(user_column)
+    if not -n_columns <= user_column < n_columns:
         raise ValueError(
-            f"user_column={user_column!r} must be the name of one column of a data frame; if X "
-            "has no names, pass the place of the column."
+            f"user_column={user_column} must be a column of X, from {-n_columns} to "
+            f"{n_columns - 1}."
         )
-    if not -n_columns <= place < n_columns:
-        raise ValueError(
-            f"user_column={place} must be a column of X, from {-n_columns} to {n_columns - 1}."
-        )
-    place %= n_columns
-    others = [column for column in range(X.shape[1]) if column != place]
+    place = int(user_column) % n_columns
+    others = [column for column in range(n_columns) if column != place]
     rows, ids = (hide_error_text(_safe_indexing, X, part, axis=1) for part in (others, place))
     return rows, checked_ids(ids, "user_column")
+
+
+def _places_among(names: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the place of each id among the users of the support; -1 for other users."""
+    others, codes = check_users(ids)
+    if kind_of_ids(others) is not kind_of_ids(names):
+        raise ValueError(
+            "The ids of X and of the support are of different types: pass integers for both, or "
+            "strings."
+        )
+    # Python compares the ids: NumPy would compare different integer types as floats, which may be
+    # equal for different ids.
+    places = {name: place for place, name in enumerate(names.tolist())}
+    return np.array([places.get(other, -1) for other in others.tolist()], dtype=np.intp)[codes]
 
 
 # ------------------------------
@@ -288,8 +301,8 @@ class DPPersonalizedRegressor(
         Whether a fit without ids is an error. Otherwise every row is a user of its own, with a
         `PrivacyWarning`, and the unit of the record is ``"row"``. A `DPPipeline` needs True.
     max_rows_per_user : int or None, default=None
-        Largest number of rows of a user that are used, the first ones; ``None`` uses all. Privacy
-        depend on it.
+        Largest number of rows of a user that are used, the first ones; ``None`` uses all. The
+        guarantee does not depend on it.
     fit_intercept : bool, default=True
         Whether to center rows and responses, and to give heads an intercept, whose prior variance
         follows how far users' levels differ.
@@ -325,7 +338,7 @@ class DPPersonalizedRegressor(
     mean_ : ndarray of shape (n_features,)
         Center of the rows; 0 if hidden by noise, or not fitted. Covered by the guarantee.
     coef_ : ndarray of shape (n_features,)
-        Coefficients of the mean model; 0 where noise hides them. Covered by the guarantee.
+        Coefficients of the mean model; 0 if noise hides them. Covered by the guarantee.
     intercept_ : float
         Intercept of the mean model. Covered by the guarantee.
     prior_variances_ : ndarray of shape (n_components,)
@@ -633,16 +646,7 @@ class DPPersonalizedRegressor(
             raise ValueError(
                 "With support there must be groups for both X and the support, or a user_column."
             )
-        names, codes = check_users(ids)
-        if kind_of_ids(names) is not kind_of_ids(data.ids):
-            raise ValueError(
-                "The ids of X and of the support are of different types: pass integers for both, "
-                "or strings."
-            )
-        # Python compares the ids: numpy would compare different integer types as floats, by which
-        # different ids may be equal.
-        known = {one: place for place, one in enumerate(data.ids.tolist())}
-        owners = np.array([known.get(one, -1) for one in names.tolist()], dtype=np.intp)[codes]
+        owners = _places_among(data.ids, ids)
         has_head = owners >= 0
         coefs, intercepts = self._models(data)
         personal = row_products(rows[has_head], coefs[owners[has_head]])
@@ -742,7 +746,7 @@ class DPPersonalizedRegressor(
         return spec, (view, partial(digests, *hashed))
 
     def _expected_passes(self, X: Any) -> None:
-        """Hide the number of passes from callbacks: it depends on private numbers of rows."""
+        """Hide the number of passes from callbacks: that number depends on private row counts."""
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> PersonalSpec:
         width = n_features - (self.user_column is not None)

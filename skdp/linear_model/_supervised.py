@@ -57,7 +57,7 @@ class SupervisedEstimator(PrivateEstimator):
         X : {array-like, sparse matrix, RowBlocks, dask collection} of shape \
                 (n_records, n_features), array-like of shape (n_records, d1, d2), or RankOneMatrices
             Rows of features, or matrices, of the records, in a layout that the class takes. A
-            `RowBlocks` has to be in parts, which bring their targets along.
+            `RowBlocks` has to be in parts, which contain their targets.
         y : array-like of shape (n_records,) or None, default=None
             Responses, or labels, which are whole numbers or strings; for a dask collection in the
             same chunks, for rows in parts None.
@@ -219,7 +219,7 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
 
     def _squares(rows: slice, predicted: np.ndarray) -> np.ndarray:
         true, of_rows = responses[rows], weights_of(weights, rows)
-        return np.array([of_rows @ np.square(true - other) for other in (predicted, mean)])
+        return np.array([of_rows @ np.square(true - guess) for guess in (predicted, mean)])
 
     lost, spread = sum_of_results(predictions, _squares, 2, n_jobs)
     return float(lost == 0 if spread == 0 else 1 - lost / spread)
@@ -415,7 +415,8 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
         places = {label: place for place, label in enumerate(classes.tolist())}
         # Types are compared, as isinstance could run code of the label.
         texts = [
-            str.__str__(one) if issubclass(type(one), str) else None for one in labels.tolist()
+            str.__str__(label) if issubclass(type(label), str) else None
+            for label in labels.tolist()
         ]
         return np.array([places.get(text, -1) for text in texts], dtype=np.intp)
     known, numbers = as_numbers_or_nan(classes), as_numbers_or_nan(labels)
@@ -425,22 +426,23 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse labels that are not among the classes, without showing labels."""
-    are_alike = isinstance(labels[0], str) == isinstance(classes[0], str)
-    if not are_alike or known_codes(labels, classes).min() < 0:
-        codes = (
-            " What scikit-learn wraps around a classifier hands it codes of labels, from 0 to "
-            "K - 1 (an OutputCodeClassifier -1 and 1): encode y so, and pass "
-            f"classes=list(range({len(classes)})), or classes=[-1, 1]."
-        )
+    are_alike, advice = isinstance(labels[0], str) == isinstance(classes[0], str), ""
+    if are_alike and known_codes(labels, classes).min() >= 0:
+        return
+    if not are_alike:
         # The kind of all labels is public, so errors may name it.
         kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
-        differ = (
+        advice = (
             f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}. Pass classes of the "
             "type that y has."
         )
-        raise ValueError(
-            "y has a label that is not among classes; it is not named, as it is private. Pass all "
-            "labels that there may be as classes."
-            + differ * (not are_alike)
-            + codes * (are_alike and classes.dtype.kind in "iu")
+    elif classes.dtype.kind in "iu":
+        advice = (
+            " Meta-estimators of scikit-learn pass a classifier the codes of labels, from 0 to "
+            "K - 1 (OutputCodeClassifier -1 and 1): encode y so, and pass "
+            f"classes=list(range({len(classes)})), or classes=[-1, 1]."
         )
+    raise ValueError(
+        "y has a label that is not among classes; it is not named, as it is private. Pass all "
+        f"labels that there may be as classes.{advice}"
+    )

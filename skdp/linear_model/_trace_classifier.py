@@ -42,9 +42,9 @@ from skdp.privacy.precision import as_python
 # The spec, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
-# In the class difference, each matrix gets a further entry: this part of the clip norm.
+# In the class difference each matrix has a further entry, a constant: this part of the clip norm.
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
-# Share of the median score, and its candidates, in units of that for uncorrelated entries.
+# Share of the median score, and its candidates, relative to the median for uncorrelated entries.
 _SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
 # Median size of normal scores of variance 1.
 _NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
@@ -72,9 +72,9 @@ class TraceClassSpec(LogisticSpec):
 class TraceClassReleases(NamedTuple):
     """All releases of a fit, in order."""
 
-    norm: Release | None  # clips matrices; None if given or guessed
+    norm: Release | None  # the median norm of matrices; None if a norm is given or guessed
     mean: Release
-    centered_norm: Release | None  # the same, after the mean is subtracted
+    centered_norm: Release | None  # the same for matrices less the mean
     start: Release
     gradients: tuple[Release, ...]
     spread: Release  # of the scores: their median size
@@ -113,8 +113,8 @@ def _norm_beside(bound: float) -> float:
 def tangent_level(spec: TraceClassSpec) -> float:
     """Return the norm to which gradients are clipped.
 
-    If matrices have norm sqrt(d1 d2) and no preferred direction, the norm of a gradient is at most
-    sqrt(n_free + 1), except by chance.
+    For matrices of norm sqrt(d1 d2) without a preferred direction, the norm of a gradient rarely
+    exceeds sqrt(n_free + 1).
     """
     return _CLIP * logistic_plan.level_factor(spec) * math.sqrt(spec.n_free + 1)
 
@@ -124,11 +124,12 @@ def tangent_level(spec: TraceClassSpec) -> float:
 
 # Step length: the inverse of the largest curvature of the loss, 1/4 at p = 1/2. Not studied.
 _STEP = 4.0
-# Noise of the mean of iterates, relative to a mean of independent steps: clipped losses are flatter
-# than steps assume, so that noise decays slowly. Not studied beyond no signal, and normal matrices.
+# Noise of the mean of iterates, relative to a mean of independent iterates: clipped losses are
+# flatter than steps assume, so that noise decays slowly. Studied for normal matrices, and without
+# signal; not studied beyond.
 _LASTING = 3.0
-# For probabilities, scores are clipped to this many usual sizes. The usual size follows from the
-# median, on which far matrices have no influence.
+# Probabilities clip scores to this multiple of the usual size, which follows from the median: few
+# far matrices hardly move a median.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
 _NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
 # Scores are shortened to this size before losses are released: clipping then hides less.
@@ -151,32 +152,21 @@ def solve_trace_classes(
 ) -> Estimate:
     """Release norms, mean, class difference, gradients, and the sizes and losses of scores.
 
-    Gradients are projected on the tangent space of matrices of that rank, so that the noise has
-    only the dimensions of this space. Each gradient is clipped to about a third of its largest
-    length. Losses of shorter and longer scores decide on the length of the coefficients. The result
-    has a weight for each entry and, last, the intercept.
+    Gradients are projected on the tangent space of matrices of the rank, so that the noise has only
+    the dimensions of this space. Each gradient is clipped to about a third of its largest length.
+    Losses of shorter and longer scores decide on the length of the coefficients. The result has a
+    weight for each entry and, last, the intercept.
     """
-    view, rounding = view.measured(), spec.rounding
+    view = view.measured()
     _, bound = _release_bound(spec, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
-    released = budget.release(plan.mean, total, bound, rounding=rounding)
+    released = budget.release(plan.mean, total, bound, rounding=spec.rounding)
     mean = released.value / spec.n_units
     noise_of_mean = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
     # Matrices are clipped again, as subtracting the mean has changed their norms.
     view = view.centered(mean).measured()
     norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
-    codes = view.codes
-
-    def _class_difference(rows: slice, block: Block) -> np.ndarray:
-        # Sum the matrices, and a constant for each, times labels minus 1/2; labels are 0 or 1.
-        labels = np.where(block.is_null, 0.0, codes[rows] - 0.5)
-        constants = _BESIDE * bound * block.times_mass(labels).sum()
-        return np.append(block.rmatmul(labels[:, np.newaxis])[:, 0], constants)
-
-    total = clipped(view, bound).map_sum(_class_difference, spec.n_features + 1)
-    released = budget.release(plan.start, total, _norm_beside(bound), rounding=rounding)
-    difference, excess = released.value[:-1], released.value[-1]
-    excess, std = (one / (_BESIDE * bound * spec.n_units) for one in (excess, released.noise_std))
+    difference, excess, std = _release_difference(spec, plan.start, view, bound, budget)
     # Both fractions differ from a half by the same number, with opposite signs.
     fractions = logistic_plan.likely_fractions(excess * np.array([-1.0, 1.0]), std * math.sqrt(2))
     odds = np.log(fractions[1:] / fractions[:1])
@@ -202,6 +192,26 @@ def solve_trace_classes(
     return Estimate(weights, warnings, is_sure, bounds=scores.bounds(factor))
 
 
+def _release_difference(
+    spec: TraceClassSpec, release: Release, view: LabeledRows, bound: float, budget: PrivacyBudget
+) -> tuple[np.ndarray, float, float]:
+    """Release the sum of the matrices times their labels, which count as 1/2 and -1/2.
+
+    Return also the excess of the second class, as a fraction of the records, and its noise.
+    """
+    codes, constant = view.codes, _BESIDE * bound
+
+    def _class_difference(rows: slice, block: Block) -> np.ndarray:
+        labels = np.where(block.is_null, 0.0, codes[rows] - 0.5)
+        constants = constant * block.times_mass(labels).sum()
+        return np.append(block.rmatmul(labels[:, np.newaxis])[:, 0], constants)
+
+    total = clipped(view, bound).map_sum(_class_difference, spec.n_features + 1)
+    released = budget.release(release, total, _norm_beside(bound), rounding=spec.rounding)
+    scale = constant * spec.n_units
+    return released.value[:-1], released.value[-1] / scale, released.noise_std / scale
+
+
 def _scores_of(
     spec: TraceClassSpec,
     plan: TraceClassReleases,
@@ -210,17 +220,17 @@ def _scores_of(
     known: tuple[np.ndarray, float],
     budget: PrivacyBudget,
 ) -> Scores:
-    """Remove singular values that are noise; release the size of scores, and how many are far."""
+    """Remove singular values that are noise; release the size of scores, and how many are near."""
     (point, offset, noise_std), (odds, unit) = found, known
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
-    kept = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
-    # Losses decide on the length of all together, so the first factor is 1.
-    parts = kept.values / np.maximum(point.values, _TINY)
-    noise = 1 - float(parts[0]) ** 2
-    point = point.with_values(point.values * np.append(1.0, parts[1:] / max(parts[0], _TINY)))
+    shrunk = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
+    factors = shrunk.values / np.maximum(point.values, _TINY)
+    noise = 1 - float(factors[0]) ** 2
+    # Losses decide on the length of all together, so the first singular value does not shrink.
+    point = point.with_values(point.values * np.append(1.0, factors[1:] / max(factors[0], _TINY)))
     slopes = point.matrix.reshape(-1, 1) / unit
-    # The size of scores if entries are uncorrelated.
+    # Usual size of scores if entries are uncorrelated.
     size = max(float(np.linalg.norm(point.values)), _TINY)
     candidates = _NORMAL_MEDIAN * size * _SPREADS
     edges = np.append(candidates[:-1], [np.inf, np.inf])
@@ -242,9 +252,9 @@ def _scores_of(
 def _release_bound(
     spec: TraceClassSpec, release: Release | None, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Return the norm of matrices, released, given or guessed, and the norm to which to clip.
+    """Return the norm of matrices, which is released, given or guessed, and the clipping norm.
 
-    The second one exceeds a released median, and equals a norm that is given or guessed.
+    The clipping norm exceeds a released median, and equals a norm that is given or guessed.
     """
     norm = logistic_fit.release_norm(spec, release, view, budget, quantile=0.5)
     return norm, norm if release is None else logistic_plan.level_factor(spec) * norm
@@ -260,7 +270,7 @@ def _descend(
 ) -> tuple[FixedRank, float, float]:
     """Take all steps; return the mean of the last half of the iterates, truncated to the rank.
 
-    The third result is the standard deviation of the noise in each coordinate.
+    The results are coefficients, an intercept, and the noise std of each coordinate.
     """
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)

@@ -18,6 +18,7 @@ from skdp.linear_model.personal import start as starts
 from skdp.linear_model.personal.plan import (
     PRIORS,
     AltminReleases,
+    HeadReleases,
     MeanReleases,
     PersonalReleases,
     PersonalSpec,
@@ -51,12 +52,11 @@ def descend(
     """Run all steps; their number does not depend on the data.
 
     In every step, every user fits a head anew, to all of its rows. At these best heads, the
-    gradient of the loss in the representation is also that of the smallest loss over all heads. The
-    wanted representation minimizes this loss, so that no rows or users have to be set aside. A step
-    releases the sum of the gradients, clipped user by user, and the number of unclipped ones, which
-    sets the clip level of the next step. `alternate` releases normal equations of all unknowns
-    instead. FedRep (L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, 2021, :arxiv:`2102.07078`)
-    has such gradients; clipping and accounting are ours.
+    gradient of the loss in the representation is also the gradient of the smallest loss over all
+    heads. A step releases the sum of the gradients, clipped user by user, and the number of
+    unclipped gradients, which sets the clip level of the next step. FedRep (L. Collins, H. Hassani,
+    A. Mokhtari, S. Shakkottai, 2021, :arxiv:`2102.07078`) has such gradients; clipping and
+    accounting are ours.
     """
     # The first clip level follows from the released prior.
     prior, (size, k) = start.prior, start.prior.basis.shape
@@ -226,7 +226,7 @@ def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: floa
 # ------------------------------
 # Variances of noise and of users' intercepts, from the residuals of responses.
 
-# Median of the square of a standard normal number.
+# Median of the square of a standard normal variable.
 _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
 
 
@@ -235,8 +235,8 @@ def release_scales(
 ) -> Start:
     """Release the medians over users of the variances of noise and of intercepts, if planned.
 
-    Eigenvalues at the start estimate these variances roughly, well enough for steps. Each search
-    finds a factor for the old variance. Users with too few rows count as 1.
+    Steps need only the rough estimates from eigenvalues at the start. Each search finds a factor
+    for the old variance. The factor of a user with too few rows is 1.
     """
     of_users = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
     for search, (name, ratios) in zip(plan, of_users, strict=False):
@@ -264,8 +264,8 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     """Estimate the variance of intercepts, from each user alone, relative to that of the prior.
 
-    An intercept, estimated without a prior of its own, is normal: its variance is that of
-    intercepts plus that of its error. The median of its square is `_MEDIAN_SQUARE` times this.
+    An intercept that is estimated without a prior is normal, with the variance of intercepts plus
+    the variance of its error. The median of its square is `_MEDIAN_SQUARE` times this sum.
     """
     features, responses = starts.features_of(batch, prior)
     freedom = batch.counts - features.shape[2]
@@ -288,7 +288,9 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 Choices = tuple[tuple[float, float], ...]
 
-# By how much a prior must win: in noise of counts, and as fractions of the users; not studied.
+# Votes by which a prior must lead: in standard deviations of the noise of counts, and as a fraction
+# of the users. With a smaller factor of the noise variance than the third number, heads follow
+# responses closely. Not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
@@ -297,20 +299,22 @@ def choose_prior(
 ) -> Start:
     """Release the prior that predicts most users best, leaving one response out at a time.
 
-    Residuals of the components hold signal if users differ in other directions, too. With a mix,
-    the noise variance is assumed to lie between `rough` and that of these residuals.
+    If users differ in other directions than the components, residuals of the components contain
+    signal. So with a mix, the assumed noise variance is the geometric mean of `rough` and the
+    variance of these residuals, if that is larger.
     """
     part = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
     choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
-    # Number of votes by which a prior has to win: to trust a noisy representation costs more than
-    # to distrust a good one, and useful priors share votes. Without a useful prior, chance favors
-    # heads that follow responses closely, so these need twice the lead.
-    of_none, (mixes, factors) = _LEAD_OF_NONE * users.n_users, np.transpose(choices)
+    # Votes by which a prior has to lead: to trust a noisy representation costs more than to
+    # distrust a good one, and useful priors share votes. Without a useful prior, chance favors
+    # heads that follow responses closely, so their priors need twice the lead.
+    mixes, factors = np.transpose(choices)
+    of_none = _LEAD_OF_NONE * users.n_users
     unmixed = _LEAD * noise_std + of_none * (factors > 1)
-    lead = counts - np.where(mixes > 0, 2 * of_none * (factors < _CLOSE), unmixed)
-    return replace(start, prior=start.prior.changed(*choices[int(np.argmax(lead))]))
+    excess = counts - np.where(mixes > 0, 2 * of_none * (factors < _CLOSE), unmixed)
+    return replace(start, prior=start.prior.changed(*choices[int(np.argmax(excess))]))
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -356,18 +360,12 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Return which prior predicts each user best, if one response is left out at a time."""
-    by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
-    errors = _errors(batch, prior, choices, by_kernels=by_kernels)
-    return np.argmin(errors, axis=0).astype(np.float64)
+    """Return which prior predicts each user best, if one response is left out at a time.
 
-
-def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: bool) -> np.ndarray:
-    """Compute the errors of each choice, from features or from kernels, whichever are smaller.
-
-    Kernels are smaller where users have fewer rows than features.
+    Errors follow from kernels if these are smaller, as users have fewer rows than features.
     """
     features, responses = starts.features_of(batch, prior)
+    by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
     if by_kernels:
         inside = features @ features.transpose(0, 2, 1)
         everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
@@ -383,15 +381,15 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: boo
         else:
             of_choice = features if changed.mix == 0 else starts.features_of(batch, changed)[0]
             errors.append(starts.leave_one_out_errors_by_features(of_choice, *rest))
-    return np.stack(errors)
+    return np.argmin(errors, axis=0).astype(np.float64)
 
 
 # ------------------------------
 # Warnings, from public facts and released values.
 
 # With less signal than this, a representation is no better than none. The signal is the largest
-# eigenvalue of a sum of products if all users have one model, over the largest eigenvalue of its
-# noise. Not studied.
+# eigenvalue of a sum of products if all users have the same model, divided by that of the noise in
+# the sum. Not studied.
 _LEAST_SIGNAL = 3.0
 
 
@@ -416,7 +414,6 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
             f"{spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few to find it. "
             f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
-    # Ratio of signal to noise, if all users have the same model.
     model, size = plan.parts.model, spec.n_features
     is_mean = isinstance(model, MeanReleases)
     release = model.mean_products if is_mean else model.products
@@ -433,7 +430,7 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
-    """Warn if noise may hide the representation, or if it helps few users."""
+    """Warn if noise may hide the representation, or if the representation helps few users."""
     yield from model.warnings
     if spec.is_pooled:
         return
@@ -475,8 +472,8 @@ def solve_personal(
     levels = UserLevels()
     if plan.user_levels:
         levels = starts.release_user_levels(plan.user_levels, users, row_count, budget)
-    for round_of_center in plan.row_center:
-        shift = starts.release_row_center(round_of_center, users, budget)
+    for releases in plan.row_center:
+        shift = starts.release_row_center(releases, users, budget)
         users.shift_rows(shift)
         center = center + shift
     whitening: np.ndarray | None = None
@@ -486,24 +483,38 @@ def solve_personal(
             plan.user_moment, users, budget, is_pooled=spec.is_pooled
         )
         users.multiply_rows(whitening)
-    model = plan.model
-    if isinstance(model, MeanReleases):
-        start = starts.release_mean_model(spec, model, users, budget)
+    if isinstance(plan.model, MeanReleases):
+        start = starts.release_mean_model(spec, plan.model, users, budget)
     else:
-        fitted = starts.release_start(spec, model, users, row_count, levels, budget)
-        if isinstance(model.steps, AltminReleases):
-            fitted = alternate(model.steps, fitted, users, budget)
-        else:
-            fitted = descend(model.steps, fitted, users, budget)
-        rough = fitted.prior.noise_variance
-        fitted = release_scales(model.scales, fitted, users, budget)
-        start = choose_prior(model.prior_vote, fitted, rough, users, budget)
-        voted = start.prior
-        has_intercepts = voted.intercept_variance * row_count > voted.noise_variance
-        if voted.noise_variance > fitted.prior.noise_variance and not has_intercepts:
-            # Most users chose a noise variance so large that their heads are nearly 0.
-            warnings += (
-                "Most users are predicted best by the mean model: their heads add little to it. "
-                "Pass n_components=0 to fit the mean model alone.",
-            )
+        start, of_heads = _release_heads(spec, plan.model, users, row_count, levels, budget)
+        warnings += of_heads
     return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)
+
+
+def _release_heads(
+    spec: PersonalSpec,
+    plan: HeadReleases,
+    users: Users,
+    row_count: float,
+    levels: UserLevels,
+    budget: PrivacyBudget,
+) -> tuple[Start, tuple[str, ...]]:
+    """Release the representation and the prior of heads; return them with warnings."""
+    fitted = starts.release_start(spec, plan, users, row_count, levels, budget)
+    if isinstance(plan.steps, AltminReleases):
+        fitted = alternate(plan.steps, fitted, users, budget)
+    else:
+        fitted = descend(plan.steps, fitted, users, budget)
+    rough = fitted.prior.noise_variance
+    fitted = release_scales(plan.scales, fitted, users, budget)
+    chosen = choose_prior(plan.prior_vote, fitted, rough, users, budget)
+    prior = chosen.prior
+    has_intercepts = prior.intercept_variance * row_count > prior.noise_variance
+    if prior.noise_variance <= fitted.prior.noise_variance or has_intercepts:
+        return chosen, ()
+    # Most users chose a noise variance so large that their heads are nearly 0.
+    warning = (
+        "Most users are predicted best by the mean model: their heads add little to it. Pass "
+        "n_components=0 to fit the mean model alone."
+    )
+    return chosen, (warning,)

@@ -107,7 +107,7 @@ _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 
 #: `certainty` in `above_noise`, for a center of rows and for a mean of products. Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
-# Users with larger or smaller values contribute nothing: products with these may lose digits.
+# Users with values beyond these sizes contribute nothing: products of such values may lose digits.
 _SIZES = (1e-150, 1e150)  # not tuned
 
 
@@ -151,20 +151,20 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Wanted noise of a count, as a fraction of the users; limits of its share; and the largest cheap
-# share. Not studied one by one: benchmarks/personalization measures all of them together.
+# Wanted noise of a count, as a fraction of the users; limits of its share; and the largest share of
+# a cheap count. Not studied one by one: benchmarks/personalization measures all of them together.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
-# Above this noise, relative to the clip level, a mean is useless: of rows, and of responses.
+# A mean of rows, or of responses, is useless with more noise than this, relative to the clip level.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 # Number of finer searches for the median of the responses.
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# Shares for one common model: of the second moment, and (about) of the mean product.
+# Shares of a mean model alone: of the second moment, and (about) of the mean product.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
-# Wanted noise of a mean, relative to the clip level of users; largest clip level of a mean.
+# Wanted noise of a mean, and its largest clip level, both relative to the clip level of users.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 _GROWTH = 1.5  # not studied
 
@@ -185,7 +185,7 @@ class AltminReleases(NamedTuple):
 
 
 class MeanReleases(NamedTuple):
-    """Releases of one common model, from the mean of users' products of rows and responses."""
+    """Releases of a mean model alone: the mean of users' products of rows and responses."""
 
     product_norm: Search
     mean_products: Release
@@ -236,7 +236,7 @@ def mean_clip(spec: PersonalSpec) -> float:
     """Return the clip level of mean products, relative to that of their second moment.
 
     A low level harms a mean more than a second moment, of which only directions matter. So the
-    level rises if the noise of the mean is relatively small.
+    level is high if the noise of the mean is small.
     """
     share = _POOLED_MEAN_SHARE if spec.is_pooled else _MEAN_SHARE
     noise_std = _noise_of_mean(spec, share) * math.sqrt(spec.n_features)

@@ -13,7 +13,7 @@ from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import aligned, row_norms, row_squares
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
 from skdp.linear_model.low_rank.records import whitening_of
-from skdp.linear_model.personal import plan as personal_plan
+from skdp.linear_model.personal import plan as plans
 from skdp.linear_model.personal.plan import ClippedSum, HeadReleases, MeanReleases, PersonalSpec
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
@@ -79,7 +79,7 @@ class SharedModel:
 # These functions never raise errors, which would stop all users of a batch: values that overflow
 # become 0, and matrices are made definite before they are inverted.
 
-# This part of the trace is added to the diagonal: far above rounding, too little to matter.
+# Part of the trace that is added to the diagonal: far above rounding errors, too small to matter.
 _RIDGE = 1e-11  # not tuned
 
 
@@ -158,19 +158,16 @@ def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
 # Centers of rows and responses, from the means of users.
 
 _CENTER_QUANTILE = 0.6  # not studied
-# A mean of responses becomes 0 below this many standard deviations of its noise. A mean also
-# becomes 0 below this fraction of the clip level, which noise may have raised, unless it exceeds
-# twice the first limit. Not studied.
+# A mean of responses becomes 0 below this many standard deviations of its noise. Up to twice that
+# limit, the mean also becomes 0 below this fraction of the clip level, which noise may have raised.
+# Not studied.
 _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
 
 def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
     """Release the mean of users' mean rows, shrunk by its noise."""
-    means = users.map_users(_mean_rows)
-    level = personal_plan.release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
-    total = personal_plan.clipped_sum(means, level)
-    center, noise_std = _release_mean(plan.total, total, level, users, budget)
-    return personal_plan.above_noise(center, noise_std, personal_plan.CENTER_CERTAINTY, len(center))
+    center, noise_std, _ = _release_center(plan, users.map_users(_mean_rows), users, budget)
+    return plans.above_noise(center, noise_std, plans.CENTER_CERTAINTY, len(center))
 
 
 def release_response_center(
@@ -180,12 +177,18 @@ def release_response_center(
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, Targets.of(means), budget, len(means))
-    level = personal_plan.release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
-    total = personal_plan.clipped_sum(means[:, np.newaxis], level)[0]
-    released, noise_std = _release_mean(plan.total, total, level, users, budget)
-    center = float(released)
-    least = _LEAST_NOISE_OF_MEANS * noise_std
+    released, noise_std, level = _release_center(plan, means[:, np.newaxis], users, budget)
+    center, least = float(released[0]), _LEAST_NOISE_OF_MEANS * noise_std
     return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0
+
+
+def _release_center(
+    plan: ClippedSum, means: np.ndarray, users: Users, budget: PrivacyBudget
+) -> tuple[np.ndarray, float, float]:
+    """Release the mean of users' means, clipped to a released level; return its noise and level."""
+    level = plans.release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
+    total = plans.clipped_sum(means, level)
+    return *_release_mean(plan.total, total, level, users, budget), level
 
 
 def _release_mean(
@@ -208,58 +211,57 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 
 
 # ------------------------------
-# How much users' mean responses differ beyond what their rows explain.
+# Users' levels: how far their mean responses differ beyond what their rows explain.
 
 _LEVEL_QUANTILE = 0.6  # not studied
-# A search rounds up to a grid point, which is this many times the geometric middle.
+# A search rounds up to a grid point: this many times the geometric mean of that point and the last.
 _ABOVE = 2.0**0.25  # not tuned
 # Half of the distance between neighbors in the square root of `PARTS`.
-_HALF_A_PART = 0.5 / len(personal_plan.PARTS)  # not tuned
+_HALF_A_PART = 0.5 / len(plans.PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
 
 @dataclass(frozen=True)
 class UserLevels:
-    """Variances of responses: between users' levels, and within users."""
+    """Variances of responses: between the levels of users, and within users around their levels."""
 
     between: float = 0.0
     within: float = 1.0
 
     def of_users(self, batch: UserBatch) -> np.ndarray:
         """Estimate the level of each user: the mean response, shrunk."""
-        trust = self.between / (self.between + self.within / batch.counts)
-        return np.asarray(trust * mean_responses(batch))
+        factors = self.between / (self.between + self.within / batch.counts)
+        return np.asarray(factors * mean_responses(batch))
 
 
 def release_user_levels(
     plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
 ) -> UserLevels:
     """Release the variances of responses between users and within users."""
-    (of_size, of_part), (means, parts) = plan, users.map_users(_means_and_parts).T
-    size = budget.quantile(of_size, means, q=_LEVEL_QUANTILE) / _ABOVE
-    part = (math.sqrt(budget.quantile(of_part, parts, q=0.5)) - _HALF_A_PART) ** 2
-    of_means = (size / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
-    if row_count == 1:  # few users have more rows, which alone show levels
+    means, parts = users.map_users(_means_and_parts).T
+    size = budget.quantile(plan[0], means, q=_LEVEL_QUANTILE) / _ABOVE
+    part = (math.sqrt(budget.quantile(plan[1], parts, q=0.5)) - _HALF_A_PART) ** 2
+    variance = (size / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
+    if row_count == 1:  # Only users with more rows show levels, and few have more.
         part = 1.0
-    within = max(max(row_count, 2.0) * part * of_means, _LEAST_RESPONSE_VARIANCE)
-    return UserLevels((1 - part) * of_means, within)
+    within = max(max(row_count, 2.0) * part * variance, _LEAST_RESPONSE_VARIANCE)
+    return UserLevels((1 - part) * variance, within)
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
     r"""Return the size of each user's mean response, and the within-user part of its square.
 
-    The mean of m responses has a variance M: that between users, and w / m of the variance w within
-    users. The rest of the mean square of the m responses is :math:`(w / m) \chi^2_{m-1}`. So the
-    rest divided by the squared mean is :math:`u (m - 1) F_{m-1, 1}` with u = w / (m M): its law
-    does not depend on the size of M.
+    The mean of m responses has the variance M = b + w / m, with the variances b between users and w
+    within users. The mean square less the squared mean is :math:`(w / m) \chi^2_{m-1}`. Divided by
+    the squared mean, it is :math:`u (m - 1) F_{m-1, 1}` with the part u = w / (m M).
     """
     means = np.abs(mean_responses(batch))
-    beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
+    rests = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
     m = np.maximum(batch.counts, 2.0)
     usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
     # Parts are limited to 1, the last point of `PARTS`, as division by a mean of 0 would overflow.
-    parts = beside / np.maximum(np.maximum(usual, beside), _LEAST_RESPONSE_VARIANCE)
-    # A user with a single response says nothing about the part.
+    parts = rests / np.maximum(np.maximum(usual, rests), _LEAST_RESPONSE_VARIANCE)
+    # A user with a single response shows no part, and counts as 1.
     return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
 
 
@@ -271,8 +273,9 @@ def root_mean_squares(batch: UserBatch) -> np.ndarray:
 # ------------------------------
 # A map that whitens features, from the users' second moments.
 
-# Part of the second moments that is clipped. Half does more harm to the moment of a mean model, so
-# there it is the third number over the strength. benchmarks/personalization/real_data.md
+# Fraction of users whose second moments are clipped. Clipping harms a mean model more: its fraction
+# has the limits in the second place, and is the third number divided by the signal strength.
+# benchmarks/personalization/real_data.md
 _CLIPPED, _CLIPPED_OF_POOLED, _WANTED_BIAS = 0.5, (0.02, 0.5), 25.0
 _CERTAINTY = 3.0  # not studied
 # A feature is small if its variance is below this fraction of the largest: not studied.
@@ -291,14 +294,12 @@ def release_user_whitening(
 
     The root is the identity if noise hides even the mean variance of all features.
     """
-    norms = users.map_users(moment_norms)
-    fraction = _CLIPPED
+    norms, n_features, fraction = users.map_users(moment_norms), users.n_features, _CLIPPED
     if is_pooled:
-        strength = users.n_users * budget.cost.mu / math.sqrt(users.n_features)
+        strength = users.n_users * budget.cost.mu / math.sqrt(n_features)
         fraction = clipped_fraction(strength, _WANTED_BIAS, _CLIPPED_OF_POOLED)
-    level = personal_plan.release_level(plan.norm, norms, 1 - fraction, budget)
-    weights = clip_weights(norms, level, users.n_features**2)
-    n_features = users.n_features
+    level = plans.release_level(plan.norm, norms, 1 - fraction, budget)
+    weights = clip_weights(norms, level, n_features**2)
 
     def _weighted_moment(_: slice, batch: UserBatch) -> np.ndarray:
         scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
@@ -306,11 +307,10 @@ def release_user_whitening(
 
     total = users.map_sum(_weighted_moment, n_features**2)
     released, noise_std = _release_mean(plan.total, total, level, users, budget)
-    mean_std = noise_std / np.sqrt(n_features)
-    if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
+    variances, edge = np.diagonal(released), noise_std * np.sqrt(2 * n_features)
+    if variances.mean() <= _CERTAINTY * noise_std / np.sqrt(n_features):
         return np.eye(n_features), (_HIDDEN,)
     # Features that are small beside the others may be hidden by noise.
-    variances, edge = np.diagonal(released), noise_std * np.sqrt(2 * n_features)
     is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
     n_lost = int(np.count_nonzero(is_lost))
     warning = (
@@ -370,10 +370,8 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
     """Return the mean model: mean products, shrunk separately inside and outside the basis."""
     inside = basis @ (basis.T @ mean_products)
     size, k = basis.shape
-    outside = personal_plan.above_noise(
-        mean_products - inside, noise_std, personal_plan.MEAN_CERTAINTY, size - k
-    )
-    return personal_plan.above_noise(inside, noise_std, personal_plan.MEAN_CERTAINTY, k) + outside
+    outside = plans.above_noise(mean_products - inside, noise_std, plans.MEAN_CERTAINTY, size - k)
+    return plans.above_noise(inside, noise_std, plans.MEAN_CERTAINTY, k) + outside
 
 
 def release_mean_model(
@@ -406,8 +404,8 @@ def release_start(
     rows, and uses all rows together.
     """
     products, size = _release_size(plan.product_norm, users, levels, budget)
-    level = personal_plan.level_with_noise(size, budget)
-    total = personal_plan.clipped_sum(products, level, is_moment=True)
+    level = plans.level_with_noise(size, budget)
+    total = plans.clipped_sum(products, level, is_moment=True)
     moment, noise_std = _release_mean(plan.products, total, level, users, budget)
     mean = np.zeros(users.n_features), 0.0
     if plan.mean_products is not None:
@@ -454,10 +452,10 @@ def _mean_of_products(
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
     """Release the mean of clipped products; return also the std of its errors."""
-    level = personal_plan.level_with_noise(size * personal_plan.mean_clip(spec), budget)
-    total = personal_plan.clipped_sum(products, level)
+    level = plans.level_with_noise(size * plans.mean_clip(spec), budget)
+    total = plans.clipped_sum(products, level)
     mean, noise_std = _release_mean(release, total, level, users, budget)
-    # A mean of products of that size has a sampling error beside the noise, in random directions.
+    # Beside the noise, the mean has a sampling error, in random directions.
     error = size / np.sqrt(users.n_users * users.n_features)
     return mean, float(np.hypot(noise_std, error))
 
@@ -474,7 +472,7 @@ def _spectral(
     values, vectors = np.linalg.eigh(moment)
     # Made contiguous, so that products with the basis round like those with copies of it.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
-    # If the basis has all directions, half of the smallest eigenvalue counts as noise.
+    # If the basis spans all directions, half of the smallest eigenvalue counts as noise.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
@@ -489,7 +487,7 @@ def _spectral(
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
     """Return the part of the second moment that the mean explains, at most the moment along it."""
-    value = personal_plan.above_noise(mean, noise_std, 0.0, len(moment))
+    value = plans.above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
         return np.zeros_like(moment)
