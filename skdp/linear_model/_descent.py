@@ -46,16 +46,16 @@ def clipped_fraction(
 
 #: Prefix of the names of votes: releases of the number of unclipped gradients.
 VOTE = "clip vote"
-# How fast counts of unclipped gradients change the clip level; 0 for never.
-# benchmarks/trace_regression/errors.md, "The singular value", compares both; other rates are not
-# studied.
+# Rate at which counts of unclipped gradients change the clip level.
+# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, a constant level;
+# other rates are not studied.
 _LEVEL_RATE = 2.0
-# Largest ratio of the share of the last step to that of the first: not studied.
+# Largest share of the last step, relative to the share of the first: not studied.
 _LARGEST_GROWTH = 10.0
 
 
 class DescentStep(NamedTuple):
-    """The releases of one step: a sum of clipped gradients, and a count of unclipped ones."""
+    """The releases of one step: a sum of clipped gradients, and the number of unclipped ones."""
 
     gradient: Release
     vote: Release
@@ -159,9 +159,9 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    `refined` is a share and a relative error of counts, which decide how many finer searches there
-    are; one always pays. The share of other counts gives each the error `precision`, within limits.
-    If counts would have the error `useless`, there are no searches.
+    There are as many finer searches, from one to three, as the share `refined[0]` pays for counts
+    of noise `refined[1]`. The planned share gives counts the noise `precision`, within limits, and
+    above the noise `useless` there are no searches. Noise is relative to the number of units.
     """
     if not spec.fit_intercept:
         return ()
@@ -240,8 +240,9 @@ _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # benchmarks/least_squares/made_up.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
 # In a fit that is not weak, predictions are too long if their factor is below 1 by the first number
-# of standard deviations; the second number of these is then added to the factor. The third is the
-# least mean square of predictions, in units of its noise. benchmarks/least_squares/made_up.md
+# of standard deviations; the factor then rises by the second number of standard deviations. The
+# third is the least mean square of predictions, in units of its noise.
+# benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
 # Predictions that explain a smaller part of the responses may be worse than the noisy mean:
 # benchmarks/least_squares/least_squares.md.
@@ -302,7 +303,7 @@ def calibration_of(
     """
     most_predicted, most_true = bounds
     product, square, mean = sums
-    # If few responses differ from the center, these exceed the bound.
+    # If few responses differ from the center, their sizes exceed the bound.
     longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
     of_square = math.sqrt(2) * most_true / most_predicted
     is_weak = bounds == CALIBRATED

@@ -93,8 +93,8 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     beside = _norm_beside(bound) if isinstance(bound, float) else bound
     entries = (spec.n_features + 1,)
     start = plan_sum(spec, "class difference", _START_SHARE, entries, beside, change)
-    sizes = "exponential", _SPREAD_SHARE, sensitivity.count_distance
-    spread = spec.cost.release("median score", *sizes, {}, shape=_SPREADS.shape)
+    by, distance, n_sizes = "exponential", sensitivity.count_distance, _SPREADS.shape
+    spread = spec.cost.release("median score", by, _SPREAD_SHARE, distance, {}, shape=n_sizes)
     within = spec.cost.release(
         "scores within bounds", "gaussian", _WITHIN_SHARE, sensitivity.count, {}
     )
@@ -342,9 +342,9 @@ class DPTraceClassifier(PrivateClassifier):
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         Public bound to which the Frobenius norms of matrices are clipped, before and after their
-        mean is subtracted, in the units of X; the noise grows with it. ``None`` releases the
-        median of both and clips at up to four times it, the more records and budget there are; of
-        few records it takes the entries to be standardized. From 1e-100 to 1e100.
+        mean is subtracted, in the units of X; the noise grows with it. ``None`` releases both
+        median norms and clips at up to four times them, more with more records and budget; for few
+        records it assumes that entries are standardized. From 1e-100 to 1e100.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -359,9 +359,9 @@ class DPTraceClassifier(PrivateClassifier):
     classes_ : ndarray of shape (2,)
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (d1, d2)
-        Coefficients of the second class, a matrix whatever the layout of X. They have the
-        direction of those of a logistic regression, and a length by released losses: it is short
-        if noise hides what they gain. Covered by the guarantee.
+        Coefficients of the second class, a matrix whatever the layout of X. Their direction is
+        that of a logistic regression. Released losses decide on their length, which is short if
+        noise hides the gain in loss. Covered by the guarantee.
     intercept_ : ndarray of shape (1,)
         Intercept. Covered by the guarantee.
     score_bounds_ : ndarray of shape (2, 1)
@@ -383,11 +383,12 @@ class DPTraceClassifier(PrivateClassifier):
     -----
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
     Mechanisms: Gaussian, and exponential for medians, accounted for in Gaussian
-    differential privacy. Released: the median norms of matrices and of what differs from their
-    mean, unless `row_norm` is given or the records are few; the mean of clipped matrices; the
-    difference of the classes of matrices less that mean, with that of their numbers; in each step
-    the sum of the gradients, each clipped in norm; the median size of the scores, and how many are
-    not far beyond it; and losses of shorter and longer scores, clipped as one vector a record.
+    differential privacy. Released: the median norms of matrices before and after their mean is
+    subtracted, unless `row_norm` is given or the records are few; the mean of clipped matrices; the
+    difference between the classes' sums of centered matrices, with the difference of their counts;
+    in each step the sum of the gradients, each clipped in norm; the median size of the scores, and
+    how many scores are at most 2.5 times their usual size; and losses of shorter and longer scores,
+    clipped as one vector a record.
     `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number
     of records, the shape, dtype and container of X, and its parts, feature names, the classes, and
     parameters. That the classes are public is promised by the caller if they are taken from y, and
@@ -400,15 +401,13 @@ class DPTraceClassifier(PrivateClassifier):
     they are, as in images, `DPLogisticRegression` on the rows does as well.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
-    for their mean, for the norms of what differs from it, for the start, in every step, of which
-    public facts make 8 to 100, twice for the scores, and for their losses. Time is O(n d1 d2 rank)
-    a step, memory O(d1 d2). Rows in parts, of `RowBlocks.from_partitions`, are read seven times and
-    in every step: for the check, the norms and the digest together, for the mean, for the norms
-    around it, for the start, and three times at the end; without released norms five times, as the
-    first two are one, and no norms around the mean are read. Nothing is stored per row. A row or
-    label that is no longer valid when it is read again counts as null.
+    their mean, the norms of centered matrices, the start, once in each of 8 to 100 steps, whose
+    number is public, twice for the scores, and for their losses. Time is O(n d1 d2 rank) a step,
+    memory O(d1 d2). Rows in parts, of `RowBlocks.from_partitions`, are read once for the check, the
+    norms and the digest together. Without released norms that reading also gives the mean. Nothing
+    is stored per row. A row or label that is no longer valid when it is read again counts as null.
 
-    With ``epsilon=inf`` a fit takes 100 steps, as private fits do, and not those to the optimum.
+    With ``epsilon=inf`` a fit takes 100 steps, which may end before the optimum.
 
     Examples
     --------

@@ -134,10 +134,10 @@ class DPTraceRegressor(PrivateRegressor):
 
     The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
     shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the
-    sum of the products of their entries. Rows of features are taken for matrices of one column;
-    :class:`DPLinearRegression` is for them, and has bounds. For matrix completion and multi-task
-    regression, pass matrices of rank one: :class:`skdp.RankOneMatrices`. Cells of a table, with an
-    intercept and a private covariance, have means of rows and columns beside `rank`.
+    sum of the products of their entries. Rows of features count as matrices of one column; for
+    these, :class:`DPLinearRegression` also takes public bounds. For matrix completion and
+    multi-task regression, pass matrices of rank one: :class:`skdp.RankOneMatrices`. For cells of a
+    table, with an intercept and a private covariance, M also has means of rows and of columns.
 
     Parameters
     ----------
@@ -154,9 +154,9 @@ class DPTraceRegressor(PrivateRegressor):
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
     privacy_unit : {"record", "response", "user"}, default="record"
-        What is protected: one record, that is a matrix with its response; or one response, the
-        matrices being public, of which those much longer than nearly all others take no part; or a
-        user with all of its records, each user counting once. `fit` takes `users` then.
+        What is protected: one record, that is a matrix with its response; or one response, while
+        the matrices are public (and matrices much longer than nearly all others are left out); or
+        a user with all of its records, each user counting once. `fit` takes `users` then.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
@@ -165,12 +165,12 @@ class DPTraceRegressor(PrivateRegressor):
         it, which saves noise. ``None`` sets no bound: contributions of records are clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     covariance : {"private", "identity"}, pair of array-like, or ndarray, default="private"
-        Covariances by which the matrices are whitened. ``"private"`` releases a scale, and those of
-        rows and columns. ``"identity"``: you promise uncorrelated entries with mean 0 and variance
-        1. ``(row_cov, col_cov)``: public covariances of the entries of a column, of shape (d1, d1),
-        and of a row, of shape (d2, d2); one may be None. An array of shape (d1 * d2, d1 * d2): that
-        of all entries, unless X is `RankOneMatrices`. All but the first need means of 0, and spend
-        nothing: :doc:`/user_guide/low_rank_regression`.
+        Covariances by which the matrices are whitened. ``"private"`` releases a scale, and the
+        covariances of rows and columns. ``"identity"``: you promise uncorrelated entries with mean
+        0 and variance 1. ``(row_cov, col_cov)``: public covariances of the entries of a column, of
+        shape (d1, d1), and of a row, of shape (d2, d2); one may be None. An array of shape
+        (d1 * d2, d1 * d2): the covariance of all entries, unless X is `RankOneMatrices`. All but
+        the first need means of 0, and spend nothing: :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
     n_iter : int or "auto", default="auto"
@@ -204,11 +204,12 @@ class DPTraceRegressor(PrivateRegressor):
     singular_values_ : ndarray of shape (rank,), or up to (rank + 2,) for cells with means
         Descending singular values of `coef_matrix_`; 0 for noise. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
-        where features are not scaled one by one. Covered by the guarantee.
+        Smallest and largest value of each feature: `fit` and `predict` clip features to them. None
+        if features are not scaled one by one. Covered by the guarantee.
     start_ratios_ : ndarray of shape (min(d1, d2),) or None
-        All singular values of a start from data, in units of the largest of noise and chance: as
-        many as exceed 1 are a rank to take. None without either. Covered by the guarantee.
+        Singular values of a start from data, divided by the largest that noise and chance explain:
+        their number above 1 suggests a rank. None without noise, or for a random start. Covered by
+        the guarantee.
     left_components_ : ndarray of shape (d1, len(`singular_values_`))
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (len(`singular_values_`), d2)

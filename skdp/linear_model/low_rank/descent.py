@@ -27,8 +27,8 @@ class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last entry is for an intercept, if any.
 
     `facts`, which are public or released, determine the sensitivity. `n_unclipped` counts the
-    unclipped gradients or residuals. Public weights multiply the sum by about `gain`. A `whitening`
-    has been applied to all entries but that of the intercept.
+    unclipped gradients or residuals. Public weights multiply the sum by about `gain`. If given,
+    `whitening` has whitened all entries except the intercept's.
     """
 
     total: np.ndarray
@@ -47,7 +47,7 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     assert isinstance(coordinates, DenseCoordinates)
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
-    # There are more coordinates than dimensions: the eigenvalues of the others are 0.
+    # Coordinates outnumber dimensions, so the smallest eigenvalues are 0, and left out.
     inside = slice(-fixed_rank.tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
@@ -174,7 +174,8 @@ _BEYOND_EDGE = 2.0  # not tuned
 class Start(NamedTuple):
     """The start of a descent, and the noise std of its entries.
 
-    `ratios` are all singular values, relative to the largest one that noise and chance have.
+    `ratios` are all singular values of the released mean, divided by the largest singular value
+    that noise and chance explain.
     """
 
     point: FixedRank
@@ -545,7 +546,7 @@ def cut(
         return Estimate(point, offset)
     edge = math.hypot(noise_std, by_chance) * sum(np.sqrt(point.shape))
     is_noise = point.values <= least_ratio * edge
-    # Noise adds its square to that of a singular value, so it is subtracted.
+    # The square of a singular value includes the square of its noise, which is subtracted.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std)
@@ -558,9 +559,9 @@ def cut(
 def calibrate(
     release: Release, estimate: Estimate, records: Records, spread: Spread, budget: PrivacyBudget
 ) -> Calibration:
-    """Release the mean products of predictions and responses, and the mean error, in one vector.
+    """Release mean products of predictions and responses, and the mean error.
 
-    The intercept is subtracted from responses, and all numbers are in units of their spread.
+    The intercept is subtracted from responses. The spread of all responses is the unit.
     """
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))

@@ -57,10 +57,10 @@ class Transform:
         """The maps of rows and of columns."""
         return [self.row_map, self.column_map]
 
-    def mapped(self, records: Records, intercept: float) -> Records:
-        """Apply the maps to centered and scaled matrices, and set the intercept's coordinate."""
-        design = records.design.mapped(*self.maps).measured(intercept)
-        return replace(records, design=design, intercept=intercept, covariance=self.covariance)
+    def mapped(self, records: Records) -> Records:
+        """Apply the maps of rows and of columns to centered and scaled matrices."""
+        design = records.design.mapped(*self.maps).measured(records.intercept)
+        return replace(records, design=design)
 
     def undo(self, estimate: Estimate) -> Estimate:
         """Return the estimate with coefficients and intercept for the matrices as passed."""
@@ -115,8 +115,8 @@ _FEW_RARE = 2.0
 # benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails", has the first.
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
-# Medians of public features are those of a sample: limits of the number of its rows, and the number
-# of its entries; not studied.
+# Sample of public features for their medians: limits of its number of rows, and wanted number of
+# entries; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
 # Squares of larger entries could overflow.
@@ -231,7 +231,7 @@ def warnings_for_fit(
         _least_signal(spec),
         spec.signal_strength,
     )
-    # All responses together have enough signal, and those that differ from the center have not.
+    # The signal would suffice if all responses differed from the center.
     are_too_few = off_center < 1 and off_center * strength < least <= strength
     if spread.is_guess:
         yield f"{trace_records.GUESSED_SPREAD} {spec.unit.counted}."
@@ -362,9 +362,9 @@ def solve_trace(
         center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
         responses = view.responses.mapped(bounded)
     usual_mean = _USUAL_MEAN if center else _MEAN_AROUND_0
-    fit = _Fit(spec, rest, transform, view.intercept, spread, farthest, usual_mean, budget)
-    fit_matrices = fit.matrices if rest.margins is None else fit.table
-    estimate = fit_matrices(Records(scaled, responses, 0.0), generator)
+    records = Records(scaled, responses, view.intercept, transform.covariance)
+    fit = _Fit(spec, rest, transform, spread, farthest, usual_mean, budget)
+    estimate = (fit.matrices if rest.margins is None else fit.table)(records, generator)
     of_bound = tuple(descents.warnings_for_bound(center, spec.response_bound))
     of_fit = warnings_for_fit(spec, spread, transform, estimate.n_cut)
     return replace(
@@ -382,7 +382,7 @@ def _is_arbitrary(spec: TraceSpec, search: Search, center: float, spread: Spread
 
 
 def _public_transform(spec: TraceSpec) -> Transform:
-    """Return the map that whitens matrices by a public covariance; the identity without one."""
+    """Return the map that whitens matrices by a public covariance, or the identity."""
     if isinstance(spec.covariance, str):
         return Transform()
     if len(spec.covariance) == 1 and spec.covariance[0] is not None:
@@ -466,7 +466,7 @@ def _released_center(
 
 @dataclass(frozen=True)
 class _Fit:
-    """The releases after the scales: a descent, and what corrects or judges its result.
+    """The fit after the release of scales: a descent, and corrections of its result.
 
     `farthest` is the public bound of centered responses, and `usual_mean` the assumed size of their
     mean, relative to their `spread`.
@@ -475,15 +475,14 @@ class _Fit:
     spec: TraceSpec
     plan: FittedReleases
     transform: Transform
-    intercept: float
     spread: Spread
     farthest: float
     usual_mean: float
     budget: PrivacyBudget
 
     def matrices(self, records: Records, generator: np.random.Generator) -> Estimate:
-        """Fit coefficients, and drop those that the residuals show to do harm."""
-        mapped = self.transform.mapped(records, self.intercept)
+        """Fit coefficients, which become 0 if residuals are larger than the responses."""
+        mapped = self.transform.mapped(records)
         estimate = self._descend(mapped, generator)
         if self.plan.last_spread is not None:
             # No bound: residuals that noise hides say nothing about the fit.
@@ -497,14 +496,13 @@ class _Fit:
         assert plan.margins is not None
         assert plan.last_margins is not None
         margins = release_margins(plan.margins, records, transform.maps, self.spread.size, budget)
-        beside = records.without(margins.matrix, margins.offset)
-        mapped = transform.mapped(beside, self.intercept)
+        mapped = transform.mapped(records.without(margins.matrix, margins.offset))
         estimate = self._descend(mapped, generator)
         # If the means of rows and columns are noise, the low-rank part is all of the model.
         n_cut = estimate.n_cut if margins.are_hidden else 0
         # With few cells, the first means contain much of the low-rank part, and need correction.
         residuals, spread = self._residuals(mapped, estimate, self.farthest)
-        records = replace(records, responses=residuals)
+        records = replace(records, responses=residuals.responses)
         margins += release_margins(plan.last_margins, records, transform.maps, spread.size, budget)
         estimate = transform.undo(estimate)
         scaled = margins.matrix.with_values(-transform.multiplier * np.ones(2))
@@ -514,15 +512,15 @@ class _Fit:
 
     def _residuals(
         self, records: Records, estimate: Estimate, farthest: float
-    ) -> tuple[Targets, Spread]:
+    ) -> tuple[Records, Spread]:
         """Subtract predictions from responses; return the residuals, and their released spread."""
-        design = records.design
-        residuals = records.without(estimate.point, estimate.offset * self.intercept).responses
-        if self.plan.last_spread is None:
+        design, release = records.design, self.plan.last_spread
+        residuals = records.without(estimate.point, estimate.offset * records.intercept)
+        if release is None:
             return residuals, Spread(math.inf)
         units = self.spec.n_units, design.n_jobs, design.people
         return residuals, trace_records.release_spread(
-            self.plan.last_spread, residuals, self.budget, farthest, *units
+            release, residuals.responses, self.budget, farthest, *units
         )
 
     def _descend(self, records: Records, generator: np.random.Generator) -> Estimate:
@@ -571,8 +569,8 @@ class _Fit:
 
         A low fraction has the least noise for its signal, but with hardly any noise a median of
         residuals is worse than their mean. Gradients of sparse and rank-one matrices differ too
-        much in length for a low fraction. If most responses are equal, half of the others are left
-        unclipped.
+        much in length for a low fraction. If most responses are equal, half of the other records
+        are left unclipped.
         """
         spec, off_center = self.spec, self.spread.fraction_off_center
         if not isinstance(spec.clip_quantile, str):
@@ -621,9 +619,9 @@ class _Fit:
         return replace(estimate, point=point, offset=offset, warnings=warnings)
 
     def _judged(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
-        """Compare the spreads of responses and of residuals; drop coefficients that do harm."""
-        # If few responses differ from the center, noise hides their sizes, but not those of
-        # residuals.
+        """Set coefficients to 0 if residuals are larger than responses; warn if nearly as large."""
+        # If few responses differ from the center, noise hides the sizes of responses, but not
+        # the sizes of residuals.
         spec, spread = self.spec, self.spread
         if spread.fraction_off_center < 1 or spread.is_guess:
             return estimate

@@ -180,7 +180,7 @@ def _share_of_start(spec: TraceSpec) -> float:
     is_written_out = spec.factors is None and min(spec.matrix_shape) > 1
     if spec.init != "auto" or not is_written_out:
         return _START_SHARE * (spec.init == "spectral")
-    # Singular value of the signal, if all are equal, relative to the largest one of the noise.
+    # Strength is a singular value of the signal, if all are equal, over the largest of the noise.
     edge = math.sqrt(spec.n_entries * spec.rank) * sum(np.sqrt(spec.matrix_shape))
     strength = spec.n_units * spec.cost.mu / edge
     share = float(np.clip((_WANTED_STRENGTH / strength) ** 2, *_DIRECTION_SHARES))
@@ -233,9 +233,9 @@ def _plan_norm(spec: TraceSpec, number: int) -> Search:
 
 def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
     """Plan the norm around center `number`, and the mean of clipped differences from it."""
-    norm, shape = _plan_norm(spec, number), (spec.n_entries,)
-    mean = f"matrix mean {number + 1}", _MEAN_SHARES[number], shape, norm.name
-    return norm, plan_sum(spec, *mean, sensitivity.row_sum)
+    norm, name = _plan_norm(spec, number), f"matrix mean {number + 1}"
+    share, shape = _MEAN_SHARES[number], (spec.n_entries,)
+    return norm, plan_sum(spec, name, share, shape, norm.name, sensitivity.row_sum)
 
 
 def _plan_features(spec: TraceSpec) -> ScaleReleases:
@@ -251,9 +251,9 @@ def _plan_features(spec: TraceSpec) -> ScaleReleases:
 
 def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
     """Plan the covariance of rows or of columns, with the wanted noise of eigenvalues."""
-    # The sensitivity is that of second moments of vectors. Its proof needs two facts, which hold
-    # for diagonals, too: X X' is no longer than the squared norm of X, and two such products have a
-    # nonnegative inner product.
+    # Second moments of vectors have the same sensitivity. Its proof needs two facts, which hold for
+    # X X', and for its diagonal, too: the norm is at most the squared norm of X, and two such
+    # products have a nonnegative inner product.
     change = sensitivity.second_moment
     size, other = spec.matrix_shape[side], spec.matrix_shape[1 - side]
     if size == 1:

@@ -306,11 +306,11 @@ def release_whitening(
 ) -> tuple[Maps, float]:
     """Release maps that whiten rows and columns, and the least variance after whitening.
 
-    The length of gradient steps suits matrices with uncorrelated entries. So a fit clips the
-    matrices, whose entries have scale 1, in norm and releases the sums of :math:`X_i X_i^T` and of
-    :math:`X_i^T X_i`; a side of length 1 has no such sum, and no map. The map of sparse factors is
-    a vector, from the diagonal of their second moment, as any other map would make them dense.
-    Without a plan matrices are public, and their moments, without outliers, are exact.
+    The length of gradient steps suits matrices with uncorrelated entries. So a fit clips matrices
+    with entries of scale 1 in norm and releases the sums of :math:`X_i X_i^T` and of
+    :math:`X_i^T X_i`. A side of length 1 has no sum and no map. The map of sparse factors is a
+    vector, from the diagonal of their second moment, as a matrix would make them dense. Without a
+    plan matrices are public, and their moments, without outliers, are exact.
     """
     maps, least_variance, n_records = Maps([None, None]), 1.0, design.n_records
     if not plan:
@@ -372,8 +372,8 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
     """Remove noise from noisy variances; return also the least true variance after whitening.
 
     Variances that exceed the median by more than 1.5 times `edge`, the largest value of the noise,
-    stay as they are. The others are shrunk to their mean by the noise in their variance. No
-    variance is below a part of `edge`, as steps could diverge along an underestimated curvature.
+    stay as they are. The others are shrunk to their mean, by the part of their variance that is
+    noise. No variance is below a part of `edge`: along an underestimated one, steps could diverge.
     The second result is the mean divided by the floor, at most 1. Without noise, values up to 1e-13
     of the largest are rounding.
     """

@@ -7,8 +7,8 @@ a candidate U is a sum over users of
 
 of responses clipped to size :math:`\zeta`. As v = 0 is allowed, the loss has this range even if
 rows and heads are unbounded. The published exponent [1]_ has the number of users as a further
-factor, which would void the guarantee. The exponent here is that of the proof, with this range
-instead of a Lipschitz bound.
+factor, which would void the guarantee. The exponent here follows the proof, with this range for a
+Lipschitz bound.
 
 References
 ----------
@@ -104,8 +104,8 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     # Sizes beyond the grid count as its nearest end. Otherwise all points would be equally good if
     # all sizes were beyond.
     losses[[0, -1]] = max(wanted - below[0], 0.0), max(below[-2] - wanted, 0.0)
-    # A penalty that does not depend on the data costs no privacy. Without it, a size that no user
-    # has would often win if users are few, as there are many such sizes.
+    # A penalty that does not depend on the data costs no privacy. Without the penalty, a size that
+    # no user has would often win if users are few: the grid has many such sizes.
     losses = losses + (release.noise_std or 0.0) * np.log1p(np.abs(np.log2(SIZES)))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)

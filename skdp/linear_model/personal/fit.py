@@ -122,7 +122,7 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
-    # Rows are aligned to 16 bytes, so that rounding does not depend on the users before.
+    # Rows are aligned to 16 bytes, so that rounding does not depend on the users before them.
     slopes = aligned(slopes[:, 0])[:, np.newaxis]
     inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
@@ -331,7 +331,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         if not features.shape[2]:
             return np.zeros((len(features), lift.shape[1]))
         heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
-        # One product per user, as in a joint product the rounding of a user may depend on others.
+        # One product for each user: a joint product may round by the numbers of other users.
         return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
     models = users.map_users(_lifted) + mean
@@ -362,7 +362,7 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Return which prior predicts each user best, if one response is left out at a time.
 
-    Errors follow from kernels if these are smaller, as users have fewer rows than features.
+    Errors follow from kernels for users with at most as many rows as features.
     """
     features, responses = starts.features_of(batch, prior)
     by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]

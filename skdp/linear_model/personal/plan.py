@@ -227,8 +227,7 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
     norm = _search(spec, "product norm", remedy=remedy)
     if not spec.is_pooled:
         return PersonalReleases(*before, model=_plan_heads(spec, before, norm))
-    rest, change = left_of(before, norm), sensitivity.row_sum
-    mean = _sum(spec, "mean products", rest, norm, change, spec.n_features)
+    mean = _sum(spec, "mean products", left_of(before, norm), norm, spec.n_features)
     return PersonalReleases(*before, model=MeanReleases(norm, mean))
 
 
@@ -252,8 +251,7 @@ def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum
     if _noise_of_mean(spec, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
     norm = _level(spec, f"{descent.RESPONSE_CENTER} norm", descent.OTHER_UNITS_OF_Y)
-    total = _sum(spec, descent.RESPONSE_CENTER, _RESPONSE_SHARE, norm, sensitivity.row_sum)
-    return ClippedSum(norm, total)
+    return ClippedSum(norm, _sum(spec, descent.RESPONSE_CENTER, _RESPONSE_SHARE, norm))
 
 
 def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]:
@@ -285,8 +283,7 @@ def _plan_row_center(spec: PersonalSpec) -> tuple[ClippedSum, ...]:
     rounds = list[ClippedSum]()
     for number in range(1, 1 + n_rounds):
         norm = _level(spec, f"row center norm {number}", OTHER_UNITS_OF_X)
-        total = _sum(spec, f"row center {number}", share, norm, sensitivity.row_sum, size)
-        rounds.append(ClippedSum(norm, total))
+        rounds.append(ClippedSum(norm, _sum(spec, f"row center {number}", share, norm, size)))
     return tuple(rounds)
 
 
@@ -296,27 +293,25 @@ def _plan_user_moment(spec: PersonalSpec) -> ClippedSum | None:
         return None
     norm = _level(spec, "user moment norm", OTHER_UNITS_OF_X, SQUARES)
     share = _POOLED_MOMENT_SHARE if spec.is_pooled else _MOMENT_SHARE
-    shape = (spec.n_features,) * 2
-    total = _sum(spec, "user moment", share, norm, sensitivity.user_moment, *shape)
-    return ClippedSum(norm, total)
+    size, change = spec.n_features, sensitivity.user_moment
+    return ClippedSum(norm, _sum(spec, "user moment", share, norm, size, size, change=change))
 
 
 def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
     """Plan the start, the steps, which get the rest of the budget, and the vote on priors."""
     mean, certainty = None, math.sqrt(spec.n_components) + MEAN_CERTAINTY
     if spec.mean_head and _noise_of_mean(spec, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
-        change = sensitivity.row_sum
-        mean = _sum(spec, "mean products", _MEAN_SHARE, norm, change, spec.n_features)
+        mean = _sum(spec, "mean products", _MEAN_SHARE, norm, spec.n_features)
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
     # For each prior, a count of the users that it predicts best.
     share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
-    counts: Any = partial(sensitivity.histogram, spec.unit.adjacency), {}
-    vote = spec.cost.release("prior vote", "gaussian", share, *counts, shape=(len(PRIORS),))
+    change, shape = partial(sensitivity.histogram, spec.unit.adjacency), (len(PRIORS),)
+    vote = spec.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
     scales = _plan_scales(spec)
     left = left_of(before, norm, mean, head_norm, scales, vote)
     share = min(_PRODUCT_SHARE, left / 2) if spec.n_iter else left
-    shape = (spec.n_features,) * 2
-    products = _sum(spec, "products", share, norm, sensitivity.second_moment, *shape)
+    size, second_moment = spec.n_features, sensitivity.second_moment
+    products = _sum(spec, "products", share, norm, size, size, change=second_moment)
     steps = _plan_steps(spec, left - share, head_norm)
     return HeadReleases(norm, products, mean, head_norm, steps, scales, vote)
 
@@ -349,12 +344,14 @@ def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
     """Plan the normal equations of each step, and their clip levels."""
     matrix_norm = _level(spec, "normal matrix norm", descent.OTHER_UNITS_OF_Y, SQUARES)
     product_norm = _level(spec, "normal product norm", descent.OTHER_UNITS_OF_Y, SQUARES)
-    size = spec.n_features * spec.n_components
+    size, change = spec.n_features * spec.n_components, sensitivity.user_moment
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
     for step, both in enumerate(descent.shares_of_steps(rest, spec.n_iter, _GROWTH), start=1):
-        of_matrix = f"normal matrix {step}", both / 2, matrix_norm, sensitivity.user_moment
-        of_sides = f"normal products {step}", both / 2, product_norm, sensitivity.row_sum
-        steps.append((_sum(spec, *of_matrix, size, size), _sum(spec, *of_sides, size)))
+        matrix = _sum(
+            spec, f"normal matrix {step}", both / 2, matrix_norm, size, size, change=change
+        )
+        products = _sum(spec, f"normal products {step}", both / 2, product_norm, size)
+        steps.append((matrix, products))
     return AltminReleases(matrix_norm, product_norm, tuple(steps))
 
 
@@ -398,8 +395,8 @@ def _sum(
     name: str,
     share: float,
     norm: Search,
-    change: Callable[..., float],
     *shape: int,
+    change: Callable[..., float] = sensitivity.row_sum,
 ) -> Release:
     """Plan a sum of users' vectors or symmetric matrices, clipped to a norm."""
     mechanism = "symmetric_gaussian" if len(shape) == 2 else "gaussian"

@@ -41,7 +41,7 @@ class Prior:
 
     @property
     def spread(self) -> float:
-        """Variance of each direction if the mix is 1, so that the trace is the same."""
+        """Variance of each direction if the mix is 1; all mixes have the same total variance."""
         return float(self.variances.sum()) / len(self.basis)
 
     def changed(self, mix: float, noise_factor: float) -> "Prior":
@@ -338,9 +338,9 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
-# The noise variance of a response is at least this fraction of the variance of predictions. The
-# first number holds for noisy eigenvalues, which may make it far too small, so that heads would
-# follow noise; the second for exact ones. Not studied.
+# Least noise variance of a response, as a fraction of the variance of predictions: from noisy
+# eigenvalues, which may make the noise seem far too small, so that heads would follow noise; and
+# from exact ones. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 _INTERCEPT_VARIANCE = 0.05  # not studied
 _TINY = 1e-200
@@ -470,7 +470,7 @@ def _spectral(
     """Estimate a prior, and its signal-to-noise ratio, from a noisy second moment."""
     k, size = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
-    # Made contiguous, so that products with the basis round like those with copies of it.
+    # Contiguous, so that products with the basis round like products with a copy of it.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
     # If the basis spans all directions, half of the smallest eigenvalue counts as noise.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
