@@ -353,7 +353,8 @@ def descend(
     `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
     fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
     decays. Singular values below `least_ratio` times the edge of the noise become 0. However noisy
-    a gradient is, a step has at least `least_part` of its length.
+    a gradient is, a step has at least `least_part` of its length. `unexplained` is the spread that
+    chance may explain; 0 ignores chance.
     """
     point, offset, variance = start.point, 0.0, start.noise_std**2
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
@@ -369,11 +370,10 @@ def descend(
         # Clipping multiplies the curvature by about the quantile. Without clipping, the curvature
         # of whitened rows is 1, and a step of length 1 gives least squares.
         lengths = _LengthsForRows(dimension, least_curvature, _STEP / quantile if clips else 1.0)
-    votes, sizes = list[tuple[float, float]](), list[float]()
+    gradients = list[_Gradient]()
     for releases in plan:
         gradient = _release_gradient(releases, clipping, point, offset, level, budget)
-        votes.append((gradient.unclipped, gradient.vote_std))
-        sizes.append(gradient.size)
+        gradients.append(gradient)
         length, decay = lengths.next_length(gradient, releases.curvature, level)
         point = fixed_rank.retract(point, gradient.coordinates, -length)
         if (norm := float(np.linalg.norm(point.values))) > largest_coefficients:
@@ -384,16 +384,12 @@ def descend(
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
     # Standard deviation of coordinates by chance, if responses are independent of matrices.
-    norm = float(np.linalg.norm(point.values))
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
-    if not plan:
-        return estimate
-    if not clips:
-        is_moving = sizes[-1] > _LEFT * sizes[0]
-        return replace(estimate, warnings=(_NOT_CONVERGED,) if is_moving else ())
-    return replace(estimate, warnings=_warnings(votes, lengths.moves, norm, quantile))
+    norm = float(np.linalg.norm(point.values))
+    warnings = _warnings(gradients, lengths.moves, norm, quantile, clips=clips)
+    return replace(estimate, warnings=warnings)
 
 
 @dataclass
@@ -519,9 +515,19 @@ def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
 
 
 def _warnings(
-    votes: list[tuple[float, float]], moves: Sequence[float], norm: float, quantile: float
+    gradients: list[_Gradient],
+    moves: Sequence[float],
+    norm: float,
+    quantile: float,
+    *,
+    clips: bool,
 ) -> tuple[str, ...]:
-    """Warn if one of the last steps clipped too many gradients, or the last moves are long."""
+    """Warn if the descent has not converged: too few gradients are unclipped, or steps are long."""
+    if not gradients:
+        return ()
+    if not clips:
+        return (_NOT_CONVERGED,) if gradients[-1].size > _LEFT * gradients[0].size else ()
+    votes = [(gradient.unclipped, gradient.vote_std) for gradient in gradients]
     unclipped, noise_std = min(votes[-_LAST_VOTES:])
     if unclipped + _CERTAINTY * noise_std < _LEAST_OF_WANTED * quantile:
         return (
