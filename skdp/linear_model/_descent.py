@@ -44,7 +44,7 @@ def clipped_fraction(
 # ------------------------------
 # The releases of a gradient descent, and its clip level, which follows a released count.
 
-#: Prefix of the names of votes: releases of the number of unclipped gradients.
+#: Prefix of the names of votes, which release the number of unclipped gradients.
 VOTE = "clip vote"
 # Rate at which counts of unclipped gradients change the clip level.
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, a constant level;
@@ -121,7 +121,8 @@ _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
 ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])  # not studied
 _SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)  # not studied
-#: Grid for numbers in units of a bound: evenly spaced, with powers for a bound far too large.
+#: Grid from -1 to 1 for numbers divided by a public bound: evenly spaced, and finer near 0, in case
+#: the bound is far too large.
 UP_TO_ONE = np.unique(  # not studied
     np.concatenate([-_SIDE_UP_TO_ONE, np.linspace(-1.0, 1.0, 1025), _SIDE_UP_TO_ONE])
 )
@@ -277,7 +278,10 @@ def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALI
 def calibration_products(
     predicted: np.ndarray, true: np.ndarray, size: float, bounds: tuple[float, float] = CALIBRATED
 ) -> np.ndarray:
-    """Return clipped products of predictions (of expected `size`) and responses; and errors."""
+    """Return clipped products, of responses and predictions and of predictions alone; and errors.
+
+    `size` is the expected root mean square of predictions.
+    """
     most_predicted, most_true = (bound * (1 - 1e-12) for bound in bounds)
     errors = np.clip(true - predicted, -most_true, most_true)
     predicted = np.clip(predicted / size, -most_predicted, most_predicted)

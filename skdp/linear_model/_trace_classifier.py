@@ -167,7 +167,7 @@ def solve_trace_classes(
     view = view.centered(mean).measured()
     norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
     difference, excess, std = _release_difference(spec, plan.start, view, bound, budget)
-    # Both fractions differ from a half by the same number, with opposite signs.
+    # The fractions of the two classes are 1/2 - `excess` and 1/2 + `excess`.
     fractions = logistic_plan.likely_fractions(excess * np.array([-1.0, 1.0]), std * math.sqrt(2))
     odds = np.log(fractions[1:] / fractions[:1])
     # Root mean square of the entries of a matrix of norm `norm`.
@@ -176,7 +176,7 @@ def solve_trace_classes(
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
     found = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
-    # Losses are those of unclipped matrices, as in predictions, where only scores are clipped.
+    # Losses are computed from unclipped matrices, as predictions clip only scores.
     view = clipped(view, NO_CLIPPING)
     scores = _scores_of(spec, plan, view, found, (odds, unit), budget)
     factor, gain = length_of(spec, plan.losses, view, scores, std, budget)
@@ -227,7 +227,7 @@ def _scores_of(
     shrunk = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
     factors = shrunk.values / np.maximum(point.values, _TINY)
     noise = 1 - float(factors[0]) ** 2
-    # Losses decide on the length of all together, so the first singular value does not shrink.
+    # Released losses decide on a common factor, so the first singular value does not shrink here.
     point = point.with_values(point.values * np.append(1.0, factors[1:] / max(factors[0], _TINY)))
     slopes = point.matrix.reshape(-1, 1) / unit
     # Usual size of scores if entries are uncorrelated.

@@ -345,10 +345,9 @@ def descend(
 
     Every step releases the sum of the clipped gradients of the records, moves along it, and
     releases the number of unclipped gradients, which sets the clip level of the next step. As
-    residuals shrink, so do the level and the noise. With a constant level the error would grow with
-    the size of the coefficients. Gradients are projected on the tangent space of low-rank matrices
-    (M. Zha, 2024, :arxiv:`2403.15999`), so that the noise has only the dimensions of these
-    matrices. The schedule of levels and shares is ours.
+    residuals shrink, so do the level and the noise. Gradients are projected on the tangent space of
+    low-rank matrices (M. Zha, 2024, :arxiv:`2403.15999`), so that the noise has only the dimensions
+    of these matrices. The schedule of levels and shares is ours.
 
     `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
     fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
@@ -383,7 +382,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
-    # Standard deviation of coordinates by chance, if responses are independent of matrices.
+    # Standard deviation of coordinates if responses are independent of matrices.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
@@ -421,8 +420,8 @@ class _LengthsForRows:
         """Compute a lower bound of the curvature of the unclipped loss along the last step.
 
         The curvature is 1 for independent features of variance 1, and larger in some direction for
-        correlated features. The difference of two released gradients shows the curvature at no
-        cost, up to twice the standard deviation of its noise: all steps are in one tangent space.
+        correlated features. All steps are in one tangent space, so the difference of two released
+        gradients shows the curvature; twice the standard deviation of its noise is subtracted.
         """
         step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
         squares = step.inner(step) + shift * shift
@@ -430,7 +429,7 @@ class _LengthsForRows:
             return 0.0
         change = step.inner(gradient.direction) - step.inner(before.direction)
         change += shift * (gradient.slope - before.slope)
-        # The last step followed the noise of the earlier gradient, which the difference contains.
+        # The last step followed the noise of the earlier gradient, which also is in the difference.
         common = self.length * np.square(before.noise_std)
         error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
         error += common * math.sqrt(2 * self.dimension)

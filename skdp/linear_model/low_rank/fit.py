@@ -102,7 +102,7 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 
 
 # ------------------------------
-# Features scaled to mean 0 and variance 1: by released scales or, if public, by exact ones.
+# Features scaled to mean 0 and variance 1: by released scales or, for public features, exactly.
 
 # A feature is rare if it has its most frequent value in all but this fraction of the records; not
 # studied.
@@ -119,7 +119,7 @@ _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 # entries; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
-# Squares of larger entries could overflow.
+# Larger entries of public features count as 0: their squares could overflow.
 _LARGEST_USABLE = 1e100  # not studied
 
 
@@ -313,8 +313,8 @@ _STRONG_SIGNAL = 300.0
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the mean matrix exceeds this fraction of the usual norm, a second mean is released around it.
 _FAR = 0.5  # not tuned
-# If means of rows and columns are fitted first, singular values must exceed the noise this many
-# times: rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
+# If means of rows and columns are fitted first, singular values must exceed this multiple of the
+# noise: rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
 # Least length of a step, relative to its full length, however noisy the gradient: if a smaller
 # fraction of the responses than the first number differs from the center, and otherwise. Not
@@ -610,7 +610,7 @@ class _Fit:
         """Multiply the coefficients by a released factor; add the mean error to the intercept."""
         spec, warnings = self.spec, estimate.warnings
         found = trace_descent.calibrate(release, estimate, records, self.spread, self.budget)
-        # Other warnings tell of too few records, and of coefficients of 0.
+        # Other warnings are given for too few records, and for coefficients of 0.
         is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
         if found.is_doubtful and is_news:
             warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)

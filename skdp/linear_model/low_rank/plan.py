@@ -18,8 +18,8 @@ from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
 # Wanted noise of a count, as a fraction of the records: in searches, where only the last counts
-# need precision; and in the histogram of responses, which should show rare ones: the finer noise if
-# it costs at most the spare share. benchmarks/house/constants.md has .01.
+# need precision; and in the histogram of responses, which should show rare responses. The finer
+# noise applies if its share is at most the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -32,15 +32,15 @@ _USELESS = 0.2
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
-# Share of all finer counts that locate narrow features.
+# Share of all finer counts, which find the center of a feature with a small spread around it.
 _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
 # Wanted noise of an eigenvalue, for covariances with eigenvalues near 1;
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
-# For covariances, matrices are clipped to this multiple of the norm of a matrix with mean square 1:
-# benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm, if the
-# noise of an eigenvalue stays below its limit: benchmarks/budgets/clipping.md.
+# For covariances, matrices are clipped to this multiple of sqrt(d1 d2), the norm if entries have
+# mean square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that
+# norm, if the noise of an eigenvalue stays below its limit: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 # Largest share of a start with values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
@@ -84,7 +84,7 @@ class FittedReleases(NamedTuple):
     centers: tuple[CenterReleases, ...]
     # The norm to clip to; None if it is known, or if the matrices or covariances are public.
     matrix_norm: Search | None
-    # The covariance of rows and that of columns; None for a side of length 1.
+    # Covariances of rows and of columns; None for a side of length 1.
     covariances: tuple[Release | None, ...]
     # The spread of responses; None without noise, as nothing is clipped.
     response_spread: Release | None
@@ -113,9 +113,9 @@ class TraceReleases(NamedTuple):
 
 def plan_trace(spec: TraceSpec) -> TraceReleases:
     """Plan all releases in their order."""
-    is_released = spec.covariance == "private" and spec.unit.is_whole
-    features = _plan_features(spec) if is_released and spec.is_vector else None
-    first = _plan_round(spec, 0) if is_released and spec.is_centered else None
+    is_private = spec.has_private_scales
+    features = _plan_features(spec) if is_private and spec.is_vector else None
+    first = _plan_round(spec, 0) if is_private and spec.is_centered else None
     # Empty if noise would hide the center of the responses.
     center = descent.plan_center(
         spec,
@@ -125,8 +125,8 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
         useless=_USELESS,
     )
     before = center, features, first
-    has_norm = is_released and features is None
-    branches = [_plan_fit(spec, before, has_norm=has_norm and first is None)]
+    has_norm = is_private and features is None and first is None
+    branches = [_plan_fit(spec, before, has_norm=has_norm)]
     if first is not None:
         rounds = range(1, len(_MEAN_SHARES)) if spec.cost.is_private else ()
         centers = tuple(_plan_round(spec, number) for number in rounds)
@@ -149,8 +149,8 @@ def _plan_fit(
     """
     norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
-    is_released = spec.covariance == "private" and spec.unit.is_whole
-    covariances = tuple(_plan_covariance(side, spec) for side in (0, 1)) if is_released else ()
+    sides = (0, 1) if spec.has_private_scales else ()
+    covariances = tuple(_plan_covariance(side, spec) for side in sides)
     margins, *last = _plan_margins(spec)
     scales = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, scales, last)

@@ -177,10 +177,10 @@ GUESSED_SPREAD = (
 
 @dataclass(frozen=True)
 class Spread:
-    """The root mean square of centered responses; if most are at the center, of the others.
+    """The root mean square `size` of centered responses; if most are 0, of those that are not 0.
 
-    `fraction_off_center` is the fraction of these others; 1 if most responses are off the center.
-    The size is a guess if noise hides the others, and they have no public bound.
+    `fraction_off_center` is then the fraction of responses that are not 0; else it is 1. The size
+    is a guess if noise hides these responses, and no public bound is known.
     """
 
     size: float
@@ -241,8 +241,8 @@ def release_spread(
 def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.ndarray:
     """Set bins that may be noise to 0; if only the center is left, merge neighboring bins.
 
-    Few responses of many sizes are visible in no single bin. Near visible bins the edge is lower:
-    without the bins next to the bulk, a long tail would seem short.
+    Few responses of different sizes may be hidden in each single bin. Near visible bins the edge is
+    lower: without the bins next to the bulk, a long tail would seem short.
     """
     is_visible, is_wider = np.zeros(len(fractions), dtype=bool), fractions > edge
     while (is_visible != is_wider).any():
@@ -576,7 +576,7 @@ def release_margins(
 ) -> Margins:
     """Release sums of responses by row and column; return means shrunk by their noise.
 
-    The sums are the two parts of a tangent vector at a constant matrix.
+    The sums are the coordinates of a tangent vector at a constant matrix.
     """
     design, (n_rows, n_columns) = records.design, records.design.matrix_shape
     left, right = (np.full((size, 1), size**-0.5) for size in (n_rows, n_columns))

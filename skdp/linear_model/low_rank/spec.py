@@ -111,8 +111,12 @@ class TraceSpec:
     @property
     def has_margins(self) -> bool:
         """Whether means of rows and columns are fitted first, as for tables with an intercept."""
-        is_released = self.covariance == "private" and self.unit.is_whole
-        return is_released and self.are_cells and self.fit_intercept
+        return self.has_private_scales and self.are_cells and self.fit_intercept
+
+    @property
+    def has_private_scales(self) -> bool:
+        """Whether the scales of the matrices are private, and released."""
+        return self.covariance == "private" and self.unit.is_whole
 
     @property
     def has_curvatures(self) -> bool:

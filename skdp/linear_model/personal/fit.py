@@ -430,7 +430,7 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
-    """Warn if noise may hide the representation, or if the representation helps few users."""
+    """Warn if noise may hide the representation, or if heads without it predict better."""
     yield from model.warnings
     if spec.is_pooled:
         return

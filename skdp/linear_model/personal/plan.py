@@ -92,11 +92,11 @@ SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 #: they hardly differ at all, most of what seemed to be signal is noise. `choose_prior` makes the
 #: factors of mixes smaller. Not studied.
 PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
-#: Grid for norms relative to their likely size, by factors of the fourth root of 2; 4 counts.
+#: Grid for norms relative to their likely size, by factors of 2**(1/4), searched in 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
-#: Grid for variances relative to an earlier estimate, by factors of the root of 2; 6 counts.
+#: Grid for variances relative to an earlier estimate, by factors of sqrt(2), searched in 6 counts.
 VARIANCE_RATIOS = 2.0 ** (np.arange(-42, 22) / 2)  # not studied
-#: Grid for fractions, evenly spaced in their square roots; 4 counts.
+#: Grid for fractions, evenly spaced in their square roots, searched in 4 counts.
 PARTS = np.square(np.arange(1, 17) / 16)  # not studied
 # Candidates for the median number of rows of a user, which 4 counts search.
 _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
