@@ -26,7 +26,7 @@ from skdp.linear_model.low_rank.spec import TraceSpec, smaller
 from skdp.preprocessing.scales import MOST_NOISE, Scales, release_scales, warnings_for_hidden
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.plan import branches_of
-from skdp.privacy.releases import SCALE_GRID, Search
+from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
 # Public or released maps from the passed matrices to the fitted ones.
@@ -358,7 +358,10 @@ def solve_trace(
         spread = trace_records.release_spread(
             rest.response_spread, responses, budget, farthest, *units
         )
-    if center != 0 and _is_arbitrary(spec, plan.response_center[0], center, spread):
+    noise_std = plan.response_center[0].noise_std if plan.response_center else None
+    is_rough = noise_std is not None and noise_std > _ROUGH * spec.n_units
+    if is_rough and center != 0 and 0.7 < spread.size / abs(center) < 1.4:
+        # Most responses are as far from the released center as 0 is: the center is noise.
         center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
         responses = view.responses.mapped(bounded)
     usual_mean = _USUAL_MEAN if center else _MEAN_AROUND_0
@@ -373,12 +376,6 @@ def solve_trace(
         warnings=of_bound or (*estimate.warnings, *of_fit),
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
     )
-
-
-def _is_arbitrary(spec: TraceSpec, search: Search, center: float, spread: Spread) -> bool:
-    """Return whether a released center is noise: most responses are as far from it as 0 is."""
-    is_rough = search.noise_std is not None and search.noise_std > _ROUGH * spec.n_units
-    return is_rough and 0.7 < spread.size / abs(center) < 1.4
 
 
 def _public_transform(spec: TraceSpec) -> Transform:

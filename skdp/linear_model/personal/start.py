@@ -166,7 +166,10 @@ _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
 def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
     """Release the mean of users' mean rows, shrunk by its noise."""
-    center, noise_std, _ = _release_center(plan, users.map_users(_mean_rows), users, budget)
+    means = users.map_users(_mean_rows)
+    level = plans.release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
+    total = plans.clipped_sum(means, level)
+    center, noise_std = _release_mean(plan.total, total, level, users, budget)
     return plans.above_noise(center, noise_std, plans.CENTER_CERTAINTY, len(center))
 
 
@@ -177,18 +180,11 @@ def release_response_center(
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, Targets.of(means), budget, len(means))
-    released, noise_std, level = _release_center(plan, means[:, np.newaxis], users, budget)
-    center, least = float(released[0]), _LEAST_NOISE_OF_MEANS * noise_std
+    level = plans.release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
+    total = plans.clipped_sum(means[:, np.newaxis], level)[0]
+    released, noise_std = _release_mean(plan.total, total, level, users, budget)
+    center, least = float(released), _LEAST_NOISE_OF_MEANS * noise_std
     return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0
-
-
-def _release_center(
-    plan: ClippedSum, means: np.ndarray, users: Users, budget: PrivacyBudget
-) -> tuple[np.ndarray, float, float]:
-    """Release the mean of users' means, clipped to a released level; return its noise and level."""
-    level = plans.release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
-    total = plans.clipped_sum(means, level)
-    return *_release_mean(plan.total, total, level, users, budget), level
 
 
 def _release_mean(
