@@ -255,17 +255,25 @@ _MADE_OF_NOISE = 2.0  # not studied
 class Calibration(NamedTuple):
     """A factor from 0 to 1 for the predictions, and the mean error of the multiplied predictions.
 
-    `explained` is a noisy lower bound on the explained part of the mean square.
+    `explained` is a noisy lower bound on the part of the responses' mean square that predictions
+    explain. `square` is the mean square of the predictions, and `slope` the slope of the responses
+    on them, both before the factor.
     """
 
     factor: float
     mean: float
     explained: float
+    square: float
+    slope: float
 
     @property
     def is_doubtful(self) -> bool:
         """Whether predictions may be no better than the mean of the responses."""
         return self.explained < _LEAST_EXPLAINED
+
+    def explained_with(self, factor: float) -> float:
+        """Estimate the part of the responses' mean square that predictions times this explain."""
+        return self.square * factor * (2 * self.slope - factor)
 
 
 def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALIBRATED) -> Release:
@@ -329,12 +337,15 @@ def calibration_of(
     # A true mean error of up to this size may become 0.
     explained -= of_mean**2 * mean_error
     mean *= of_mean * (1 - mean_error / max(mean**2, mean_error))
-    return Calibration(factor, float(np.clip(mean, -1.0, 1.0)), float(explained))
+    mean = float(np.clip(mean, -1.0, 1.0))
+    return Calibration(factor, mean, float(explained), float(size * square), float(ratio))
 
 
-def warning_of_doubt(
-    counted: str, fewer: str, reason: str = "what they explain does not stand out from the noise"
-) -> str:
+#: Why predictions may be useless, for a warning.
+MOSTLY_NOISE = "what they explain does not stand out from the noise"
+
+
+def warning_of_doubt(counted: str, fewer: str, reason: str = MOSTLY_NOISE) -> str:
     """Warn that predictions may be no better than the mean of the responses."""
     return (
         f"Predictions may be no better than the mean of the responses: {reason}. Pass more "

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from skdp.data.parts import Targets
 from skdp.exceptions import counted
-from skdp.linear_model._descent import bounded, warning_of_doubt, warnings_for_bound
+from skdp.linear_model._descent import (
+    MOSTLY_NOISE,
+    warning_of_doubt,
+    warnings_for_bound,
+)
 from skdp.linear_model._weighted_rows import bounds_of
 from skdp.linear_model.least_squares import steps as descent_steps
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
@@ -18,7 +21,6 @@ from skdp.linear_model.least_squares.records import (
     Records,
     ResponseScale,
     Scaling,
-    in_scale,
     release_agreement,
     release_response_scale,
     scaling_by,
@@ -39,7 +41,11 @@ _LEAST_RARE = 25.0
 # With at least this strength, a prior predicts from clipped rows, else from unclipped ones.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
-_DOUBTFUL = 0.5  # not studied
+_DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
+# It is also doubtful if there are more coefficients per record than this, and predictions explain
+# so little of the records that on new ones they explain nothing.
+_FREE_PER_RECORD = 1 / 100  # benchmarks/least_squares/made_up.md
+_BY_CHANCE = "so many coefficients explain as much of so few records by chance"
 # A fit that is not weak warns of hidden features from this part of them on: with fewer, it lost
 # little. benchmarks/least_squares/made_up.md
 _MANY_HIDDEN = 1 / 2
@@ -69,7 +75,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_fit(
-    spec: LeastSquaresSpec, found: Scales, descent: Descent, *, is_doubtful: bool, off_center: float
+    spec: LeastSquaresSpec, found: Scales, descent: Descent, *, doubt: str, off_center: float
 ) -> Iterator[str]:
     """Warn of hidden features, weak predictions or too few steps, from released values."""
     are_hidden = found.are_hidden() & spec.cost.is_private
@@ -84,8 +90,8 @@ def warnings_for_fit(
             f"differ are too few for {counted(spec.n_free, 'coefficient')}. "
             f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
         )
-    elif is_doubtful and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
-        yield warning_of_doubt(spec.unit.counted, "fewer features")
+    elif doubt and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
+        yield warning_of_doubt(spec.unit.counted, "fewer features", doubt)
     elif descent.gain > _LEAST_GAIN:
         yield (
             "The descent has not converged: more steps would explain more of the responses. Pass a "
@@ -112,15 +118,15 @@ class Estimate(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """Weights of the entries of a scaled row, which add up to the scaled response.
+    """Weights with which the entries of a scaled row predict its scaled response.
 
-    `shortened` is by how much the calibration shortens coefficients beyond what their noise
-    explains. A model that `is_doubtful` may predict no better than the mean.
+    `shortened` is how much shorter the calibration makes coefficients than their noise explains.
+    `doubt` says why predictions may be no better than the mean, if they may.
     """
 
     weights: np.ndarray
     shortened: np.ndarray
-    is_doubtful: bool
+    doubt: str
 
 
 def solve_least_squares(
@@ -134,22 +140,24 @@ def solve_least_squares(
 
     Without enough records for coefficients, release the center of the responses, and the agreement.
     """
-    view, scale = _with_scaled_responses(spec, plan, view, budget)
+    view, scale = release_response_scale(plan, view, spec.response_bound, budget)
     of_bound = tuple(warnings_for_bound(scale.center, spec.response_bound))
     if plan.features is None:
         part = release_agreement(plan.agreement, spec, view, None, scale, budget)
         return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None, of_bound)
-    shape = spec.n_units, spec.n_features
+    shape, off_center = (spec.n_units, spec.n_features), scale.off_center
     found = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(found, spec)
-    part, records = _without_prior(spec, plan, view, found, scaling, scale, budget)
+    records = view.scaled(scaling, view.responses)
+    rows, of_rows = (records, scaling) if spec.left_strength >= _CLIPPED else (view, None)
+    stds = np.sqrt(found.variance)
+    part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget, stds)
+    records = clipped(replace(records, responses=part.responses), spec.row_norm).measured()
     white = descent_steps.release_whitening(spec, plan, records, scaling, found, budget)
     whitened = descent_steps.whitened(records, white, spec.loosening)
-    descent = _descended(spec, plan, whitened, budget, scale.off_center)
-    fitted = _calibrated(spec, plan, whitened, records.responses, descent, budget, scale.off_center)
-    of_fit = warnings_for_fit(
-        spec, found, descent, is_doubtful=fitted.is_doubtful, off_center=scale.off_center
-    )
+    descent = descent_steps.descend(spec, plan.steps, whitened, budget, off_center)
+    fitted = _calibrated(spec, plan, whitened, records.responses, descent, budget, off_center)
+    of_fit = warnings_for_fit(spec, found, descent, doubt=fitted.doubt, off_center=off_center)
     coef, intercept = _in_units(spec, fitted.weights, scaling, part.scale)
     return Estimate(
         part,
@@ -159,46 +167,6 @@ def solve_least_squares(
         _noise_stds(spec, found, white, descent, fitted, part.scale.size * scaling.multiplier),
         of_bound or tuple(of_fit),
     )
-
-
-def _with_scaled_responses(
-    spec: LeastSquaresSpec, plan: LeastSquaresReleases, view: Records, budget: PrivacyBudget
-) -> tuple[Records, ResponseScale]:
-    """Clip responses to their public bound, then center and scale them by released numbers."""
-    bound = spec.response_bound
-    view = replace(view, responses=view.responses.mapped(partial(bounded, bound=bound)))
-    scale = release_response_scale(plan, view, bound, budget)
-    return replace(view, responses=view.responses.mapped(partial(in_scale, scale=scale))), scale
-
-
-def _without_prior(
-    spec: LeastSquaresSpec,
-    plan: LeastSquaresReleases,
-    view: Records,
-    found: Scales,
-    scaling: Scaling,
-    scale: ResponseScale,
-    budget: PrivacyBudget,
-) -> tuple[PriorPart, Records]:
-    """Scale and clip the rows, and subtract what the prior, if there is one, predicts for them."""
-    records = view.scaled(scaling, view.responses)
-    rows, of_rows = (records, scaling) if spec.left_strength >= _CLIPPED else (view, None)
-    stds = np.sqrt(found.variance)
-    part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget, stds)
-    return part, clipped(replace(records, responses=part.responses), spec.row_norm).measured()
-
-
-def _descended(
-    spec: LeastSquaresSpec,
-    plan: LeastSquaresReleases,
-    whitened: WhitenedRecords,
-    budget: PrivacyBudget,
-    off_center: float,
-) -> Descent:
-    """Take the usual steps; or many, if that is planned and noise hides how some rows vary."""
-    usual, *more = plan.steps.branches if plan.steps else ((),)
-    steps = more[0] if more and whitened.white.is_hidden.any() else usual
-    return descent_steps.descend(spec, steps, whitened, budget, off_center)
 
 
 def _calibrated(
@@ -214,19 +182,24 @@ def _calibrated(
     white = whitened.white
     weights, shortened = white.root @ descent.weights, np.zeros(spec.n_features)
     if plan.calibration is None:
-        return Fitted(weights, shortened, is_doubtful=False)
+        return Fitted(weights, shortened, "")
     known = descent, whitened, responses, spec, budget, off_center
     calibration = descent_steps.calibrate(plan.calibration, *known)
-    factor, is_doubtful = calibration.factor, calibration.is_doubtful
+    factor, is_doubtful, by_chance = calibration.factor, calibration.is_doubtful, False
     slopes, constant = weights[: spec.n_features], weights[spec.n_features :]
     if not spec.is_weak:
         beyond = descent_steps.part_beyond_noise(descent, white, has_one=spec.fit_intercept)
         shortened = max(0.0, beyond - factor) * slopes
         factor = min(factor, beyond)
         is_doubtful = factor < _DOUBTFUL
+        # On new records, least squares has errors (1 + f) / (1 - f) times as large, in mean square.
+        free = spec.n_free / spec.n_units
+        by_chance = calibration.explained_with(factor) < 2 * free / (1 + free)
+        by_chance &= free > _FREE_PER_RECORD
     middle = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
     constant = factor * constant + ((1 - factor) * middle + calibration.mean)
-    return Fitted(np.append(factor * slopes, constant), shortened, is_doubtful)
+    doubt = MOSTLY_NOISE if is_doubtful else _BY_CHANCE if by_chance else ""
+    return Fitted(np.append(factor * slopes, constant), shortened, doubt)
 
 
 def _in_units(

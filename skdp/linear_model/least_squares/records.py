@@ -15,7 +15,7 @@ from skdp.data.matrices import SHORT_ROW
 from skdp.data.parts import Targets
 from skdp.data.rows import Block, RowCache, Rows, products_of
 from skdp.linalg.norms import with_data
-from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model._descent import bounded, median_of_responses
 from skdp.linear_model._weighted_rows import standardization
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.low_rank.records import GUESSED_SPREAD, release_spread
@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Number of short rows that are mapped at a time, and fit into cache with their scales.
+# So many short rows are scaled at a time: they fit into the cache of a core with their scales.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -73,7 +73,7 @@ class Scaling:
             np.minimum(values, largest, out=values)
             np.maximum(values, -largest, out=values)
             joint[first : first + length, :size] = values
-        # An overflow times 0 would be NaN, so the 0 is written.
+        # For a feature that is left out, 0 is written: infinity times 0 would be NaN.
         joint[:, :size][:, self.multiplier == 0] = 0.0
         joint[:, size:] = 1.0
         return joint
@@ -85,7 +85,7 @@ class Records(Rows):
 
     responses: Targets = field(kw_only=True)
     scaling: Scaling | None = None
-    written: np.ndarray | None = None  # array to which a pass writes the mapped rows
+    written: np.ndarray | None = None  # array to which a pass over the rows writes mapped rows
 
     @property
     def n_features(self) -> int:
@@ -143,28 +143,28 @@ class ResponseScale(NamedTuple):
 
 def release_response_scale(
     plan: LeastSquaresReleases, view: Records, bound: float, budget: PrivacyBudget
-) -> ResponseScale:
-    """Release the median of responses, and their root mean square around it.
+) -> tuple[Records, ResponseScale]:
+    """Release the median of bounded responses, and their root mean square around it.
 
-    Without an intercept, the center is 0.
+    Without an intercept, the center is 0. Return also the records with scaled responses.
     """
-    facts, center = (view.n_rows, view.n_jobs, view.people), 0.0
+    responses = view.responses.mapped(partial(bounded, bound=bound))
+    facts, scale = (view.n_rows, view.n_jobs, view.people), ResponseScale(0.0, 1.0)
     if plan.center:
-        center = median_of_responses(plan.center, view.responses, budget, *facts)
-    if plan.spread is None:
-        return ResponseScale(center, 1.0)
-    centered = view.responses.mapped(partial(in_scale, scale=ResponseScale(center, 1.0)))
-    spread = release_spread(plan.spread, centered, budget, bound + abs(center), *facts)
-    if spread.is_guess:
-        budget.warnings.append(f"{GUESSED_SPREAD} responses.")
-    off_center = spread.fraction_off_center
-    size = spread.of_all
-    # If the scale is a guess, nothing is known of how many responses differ from the center.
-    return ResponseScale(center, size, 1.0 if spread.is_guess else off_center)
+        scale = ResponseScale(median_of_responses(plan.center, responses, budget, *facts), 1.0)
+    if plan.spread is not None:
+        centered = responses.mapped(partial(in_scale, scale=scale))
+        spread = release_spread(plan.spread, centered, budget, bound + abs(scale.center), *facts)
+        if spread.is_guess:
+            budget.warnings.append(f"{GUESSED_SPREAD} responses.")
+        # If the scale is a guess, nothing is known of how many responses differ from the center.
+        off_center = 1.0 if spread.is_guess else spread.fraction_off_center
+        scale = ResponseScale(scale.center, spread.of_all, off_center)
+    return replace(view, responses=responses.mapped(partial(in_scale, scale=scale))), scale
 
 
 def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
-    """Center and scale responses; huge ones are clipped, as their squares could overflow."""
+    """Center and scale responses; clip those whose squares could overflow."""
     return np.clip((responses - scale.center) / scale.size, -NO_CLIPPING, NO_CLIPPING)
 
 
@@ -180,9 +180,9 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 # ------------------------------
 # A prior: how much of it the model uses, and the responses minus its predictions.
 
-# Assumptions on the slope of responses on a prior's predictions: it is 1 for good priors and 0 for
-# bad ones, with these standard deviations. Then the fraction of good priors, and least mean squares
-# of predictions and residuals. benchmarks/least_squares/prior.md
+# The slope of responses on a prior's predictions is assumed to be normal, around 1 for good priors
+# and around 0 for others, with these standard deviations. Then the fraction of good priors, and the
+# least mean squares of predictions and residuals. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions are clipped to this many scales of the responses. If predictions vary by more than the
 # second number of scales, the scale is taken for noise.
@@ -216,9 +216,9 @@ def release_agreement(
 ) -> PriorPart:
     """Release how well a prior predicts, and subtract its weighted predictions from the responses.
 
-    With a strong signal, the prior predicts from clipped rows, and the fit to these rows mends its
-    errors. With a weak one, it predicts from unclipped rows. `stds`: standard deviations of
-    features.
+    With a large budget, the prior predicts from clipped rows, and the fit to these rows corrects
+    its errors. With a small one, it predicts from unclipped rows. `stds` are the standard
+    deviations of features.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))

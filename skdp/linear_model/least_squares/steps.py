@@ -18,19 +18,21 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import Calibration, calibration_of, calibration_products
 from skdp.linear_model._weighted_rows import joint_gram, noise_in_mean, whitened_norms
 from skdp.linear_model.least_squares import plan as squares_plan
-from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec, Step
+from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.least_squares.records import Records, Scaling
 from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.plan import AnyOf
 
 # ------------------------------
-# The moment of rows and responses: it whitens the rows and gives the start of the descent.
+# The moment of rows and responses, which whitens the rows and gives the start of the descent.
 
-# Least eigenvalue, relative to the largest: with noise; and without noise, to exclude rounding.
+# Eigenvalues are at least this part of the largest one: with noise; and without, where smaller ones
+# are rounding errors.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least variance along directions that noise hides: the sum over all of them, per feature; and that
-# along each, relative to the least eigenvalue.
+# Least variance along directions that noise hides: along all of them together, as a part of the
+# number of columns; and along each, relative to the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # With too many columns for a moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
@@ -56,8 +58,8 @@ class Whitening(NamedTuple):
     def mean_of(self, weights: np.ndarray) -> float:
         """Return the mean prediction of weights, by the moment of the last column, of ones.
 
-        If a center is not its column's mean, the intercept is not this mean: the slopes add to it.
-        Scaled responses have mean square 1, so a mean beyond 1 is noise, and clipped.
+        Released centers are not exact means, so slopes add to the mean prediction, too. Scaled
+        responses have mean square 1, so a mean above 1 is noise, and is clipped.
         """
         squares = np.square(self.root).sum(axis=0)
         of_ones = np.divide(self.root[-1], squares, out=np.zeros_like(squares), where=squares > 0)
@@ -72,7 +74,7 @@ def release_whitening(
     found: Scales,
     budget: PrivacyBudget,
 ) -> Whitening:
-    """Release the moment of rows and responses, if planned; return the whitening and the moment."""
+    """Return the map that whitens rows, by their released moment, if that is planned."""
     if plan.moment is None:
         return without_moment(scaling, found)
     # Responses form one more column; its weight limits them to half of the row norm.
@@ -93,8 +95,9 @@ def release_whitening(
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
     """Whiten by a noisy moment; eigenvalues below the edge of the noise are raised to it.
 
-    The start is the least-squares solution of whitened rows. Its dyadic blocks are shrunk by their
-    known noise, with a margin of one standard deviation (James-Stein).
+    The start is the least-squares solution of whitened rows. Blocks of 1, 1, 2, 4, ... directions,
+    in order of variance, are shrunk by their known noise and a standard deviation of it
+    (James-Stein).
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -122,7 +125,8 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:
     """With very many columns, scale rows down instead of whitening: steps then converge, slowly.
 
-    Rows that are not centered vary along their mean by at least the length of the mean.
+    The second moment of rows that are not centered has at least the squared length of their mean as
+    an eigenvalue.
     """
     size = scaling.n_columns
     along = (
@@ -142,10 +146,10 @@ _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients, against the variance of their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
 # A count is visible above the first number of standard deviations of its noise. The clip level
-# changes only if visible counts hold the second part of the records. The third is the first level,
-# in root mean square norms.
+# changes only if visible counts hold the second part of the records. The third number is the level
+# of the first step, in root mean square norms.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
-# With few units, noise in one bin may look like half of them. So all visible bins together must
+# With few units, noise in one bin may look like half of them. So visible counts together must
 # exceed this many standard deviations of noise.
 _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 # Curvature of the clipped loss over the fraction of unclipped gradients; least fraction.
@@ -214,8 +218,8 @@ class WhitenedRecords:
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
     """Compute clip weights, weighted responses and norms of whitened rows, in a pass of n d^2.
 
-    Rows that are read anew may change from pass to pass, so each pass computes this again. Rows
-    that the fit has copied are multiplied by their clip weights in place.
+    Rows that are read anew in each step may change, so each step computes this again. Rows that the
+    fit has copied are multiplied by their clip weights in place.
     """
     largest = float(np.sqrt(np.square(white.root).sum(axis=0).max()))
     clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
@@ -280,10 +284,10 @@ def level_from(
 ) -> Level:
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
-    `noise` is the length of the noise in the mean of all steps, in units of the level. Visible bins
-    apart from the bulk are left out. If the rest holds too little, the level stays. If most
-    responses are equal, `rare` has the fraction of the others, and the mean square of all sizes.
-    What the bins lack of it belongs to the others.
+    `noise` is the length of the noise in the mean of all steps, in units of the level. Only visible
+    bins that are joined to the largest one count. If they hold too little, the level stays. If most
+    responses are equal, `rare` has the fraction of the others, and the mean square of all sizes:
+    the others have what the visible bins lack of it.
     """
     seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(seen.argmax())
@@ -326,24 +330,29 @@ class Descent(NamedTuple):
 
 def descend(
     spec: LeastSquaresSpec,
-    plan: tuple[Step, ...],
+    plan: AnyOf | None,
     records: WhitenedRecords,
     budget: PrivacyBudget,
     off_center: float,
 ) -> Descent:
-    """Take all steps; `off_center` is the fraction of responses unlike the median."""
-    white, n_units, n_steps = records.white, spec.n_units, len(plan)
+    """Take the usual steps; or many, if that is planned and noise hides how some rows vary.
+
+    `off_center` is the fraction of responses unlike the median.
+    """
+    white, n_units = records.white, spec.n_units
+    usual, *more = plan.branches if plan else ((),)
+    steps = more[0] if more and white.is_hidden.any() else usual
     is_private = spec.cost.is_private
     rounding = _rounding(spec, white)
     noise = 0.0
     if is_private:
-        shares = math.fsum(step.gradient.share for step in plan)
-        change = plan[0].gradient.sensitivity_for(1.0, rounding=rounding)
+        shares = math.fsum(step.gradient.share for step in steps)
+        change = steps[0].gradient.sensitivity_for(1.0, rounding=rounding)
         noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
     level = Level(_FIRST_LEVEL * white.size if is_private else NO_CLIPPING, 0.5)
     before, weights, momentum = white.start, white.start, squares_plan.steps_of(spec)[1]
     iterates, gradients, stds, unclipped = [], [], [], []
-    for step in plan:
+    for step in steps:
         ahead = weights + momentum * (weights - before)
         total, sizes = records.gradient(ahead, level.value, counts=step.sizes is not None)
         noisy, noise_std = budget.release(step.gradient, total, level.value, rounding=rounding)
@@ -356,12 +365,12 @@ def descend(
             counts, counts_std = budget.release(step.sizes, sizes)
             rare = off_center, white.size**2
             level = level_from(counts, counts_std, n_units, noise, level, rare)
-    half = n_steps // 2
+    n_steps, half = len(steps), len(steps) // 2
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     variance = float(np.mean(np.square(stds[half:])))
     variances = variance * noise_in_mean(decay, momentum, n_steps)
     # Part of the variance that as many more steps would explain: along visible directions one step
-    # reaches the minimum, along hidden ones all steps follow the last gradient.
+    # reaches the minimum, along hidden ones each step adds the last gradient.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
     left = variance / (n_steps - half)
     left *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
@@ -372,9 +381,9 @@ def descend(
 def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     r"""Bound the rounding error of a sum of gradients, in units of the clip level.
 
-    Gradients are summed before whitening, and may then be :math:`\|R^{-1}\|` times as long. The map
-    multiplies the error by :math:`\|R\|`, and adds an error of its own. The products of a row with
-    weights do not depend on its place, also if the rows of users move.
+    Gradients are summed before the map R whitens them, and may then be :math:`\|R^{-1}\|` times as
+    long. The map multiplies the error of their sum by :math:`\|R\|`, and adds an error of its own.
+    How the product of a row with weights is rounded does not depend on the row's place.
     """
     depth, squares = spec.depth + math.ceil(spec.n_free**1.5), np.square(white.root).sum(axis=0)
     condition = float(np.sqrt(squares.max() / squares[squares > 0].min()))
