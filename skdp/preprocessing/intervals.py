@@ -172,10 +172,9 @@ class Intervals(NamedTuple):
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Return a function that counts the entries of each column by bin.
 
-    With `chosen`, an array of column numbers, only these columns are counted.
-
-    A null row has NaN in all entries, and NaN adds nothing. The zeros that a sparse block does not
-    store count like any others. Null rows and zeros count so for `summing`, too.
+    With `chosen`, an array of column numbers, only these columns are counted. NaN, of which a null
+    row consists, is not counted. Zeros that a sparse block does not store are. `summing` treats
+    both alike.
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> Counts:
@@ -253,8 +252,8 @@ def _entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Return stored entries, their columns, and the number of other zeros by column.
 
-    Entries of dense rows are transposed, an array for each column. The last result is the weight of
-    each entry, if all rows of a user together count as one.
+    Entries of dense rows are transposed, an array for each column. The last result has the weight
+    of each entry, if all rows of a user together count as one row.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     mass = block.mass
@@ -281,14 +280,15 @@ _N_POWERS = _LAST - _FIRST + 1  # not tuned
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin visible in one of this many histograms: the first number is for sizes,
-# where such a bin would set the unit, the second for places, where it only lengthens an interval.
+# Noise alone makes a bin visible in one of this many histograms. The first number is for counts by
+# size, where such a bin would decide the scale of a column; the second for counts by place, where
+# it only lengthens an interval.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
 # Sums over 2 or 4 neighboring bins are tested, too. On either side of a visible bin, up to 4 more
 # count as visible if each exceeds the last number of standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
-# Visible bins replace a column's bounds only if they hold this part of its rows. Around 0, bins of
-# one sign hold less. Columns without visible bins are pooled.
+# Visible bins give a column its interval only if they hold this part of its rows: of a column
+# around 0, the bins of one sign hold less. Other columns get an interval from their pooled counts.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
 # A column may be 0 in all rows if its count of zeros is at most so many standard deviations of its
 # noise below the number of rows, and if these are at most the second part of the rows.
@@ -334,10 +334,10 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
 def may_be_zeros(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray, seems_constant: np.ndarray
 ) -> np.ndarray:
-    """Return which columns may be 0 in all rows, by counts of sizes.
+    """Return which columns may be 0 in all rows, by their counts by size.
 
-    Such columns are mostly 0, and seem constant by moments, or all rows are counted as 0. No rows
-    are missing in their counts.
+    They are mostly 0, and either seem constant by their moments, or have all rows counted as 0.
+    Their counts lack no rows, beyond noise.
     """
     missing, hidden = n_rows - counts[:, 0], _HIDDEN * noise_std
     is_seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
@@ -362,10 +362,11 @@ def reopened(
     n_rows: np.ndarray,
     outer: Intervals | None = None,
 ) -> tuple[Intervals, np.ndarray]:
-    """Lengthen intervals that are points and miss rows to visible bins, or to the outer intervals.
+    """Lengthen intervals that are points, but lack rows by counts by size.
 
-    Where no bin is visible, they reach from 0 to twice the point. Return also which columns are
-    still points: the rare values of others would be lost.
+    They get the outer intervals, or without these their visible bins; or reach from 0 to twice the
+    point if no bin is visible. Else rare values would be lost. Return also which columns are still
+    points.
     """
     low, high = intervals.ends
     is_there = (low[:, np.newaxis] <= _HIGHEST) & (high[:, np.newaxis] >= _LOWEST)
@@ -387,8 +388,8 @@ def intervals_within(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of hidden columns to their visible bins, if these hold most rows.
 
-    Return also which columns show only 0, and get an interval around it; and which columns show
-    most rows at one end of their bounds, and keep the bounds.
+    Return also the columns of which only zeros are visible: they get a small interval with 0.
+    And return the columns with most rows at one end of their bounds: they keep the bounds.
     """
     least, most = outer.ends
     is_inside = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
@@ -406,7 +407,7 @@ def intervals_within(
     is_wide = high - low >= SMALLEST_BOUND
     is_found = hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = hidden & ~is_wide & (n_inside >= _MOST * n_rows)
-    # Others keep their exact interval, as releases are averaged only within equal ones.
+    # Others keep exactly their interval: moments are averaged only with those in the same interval.
     return outer.replaced(is_found, Intervals.of(low, high)), is_void & is_found, is_at_end
 
 
@@ -461,15 +462,16 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Narrow columns far from 0, such as years, whose intervals shrink to most of their entries.
 
-# An interval whose ends have a larger ratio is not narrow, relative to its distance from 0.
+# An interval is narrow, relative to its distance from 0, up to this ratio of its ends.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Least part of the rows in the visible bins: by their counts, and by counts minus a standard
-# deviation of noise. With smaller parts the interval could miss a cluster with a fifth of the rows,
-# or the few rows that differ.
+# Visible bins hold most rows if their counts are at least the first part of the rows, and less a
+# standard deviation of noise at least the second. With smaller parts an interval could leave out a
+# cluster with a fifth of the rows, or the few rows that differ.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# A zoom into a histogram of fewer bins gains less than it risks.
+# With fewer merged bins, intervals would shrink by little, and may lose rows.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
-# A constant lies in one bin or on the edge of two; one more bin is added on each side.
+# A constant is in one bin, or on the edge of two, and one more is added on each side: its interval
+# has at most 4 bins.
 _POINT_BINS = 4.5  # not tuned
 # A bin may have all rows if its count is at most so many standard deviations of its noise below the
 # number of rows, and if these are at most the second part of the rows.
@@ -519,11 +521,11 @@ def zoomed_intervals(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of chosen columns to the visible bins that hold most of their rows.
 
-    There are many bins, as noise does not depend on their number. Neighbors are
-    merged, level by level, until visible bins hold most rows. Counts of `sizes`, which have less
-    noise, must not show too many rows outside. Return also which columns to zoom into, as their
-    visible bins hold few rows, or are narrower than the interval; and which columns leave out
-    visible bins.
+    There are many bins, as noise does not depend on their number. Pairs of neighbors are merged,
+    again and again, until visible bins hold most rows. If counts of `sizes`, which have less noise,
+    show too many rows outside, the interval stays. Return also the columns to zoom into once more:
+    their intervals have shrunk, or their visible bins hold too few rows. And return the columns
+    whose new intervals leave out visible bins.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), chosen.copy()
     first, last, is_majority = _most_of(counts, noise_stds, n_rows[chosen])

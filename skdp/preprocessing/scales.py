@@ -39,18 +39,20 @@ from skdp.units import ResolvedUnit
 # ------------------------------
 # The planned releases and their shares, from public facts.
 
-# Largest number of bins of all columns together, because of memory; and for one column the smallest
-# and the largest power of two.
+# Largest number of bins of all columns together, because of memory; and the smallest and largest
+# number of bins of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
-# With too many bins, noise hides most rows. The number of bins is at most this many times the
-# squared ratio of the rows to the noise of a bin: benchmarks/trace_regression/scales.md.
+# With too many bins, noise hides most rows. The number of bins is at most this times the squared
+# ratio of the number of rows to the noise of a bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# A zoom shows too little if noise of a bin exceeds this part of a narrow column's entries.
+# Zooms show too little if the noise of a bin exceeds this part of the rows.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
-#: Zooms into narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
+#: Number of zooms into narrow columns. Each counts entries in bins of shorter intervals:
+#: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
-# A present entry adds this number to a count that is released with the moments of its column. A
-# larger number makes the count more precise, but for zero_out the sensitivity larger.
+# If entries may be missing, each present one adds this number to a sum that is released with the
+# moments of its column. A larger number makes that sum more precise relative to its noise, and the
+# sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
 #: If the noise of a mean exceeds this part of half an interval, it hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
@@ -59,7 +61,8 @@ _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS)) 
 _ROUGH_MOMENTS = "rough column moments"
 # Parts of the total share: for counts of signed sizes, and for places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# With bounds, part of the share for rough moments, which show the columns that noise hides.
+# With bounds, part of the share for a first release of moments, by which columns are chosen whose
+# intervals are searched within their bounds.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
@@ -87,8 +90,7 @@ class SizedReleases(NamedTuple):
     """Releases for columns without known bounds, in order."""
 
     sizes: Release
-    # Either moments or, if columns may be narrow and far from 0, histograms that find them, and
-    # then moments.
+    # Either moments; or, if columns may be narrow and far from 0, zooms and then moments.
     branches: AnyOf
 
 
@@ -178,8 +180,8 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 
 # A variance below this many standard deviations of its noise is doubtful.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
-# A search pays if the part of the variance that moments within bounds leave unknown exceeds this
-# many times the part of the rows that a search may miss.
+# A search for intervals within bounds pays if the relative error of variances without it exceeds
+# this many times the part of the rows that the search may miss.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
 # Slightly above 1, to allow for the rounding of weights.
 _ABOVE = 1 + 1e-12  # not tuned
@@ -227,10 +229,10 @@ class Moments(NamedTuple):
 def hidden_columns(
     rough: Moments, plan: BoundedReleases, n_rows: int, budget: PrivacyBudget
 ) -> np.ndarray:
-    """Return the columns to search for within their bounds; none if a search would not pay.
+    """Return the columns whose intervals are searched within their bounds; none if it does not pay.
 
-    A column is hidden if noise may be much of its variance. A search pays if moments within bounds
-    leave more of the usual hidden variance unknown than a search misses of the rows.
+    A column is hidden if noise may be much of its variance. The search pays if, without it, the
+    usual variance of hidden columns would have a larger relative error than the search makes.
     """
     variances, noise_std = rough.variances()
     is_hidden = variances < _UNCLEAR * noise_std
@@ -270,11 +272,12 @@ _HIDDEN = 2.0  # not studied
 # A flat column is constant if the noise of its variance is below this, in squared half widths. On
 # one-hot tables with few rows, .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
-# If more than this part of the columns seems constant, noise hides them: together they may predict.
+# If more than this part of the columns seems constant, noise hides how they vary, and together they
+# may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
-# A column with values only at the two ends of its interval has variance 1 - m^2 for the mean m, and
-# other columns have less. Above this part of 1 - m^2, a column is taken to have only such values.
-# Not studied.
+# With the mean m, in half widths, a column has variance 1 - m^2 if all its values are at the ends
+# of its interval, and less if not. With more than this part of 1 - m^2, a column counts as having
+# only such values. Not studied.
 _AT_ENDS = 0.5
 # A mean this far from the middle, in half widths, may come from entries beyond the interval.
 _AT_END = 0.6  # not studied
@@ -289,14 +292,14 @@ _SQUARES = 4.0  # benchmarks/noise_errors/scales.md
 class Scales(NamedTuple):
     """Centers and variances of columns, as far as noise shows them.
 
-    A column that `is_flat` hardly varies; one that `is_void` shows only 0. `off_usual` are the
-    fractions of entries that differ from the most frequent value, 1 where unknown. `presence` are
-    the fractions of present entries, with their noise std. Of columns that are narrow relative to
-    their distance from 0, one that `is_point` has the least visible width, and one that
-    `is_unclear` is flat after zooms with much noise. Other flat columns that are mostly 0 are
-    constant if little noise remains, as are columns with counts of 0 alone, unless rows are
-    missing. Centers have noise of `center_std`, and variances of `variance_std`; both are infinite
-    if a column may lie beyond its interval.
+    A column `is_flat` if its variance may be noise, and `is_void` if only its value 0 is visible.
+    `off_usual` are the fractions of entries that differ from the most frequent value, 1 where
+    unknown. `presence` are the fractions of present entries, with their noise `presence_std`.
+    Columns may be narrow relative to their distance from 0: then one `is_point` if it is as narrow
+    as zooms can show, and one `is_unclear` if it is flat and zooms had much noise. Another column
+    `is_constant` if it is flat with little noise and mostly 0, or if all its rows are counted as 0.
+    Centers have noise of `center_std`, and variances of `variance_std`; both are infinite if a
+    column may lie beyond its interval.
     """
 
     center: np.ndarray
@@ -315,7 +318,7 @@ class Scales(NamedTuple):
     def show_nothing(self) -> np.ndarray:
         """Return which columns may be constant: beside an intercept, these predict nothing.
 
-        If many columns seem constant, noise hides them, and together they may predict much.
+        If many columns seem constant, noise hides how they vary; then only points may be constant.
         """
         return np.asarray(self.is_point | (self.is_constant & (self.is_constant.mean() < _MANY)))
 
@@ -332,7 +335,7 @@ class Scales(NamedTuple):
         return np.sqrt(self.center_std**2 + self.variance / n_there), of_stds
 
     def are_hidden(self) -> np.ndarray:
-        """Return the columns that noise hides: what they predict is lost, except constants."""
+        """Return the columns whose scale is unknown; what those that vary predict is lost."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
     def have_invalid_squares(self) -> np.ndarray:
@@ -358,7 +361,8 @@ def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
 def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - s.
 
-    Each variance is shrunk toward the mean over all columns by the noise in their spread.
+    Variances are shrunk toward their mean over all columns: by as much as noise explains of how
+    they differ.
     """
     is_counted, of_present = len(moments.means) > 2, moments.of_present(n_rows)
     largest, noise_std = intervals.largest, of_present.noise_std
@@ -378,7 +382,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     if not is_noisy:
         is_flat = variances <= ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
-    # If most entries are at the two ends, the fraction at the rarer end is `off_usual`.
+    # If entries are at the two ends, those at the rarer end differ from the most frequent value.
     means = np.clip(means, -1.0, 1.0)
     is_at_ends = variances > _AT_ENDS * (1 - means**2)
     return Scales(
@@ -540,8 +544,8 @@ class _Closer(NamedTuple):
     """Intervals for the moments, and what zooms have shown about narrow columns.
 
     A column `is_point` if it is as narrow as the last zoom can show, and neither visible bins nor
-    rows are left out. A column `is_blurred` if it is narrow, and noise blurs the zooms or exceeds
-    what any zoom could bear.
+    rows are left out. A narrow column `is_blurred` if noise hides most counts of a zoom, or was too
+    large for zooms.
     """
 
     moments: Release
@@ -574,9 +578,9 @@ def _closer(
 ) -> _Closer:
     """Release where the entries of narrow columns are in their intervals, and shrink the intervals.
 
-    Counts of `sizes` inside the intervals bound the loss of a zoom. A zoom shows only columns whose
-    intervals may still shrink, and is skipped if there are none. If bins would show hardly more
-    than noise, no zoom is made, and moments get its share.
+    Each zoom counts entries of the columns whose intervals may still shrink, and is skipped if
+    there are none. Counts of `sizes` tell whether a shorter interval would leave out too many
+    entries. If noise would hide most counts, no zoom is made, and moments get its share.
     """
     alone, (zooms, moments) = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
@@ -585,7 +589,7 @@ def _closer(
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     n_bins, n_counted = zooms[0].shape[1], np.zeros(columns.n_columns)
     total, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
-    # Intervals before a zoom has left out visible bins; columns that become points return to them.
+    # Intervals before a zoom left out visible bins. If only a point is left, they are used instead.
     with_all, leaves_out = intervals, np.zeros_like(is_narrow)
     for n_zooms, places in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open

@@ -17,33 +17,37 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
-# If units times mu are fewer, only the center of the responses is released.
+# If the number of units times mu is below this, a fit releases only the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
-# The scales of features get the share (first number / strength)^2, within limits; the lower limit
-# is smaller from the strength `_PLENTY` on: benchmarks/least_squares/least_squares.md.
+# The scales of features get the share (first number / strength)^2, within limits. The strength is
+# the number of units times mu, over the root of the number of features plus 1; the lower limit is
+# smaller from the strength `_PLENTY` on: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Parts of the features' share: for their sizes, usually and with a weak signal; and for the zoom on
-# narrow features. benchmarks/sweep/sweep.md; the others are not studied.
+# Parts of the features' share: for the counts of entries by size, usually and with a weak signal;
+# and for the counts by place, which find the intervals of narrow features.
+# benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # The center and scale of the responses get the share (first number / (units times mu))^2, within
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# The center's part of the responses' share; wanted noise of a count, as a fraction of the records,
-# for another refinement, the center and the scale; least share of either. Not studied.
+# The part of the responses' share that the center gets. Then the noise of a count, as a fraction of
+# the records, with which the center is refined once more; the noise that is wanted for the center;
+# and that for the scale. Last, the least share of the center, and of the scale. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# Share of the calibration of fits that are not weak. The calibration corrects intercepts and
-# predictions that are too long: clipped gradients fit the bulk of the records, from which far rows
-# may differ. The second number bounds predictions, in scales, before clipping is loosened.
+# Share of the calibration of a fit that is not weak. It corrects the intercept, and predictions
+# that are too long: clipped gradients fit most of the records, and few far rows may follow another
+# law. The second number bounds predictions, in scales of the responses, before clipping is
+# loosened.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
-# Up to this strength a fit takes the second number of steps and calibrates the result. Above it,
-# the third number, within limits, decides on the number of steps without momentum:
+# Below this strength a fit is weak: it takes the second number of steps. Other fits take, without
+# momentum, the third number times the fourth root of the strength, within limits:
 # benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# Momentum, which halves the number of steps, is used from this number on. Not studied.
+# Momentum, which halves the number of steps, is used for at least so many steps. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
 # With at least this strength, fits take the second number of steps if noise in the moment hides the
 # variance of rows along some direction, as for nearly equal columns: steps along it are short.
@@ -52,8 +56,8 @@ _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 _STEPS_OF_EXACT = 2  # not tuned
 # With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
-# Factor and limits of the norm that rows are clipped to, in units of the norm of a row with mean
-# square 1: benchmarks/least_squares/least_squares.md.
+# Factor and limits of the norm that rows are clipped to, in units of the norm of a row whose
+# entries have mean square 1: benchmarks/least_squares/least_squares.md.
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 # Entries are clipped to this many standard deviations: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
@@ -64,13 +68,14 @@ _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 _LOOSE = 4000.0
 # Number of histograms of gradient sizes, and the part of the steps among which they are spread.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# Agreement with a prior: its wanted noise, as a part of the records times the clip level; limits of
-# its share; and its share if records are too few for coefficients. Then the clip level of products:
-# units times mu over this number, within limits: benchmarks/least_squares/prior.md.
+# The release that tells how well a prior predicts: its wanted noise, as a part of the number of
+# records times the clip level; limits of its share; and its share if records are too few for
+# coefficients. Its clip level is the number of units times mu, over the next number, within limits:
+# benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"
-#: Exponents of half powers of two, by which sizes of gradients are counted.
+#: Sizes of gradients are counted by powers of the root of two; these are the exponents.
 SIZE_BINS = np.arange(-20, 31)  # not studied
 
 
@@ -88,19 +93,20 @@ class LeastSquaresSpec(ScaleSpec):
     prior: tuple[np.ndarray, float] | None
 
     n_free: int = field(init=False)  # free coefficients, each of which gets noise
-    # Signal of all records over the noise of all free coefficients; and the signal that the shares
-    # of the scales leave.
+    # The number of units times mu, over the root of the number of features plus 1: the larger, the
+    # smaller the noise in coefficients. And this strength with the budget that scales leave.
     strength: float = field(init=False)
     shares_of_scales: tuple[float, float] = field(init=False)
     left_strength: float = field(init=False)
-    # Whether the budget suffices only for the center of the responses; and whether the signal is so
-    # weak that the fit takes few steps, and then calibrates predictions.
+    # Whether the budget suffices only for the center of the responses; and whether it is so small
+    # that the fit takes few steps.
     is_hopeless: bool = field(init=False)
     is_weak: bool = field(init=False)
-    # Whether rows are whitened by a joint moment: not with very many columns.
+    # Whether a moment of rows and responses is released, which whitens the rows: not with very many
+    # features.
     has_moment: bool = field(init=False)
-    # Factor that loosens clipping where noise is small; numbers of scales to which entries and
-    # responses are clipped; and norm to which scaled rows are clipped.
+    # Factor by which clipping is loosened where noise is small; what scaled entries and responses
+    # are clipped to; and the norm that scaled rows are clipped to.
     loosening: float = field(init=False)
     entry: float = field(init=False)
     largest_response: float = field(init=False)
@@ -145,7 +151,7 @@ class LeastSquaresSpec(ScaleSpec):
         """Return bounds of predictions and of responses in the calibration."""
         if self.is_weak:
             return _descent.CALIBRATED
-        # The calibration includes all rows that the fit does not clip.
+        # Responses that the moment does not clip are not clipped here.
         bound = self.largest_response
         return min(bound, _SURE_PREDICTION) * self.loosening, bound
 
