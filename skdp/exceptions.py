@@ -105,7 +105,7 @@ def is_called_by(module: str) -> bool:
 # ------------------------------
 # Errors about arguments that a method does not take.
 
-# What to do instead of passing an argument that other classes take, by argument; and by class.
+# Advice, by argument, for arguments that only other classes take; and, by class, on making one.
 _INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes one. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
@@ -232,7 +232,7 @@ def _place() -> tuple[int, FrameType]:
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))
     while frame:
-        # The top-level package of the calling code. With `python -m`, `__name__` is "__main__".
+        # With `python -m`, `__name__` is "__main__", and `__package__` names the package.
         names = frame.f_globals
         package = str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
         if package not in _BETWEEN:

@@ -213,7 +213,7 @@ ONE_ROW_EACH = (
 
 
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Return the unit that fits use, for a unit object; refuse anything else, with an example."""
+    """Return the unit that fits use for a unit object; refuse anything else, and name an object."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     name = str(given).replace("_", "").lower().removesuffix("change")

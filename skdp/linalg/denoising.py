@@ -14,7 +14,7 @@ from skdp.linalg.spectrum import gaussian_norm, noise_edge
 
 # Number of weighted fits; the residuals of one fit give the weights of the next.
 _N_ROUNDS = 3  # not studied
-# Residuals count as excess from this many times the noise on.
+# Residuals exceed the noise if their variance is above this many times the noise variance.
 _SLACK = 1.05  # not studied
 # The first fit multiplies the variances of all products but the last by this number.
 _DISTRUST = 1e6  # not tuned
@@ -70,7 +70,7 @@ class ProductAverage:
         self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
 
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate A V for a V close to the last basis, and the noise covariance of a row."""
+        """Estimate A V for a V close to the last basis; also return the noise covariance of rows."""
         size = basis.shape[1]
         noise_variances = np.square(self._noise_stds)
         if noise_variances.min() == 0:
@@ -468,7 +468,7 @@ def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
     return raised
 
 
-# With a prior, least variance of a scaled column.
+# Least variance of a scaled column, where there is a prior.
 _LEAST_VARIANCE = 0.25  # not studied
 
 

@@ -195,7 +195,7 @@ def bin_counts(
     """Count the values in each bin: above the previous edge, and up to its own edge.
 
     The last bin also has all larger values. NaN, the value of a null unit, does not count. The
-    counts are exact: only a budget may release them. With `weights`, weights are summed instead.
+    counts are exact: only a budget may release them. With `weights`, a value counts as its weight.
     """
     is_there = ~np.isnan(values)
     if weights is None and len(values) > len(edges):
@@ -229,7 +229,7 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 
 
 # ------------------------------
-# Searches over a grid: up to which points to count next, and what noisy counts say.
+# Searches over a grid: the next points up to which to count, and the result of noisy counts.
 
 # A step of a search releases the counts of up to so many halvings. With more halvings, the counts
 # that matter, near the target, would get too little of the share.

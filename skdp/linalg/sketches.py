@@ -99,7 +99,7 @@ class CountSketch(Sketch):
         return csr_array((self._signs.astype(np.float64), self._buckets, starts), shape=self.shape)
 
     def add_both(self, left: "CountSketch", sums: Pair, cells: Pair, counts: np.ndarray) -> None:
-        """Add counts in cells to both sums; each count changes two numbers."""
+        """Add counts in cells to both sums; a count changes one number of each sum."""
         rows, columns = cells
         self._add(sums[0], rows, columns, counts)
         left._add(sums[1], columns, rows, counts)

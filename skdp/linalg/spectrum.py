@@ -194,7 +194,7 @@ _CONFIDENCE = 0.95  # not tuned
 _LEAST_SQUARED_GAP = 0.1  # not studied
 # Largest weight of a pair of components above the noise, in errors of eigenvalues.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
-# Ratios of eigenvalues to noise are clipped to this: squares could overflow, errors stay the same.
+# Ratios of eigenvalues to noise are clipped, as squares could overflow. Errors stay the same.
 _LARGEST_RATIO = 1e150  # not tuned
 
 

@@ -31,7 +31,8 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 # The unit is about 2 ** -40 noise stds, so that sums may reach 2 ** 22 noise stds.
 _BITS_BELOW_NOISE = 40  # not tuned
-# For the unit, a noise std counts as at least this many sensitivities: integers must hold the data.
+# `fixed_point_unit` takes the noise std for at least this many sensitivities, or integers could not
+# represent the data.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # not tuned
 
@@ -529,9 +530,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, delta is 0, or the value has more entries than the share protects
-            against rounding.
+            If `release` would raise it.
         """
         return self.release(self._named(name, "gaussian", share), value, sensitivity)
 
@@ -560,9 +559,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, delta is 0, or the value has more entries than the share protects
-            against rounding.
+            If `release` would raise it.
         ValueError
             If `value` is not a square matrix.
         """
@@ -596,8 +593,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or the value has more entries than the share protects against rounding.
+            If `release` would raise it.
         ValueError
             If `value` has more than two dimensions.
         """
@@ -627,8 +623,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or the value has more entries than the share protects against rounding.
+            If `release` would raise it.
         """
         return self.release(self._named(name, "spherical", share), value, sensitivity)
 
@@ -659,8 +654,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, or the shares of all
-            releases would exceed 1.
+            If `release` would raise it.
         ValueError
             If the losses are not finite numbers in one dimension; nothing has been spent then.
         """
@@ -690,7 +684,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
+            If `release` would raise it.
         """
         release = self._named(name, "gaussian", share)
         counts = bin_counts(values, np.asarray(edges, dtype=np.float64))

@@ -160,7 +160,7 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
     if mechanism == "laplace" and value.ndim > 2:
         raise ValueError(f"value has {value.ndim} dimensions; Laplace noise takes 1 or 2.")
     if mechanism == CHOICE and (value.ndim != 1 or not np.isfinite(value).all() or not value.size):
-        raise ValueError("losses must be finite numbers in one dimension, at least one.")
+        raise ValueError("losses must be a vector of one or more finite numbers.")
     if mechanism != "symmetric_gaussian":
         return value
     if value.ndim != 2 or value.shape[0] != value.shape[1]:

@@ -181,7 +181,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         self.check_size(name, mechanism, share, shape)
         change, std = None, None
         if not callable(sensitivity_of):
-            raise TypeError(f"{name}: sensitivity_of must be a function, as lambda: 1.0.")
+            raise TypeError(f"{name}: sensitivity_of must be a function, such as lambda: 1.0.")
         if known is not None:
             change = float(sensitivity_of(**known))
             std = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))

@@ -479,8 +479,8 @@ def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
     :math:`\|s\| \le \min(\sqrt{d - 1}, (d - 1) m)` and :math:`\|s + x\| \le \min(\sqrt d, d m)`.
     For :math:`d \le f` row k changes by :math:`(s + x)/f`, the others by :math:`x/f`: at most the
     first term, at d = f. For :math:`d > f` the squared change is
-    :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second, at d = f + 1. With Z the identity,
-    m = 1, this is the sensitivity of the second moment itself.
+    :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second term, at d = f + 1. With Z the
+    identity, m = 1, this is the sensitivity of the second moment itself.
     """
     largest, floor = float(norms.max()) ** 2, float(degree_floor)
     below = min(1 / floor, largest) + (floor - 1) * largest / floor**2
@@ -588,7 +588,7 @@ def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
 
 @in_double_precision
 def misordered_pairs(n_units: int, adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity, in the sense of `loss_range`, of pairs of two classes in the wrong order.
+    r"""Sensitivity, as in `loss_range`, of the number of pairs of two classes in the wrong order.
 
     The rows of a unit have weights of sum at most 1: a on rows of the positive class, b on rows of
     the negative one. A pair counts as the product of its two weights, or half of it in a tie. Let

@@ -264,7 +264,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return replace(super().spent(), trust=trust + left)
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
-        """Release the sum of all parts; `value` is that of this owner (`PrivacyBudget.release`)."""
+        """Release the sum of all parts; `value` is this owner's part (`PrivacyBudget.release`)."""
         noisy, noise_std = super().release(release, value, *facts, **more)
         return Released(noisy, noise_std * self._shares.excess_without(self._absent))
 

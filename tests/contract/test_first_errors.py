@@ -221,7 +221,7 @@ SHOWN = {
     ),
     "a sensitivity that is no function": (
         lambda: PrivacyCost(1.0, 1e-6).release("count", "gaussian", 1.0, 1.0, {}),
-        "count: sensitivity_of must be a function, as lambda: 1.0",
+        "count: sensitivity_of must be a function, such as lambda: 1.0",
     ),
     "a parameter of scikit-learn": (
         lambda: DPLogisticRegression(C=1.0),

@@ -485,7 +485,7 @@ def test_initial_noise_is_gaussian_and_a_choice_exponential():
         budget.choose(Release("choice", "gaussian", 0.5, sensitivity=1.0), np.zeros(3))
     choice = Release("choice", "exponential", 0.5, sensitivity=1.0)
     for losses in ([0.0, np.nan], [[0.0, 1.0]], []):
-        with pytest.raises(ValueError, match="finite numbers in one dimension"):
+        with pytest.raises(ValueError, match="a vector of one or more finite numbers"):
             budget.release(choice, losses)
     assert not budget.spent().releases
 

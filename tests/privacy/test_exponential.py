@@ -108,7 +108,7 @@ def test_what_cannot_be_paid_is_refused():
 def test_losses_that_are_none_are_refused_before_anything_is_spent():
     one = budget()
     for losses in ([], [[1.0, 2.0]], [1.0, np.nan], [1.0, -np.inf], 3.0):
-        with pytest.raises(ValueError, match="finite numbers in one dimension"):
+        with pytest.raises(ValueError, match="a vector of one or more finite numbers"):
             one.exponential("choice", losses, sensitivity=1.0, share=1.0)
     assert one.spent().releases == ()
 
