@@ -70,7 +70,7 @@ class ProductAverage:
         self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
 
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate A V for a V close to the last basis; also return the noise covariance of rows."""
+        """Estimate A V, for V close to the last basis; return also the noise covariance of rows."""
         size = basis.shape[1]
         noise_variances = np.square(self._noise_stds)
         if noise_variances.min() == 0:
