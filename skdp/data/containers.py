@@ -121,24 +121,10 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
 
 
 def checked_container(X: Any) -> Any:
-    """Refuse containers that must not be converted.
+    """Refuse masked arrays, inconsistent sparse matrices and others that must not be converted.
 
-    Parameters
-    ----------
-    X : object
-        Anything.
-
-    Returns
-    -------
-    object
-        X itself; an array, if `__array__` is all that X has; or, if two columns of a data frame
-        have the same name, the data frame with numbers as names.
-
-    Raises
-    ------
-    ValueError
-        If X is masked, an inconsistent sparse matrix, a collection of dask, a LazyFrame or an array
-        of records, or if X cannot be read.
+    Return X itself; an array, if `__array__` is all that X has; or, if two columns of a data frame
+    have the same name, the data frame with numbers as names.
     """
     if is_collection(X):
         raise ValueError(COLLECTION)
@@ -503,18 +489,7 @@ def plain_csr(X: Any) -> sparse.csr_array:
 
 
 def finite(rows: Any) -> Any:
-    """Make rows finite, each row by itself: NaN becomes 0, and infinity a large number.
-
-    Parameters
-    ----------
-    rows : ndarray or sparse matrix of floating-point numbers
-        Rows.
-
-    Returns
-    -------
-    ndarray or CSR matrix
-        The rows in float32 or float64.
-    """
+    """Make dense or sparse rows of floats finite: NaN becomes 0, and infinity a large number."""
     if issparse(rows):
         rows = canonical_csr(rows)
         return with_data(rows, finite(rows.data))
@@ -532,21 +507,8 @@ def of_finite(
 ) -> Any:
     """Apply a function that maps each row by itself; rows with NaN or infinity become NaN.
 
-    Parameters
-    ----------
-    rows : ndarray or CSR matrix
-        Rows.
-    function : callable
-        Maps finite rows to finite rows.
-    dtype : dtype
-        Floating-point type of the rows passed in, and of the result.
-    allow_nan : bool, default=False
-        Whether the function accepts rows with NaN, which then stay.
-
-    Returns
-    -------
-    ndarray or CSR matrix
-        The result.
+    Rows are converted to `dtype` before and after. With `allow_nan`, the function gets rows with
+    NaN, too.
     """
     with np.errstate(all="ignore"):
         made = function(rows.astype(dtype, copy=False)).astype(dtype, copy=False)
@@ -592,27 +554,7 @@ def paths_of(paths: Any, name: str = "paths") -> list[str]:
 
 
 def files_of_numpy(paths: Any, y: Any) -> tuple[Any, ...]:
-    """Describe files written by `numpy.save`, and make functions that map them.
-
-    Parameters
-    ----------
-    paths : path-like or sequence of path-like
-        Files of rows, 2-D arrays of numbers.
-    y : path-like, sequence of path-like or None
-        Files of their targets, 1-D arrays of numbers or texts.
-
-    Returns
-    -------
-    tuple
-        Arguments of `RowParts`: picklable functions, and public facts of their rows.
-
-    Raises
-    ------
-    OSError
-        If a file does not exist.
-    ValueError
-        If a file has other data, or files are inconsistent.
-    """
+    """Return the arguments of `RowParts` for files of numpy, as `RowBlocks.from_npy` takes them."""
     loaders, rows = _mapped(paths, "paths")
     of_targets, targets = (None, rows) if y is None else _mapped(y, "y")
     widths, lengths = {one.shape[1] for one in rows}, [len(one) for one in rows]

@@ -1,7 +1,7 @@
-"""Rows in a collection of dask: each pass over them is one graph of tasks and additions.
+"""Rows in a collection of dask: each pass over them is one graph of tasks.
 
-A sum goes from `sum_in_graph` through `_sum_of_part`, a task for each chunk, to `reduce.part_sum`;
-`_added` adds the results.
+`sum_in_graph` makes the graph: each chunk has a task `_sum_of_part`, which calls `reduce.part_sum`,
+and tasks `_added` add the results.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ except ImportError:
     from joblib.externals.cloudpickle import CloudPickler
 
 # ------------------------------
-# A pass over chunks of dask: one task for each, and a tree of additions.
+# A pass over chunks of dask: a task for each chunk, and a tree of additions.
 
 Graph = dict[Any, Any]
-# Number of sums that a task adds, a power of two: adding takes less time than a task's overhead.
+# Number of sums that a task adds, a power of two; several, as a task has more overhead than a sum.
 _ADDED_AT_ONCE = 8  # not tuned
-# The blocks that the task in this thread was given, by the names of their collections.
+# The blocks of the task that runs in this thread, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
 
 
@@ -52,17 +52,17 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = optimize(collection)
-        # Futures, whose results are at workers, which `optimize` would drop from the graph.
+        # Futures, whose results workers have. `optimize` would drop them from the graph.
         given = dict(collection.__dask_graph__())
         futures = {key: one for key, one in given.items() if hasattr(type(one), "cancel")}
         self.graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
-        # The name is unique, as workers store arguments under it.
+        # Stands for the chunks in pickles: see `_Pickler`.
         self.name = uuid4().hex
 
 
 def _block_of(chunks: Chunks | str, number: int) -> Any:
-    """Compute a block or, in a task, return the block that the task was given."""
+    """Compute a block or, in a task, which has a name instead of chunks, return its own block."""
     if isinstance(chunks, str):
         return _BLOCKS.get()[chunks]
     return computed(Delayed(chunks.keys[number], chunks.graph))
@@ -72,8 +72,8 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     """Sum the results of a kernel over all parts of a source whose parts are dask chunks.
 
     The active scheduler computes the sum. A task gets chunks and the arguments that all tasks
-    share, and returns bytes: a sum, or a failure. A task raises no error, as schedulers log where
-    errors come from, and draws no noise, as it may run twice.
+    share, and returns bytes: a sum, or a failure. A task raises no error, as schedulers log the
+    tracebacks of errors; and it draws no noise, as it may run twice.
 
     Parameters
     ----------
@@ -89,15 +89,14 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     Returns
     -------
     object
-        The sum, added in the one tree.
+        The sum, with the bits that :func:`skdp.data.reduce.map_sum` gives.
     """
     shared, found = pickled((source, kernel, size))
     token = uuid4().hex
     prefix, given = f"skdp-sum-{token}", f"skdp-shared-{token}"
     call = partial(_sum_of_part, tuple(found), this_process())
-    # The shared arguments, including released values, are the result of a task: dask sends them to
-    # each worker once, and again if a worker dies. Delayed objects would make the same graph, but
-    # take longer than the tasks.
+    # The shared arguments are the result of a task, so that dask sends them to each worker once.
+    # dask.delayed would make the same graph, but would take longer than the tasks.
     graph: Graph = {given: (bytes, shared)}
     for chunks in found.values():
         graph |= chunks.graph
@@ -114,11 +113,11 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
 def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     """Add a tree of additions to a graph; return the key of its root.
 
-    A task adds a power of two of them, in the order of the tree of `skdp.data.reduce`.
+    A task adds a power of two of sums, so that additions have the order of `skdp.data.reduce`.
     """
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
-        # A single key that is left over joins the next level.
+        # A single key in the last group goes to the next level.
         sums = {(prefix, len(keys), i): (_added, *one) for i, one in enumerate(groups) if one[1:]}
         keys = [*sums, *groups[-1][: len(groups) - len(sums)]]
         graph |= sums
@@ -136,7 +135,7 @@ def _sum_of_part(
 
 
 def _added(*results: bytes) -> bytes:
-    """Add results of tasks; return an error if one of them is an error, or if machines differ."""
+    """Add results of tasks; return an error if a result is an error, or if machines differ."""
     machines, values = zip(*map(pickle.loads, results), strict=True)
     failure = next((value for value in values if isinstance(value, Exception)), None)
     failure = failure or unlike(machines)
@@ -144,19 +143,19 @@ def _added(*results: bytes) -> bytes:
 
 
 def computed(result: Any) -> Any:
-    """Compute a result with the active scheduler; errors lose their text."""
+    """Compute a result with the active scheduler; replace the texts of errors."""
     return _by_dask(partial(result.compute, optimize_graph=False))
 
 
 def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
-    """Let workers store the chunks of small collections, which each pass would recompute."""
+    """Let workers store the chunks of small collections, so that passes do not recompute them."""
     if 8 * n_entries > sources.CACHE_BYTES:
         return collections
     return tuple(_by_dask(partial(persist, *collections)))
 
 
 def _by_dask(function: Callable[[], Any]) -> Any:
-    """Call a function of dask, without warnings; errors lose their text. Both may show values."""
+    """Call a function of dask; silence warnings, and replace texts of errors, as values may show."""
     try:
         with workers.without_warnings():
             return function()
@@ -165,8 +164,8 @@ def _by_dask(function: Callable[[], Any]) -> Any:
     raise RuntimeError(
         f"Dask has raised {kind}, and the pass over the rows has ended. The text is left out, "
         "because it may contain values. Either a chunk cannot be computed, which "
-        "X.partitions[i].compute() shows, or a worker or the scheduler is gone: often memory was "
-        "short, and smaller chunks help."
+        "X.partitions[i].compute() shows, or a worker or the scheduler is gone, often for lack of "
+        "memory: then smaller chunks help."
     )
 
 
@@ -177,7 +176,7 @@ _OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 
 
 class _Pickler(CloudPickler):
-    """Pickles names of chunks instead of chunks, and collects them; arrays keep strides."""
+    """Pickles names of chunks instead of chunks, which it collects; arrays keep their strides."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -203,7 +202,7 @@ class _Pickler(CloudPickler):
 def _with_strides(
     values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    """Make an array with given strides, which pickle drops, and on which rounding may depend."""
+    """Make an array with given strides: pickle drops them, but rounding may depend on them."""
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     first = -sum(step for step in steps if step < 0)
     memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
@@ -213,7 +212,7 @@ def _with_strides(
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles names of chunks, which stand for the chunks."""
+    """Unpickles names instead of chunks; `_block_of` finds the block of the task by the name."""
 
     def persistent_load(self, name: str) -> str:
         return name
@@ -230,7 +229,7 @@ def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
         kind = type(error).__name__
     raise ValueError(
         f"The functions of a pass cannot be sent to other processes: pickling raises {kind}. Pass "
-        "functions that can be pickled, or leave the pass to threads of this process."
+        "functions that can be pickled, or use threads of this process."
     )
 
 
@@ -242,9 +241,9 @@ def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
 
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
-    """Compute in a worker; return the result or the error, with the facts of the machine."""
-    # Errors are returned, as dask would print errors that are raised. Warnings are silenced in
-    # other processes only, as threads of this process may need them.
+    """Compute in a worker; return the facts of the machine, with the result or an error."""
+    # Errors are returned, as dask would print errors that are raised. In the process of the client
+    # warnings are not silenced, as other threads there may need them.
     missing = ": it needs all modules of this process, in the same versions"
     with nullcontext() if this_process() == client else workers.without_warnings():
         try:
@@ -253,14 +252,14 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
             result = workers.on_one_thread(call)
         except (Exception, SystemExit) as error:
             result = RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
-            # After unpickling, errors of these types have texts of skdp, which show no values.
+            # After unpickling, errors of these types have texts by skdp, which show no values.
             if type(error) in (ValueError, MemoryError) and not missing:
                 result = type(error)(str(error))
         return pickle.dumps((_machine(), result))
 
 
 def this_process() -> tuple[str, int]:
-    """Return a name that is unique among processes on all machines."""
+    """Return the name of the machine and the id of the process."""
     return platform.node(), os.getpid()
 
 
@@ -281,13 +280,13 @@ def _machine() -> dict[str, Any]:
 
 
 def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
-    """Refuse workers on unlike machines: their sums may differ in the last bit."""
+    """Return an error if machines differ: their sums may then differ in the last bit."""
     first, *others = machines
     names = [name for name in first if any(one[name] != first[name] for one in others)]
     text = (
         f"The workers are not alike. They differ in: {', '.join(names)}. Sums may then differ in "
-        "their last bit, and the guarantee would not hold: use workers of one kind, with the same "
-        "versions."
+        "their last bit, and the guarantee would be wrong: use workers on equal machines, with the "
+        "same versions."
     )
     return RuntimeError(text) if names else None
 
@@ -297,18 +296,18 @@ def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
 
 
 class _Facts(NamedTuple):
-    """What is known of a collection without reading its rows."""
+    """Facts of a collection that are known without reading its rows."""
 
     n_features: int
     dtype: np.dtype
     is_sparse: bool = False
     names: list[str] | None = None
-    #: Two public rows, if columns hold texts.
+    #: Two public rows, if columns contain texts.
     like: Any = None
 
     @property
     def public(self) -> containers.RawBlock:
-        """Two public rows like those of the collection."""
+        """Two public rows of the same kind as the rows of the collection."""
         if self.like is not None:
             return self.like
         rows = np.ones((2, self.n_features), self.dtype)
@@ -316,24 +315,9 @@ class _Facts(NamedTuple):
 
 
 def rows_in_parts(X: Any, y: Any = None) -> RowParts:
-    """Return rows in parts, one per chunk, and their targets, if any.
+    """Return rows in parts, one for each chunk of X, with their targets, if any.
 
-    Parameters
-    ----------
-    X : dask array or data frame
-        Rows. The lengths of the partitions of a data frame are counted, in one reading.
-    y : dask array or series, or None, default=None
-        Targets, in the same chunks.
-
-    Returns
-    -------
-    RowParts
-        The rows.
-
-    Raises
-    ------
-    ValueError
-        If X has no rows of numbers in chunks of known lengths, or y has other chunks.
+    The lengths of the partitions of a data frame are counted, in a pass of its own.
     """
     facts = _facts_of(X)
     if _is_frame(X):
@@ -341,7 +325,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
     lengths = tuple(X.chunks[0])
     if any(map(math.isnan, lengths)):
         _refuse(
-            "X has chunks of unknown lengths, which a fit makes public",
+            "X has chunks of unknown lengths, and a fit makes lengths public",
             "call X.compute_chunk_sizes(), which counts their rows",
         )
     both = (X,) if y is None else (X, _checked_targets(y, lengths))
@@ -350,7 +334,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
 
 
 def public_like(X: Any) -> Any:
-    """Return public rows that stand in for a collection; in its parts, if lengths are known."""
+    """Return public rows like those of a collection; in as many parts, if lengths are known."""
     facts = _facts_of(X)
     if _is_frame(X) or any(map(math.isnan, X.chunks[0])):
         return facts.public
@@ -358,21 +342,10 @@ def public_like(X: Any) -> Any:
 
 
 def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Array:
-    """Apply a method that maps each row by itself to all chunks, lazily.
+    """Apply a method, which maps each row by itself, to all chunks, lazily.
 
-    Parameters
-    ----------
-    method : callable
-        Maps rows in blocks to rows in blocks or `PartResults`.
-    X : dask array or data frame
-        Rows, in chunks of any lengths.
-    name : str
-        Prefix of the keys of tasks.
-
-    Returns
-    -------
-    dask array
-        The mapped rows.
+    The method maps a `RowBlocks` to a `RowBlocks` or `PartResults`. `name` is for the keys of
+    tasks.
     """
     facts = _facts_of(X)
     made = method(_parts([lambda: facts.public], [facts.public.shape[0]], facts))
@@ -384,7 +357,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
         function, none = made.function, sparse.csr_array(none) if made.is_sparse else none
 
     def _map_chunk(block: Any) -> Any:
-        # A block without rows gives `none`, a result without rows.
+        # A block without rows is mapped to `none`, a result without rows.
         read, _ = read_block(block, facts.like)
         return function(containers.in_c_order(read)) if block.shape[0] else none
 
@@ -402,7 +375,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
-    # The type is inspected, as an object of dask.delayed has every attribute.
+    # The type is asked, as an object of dask.delayed has every attribute.
     is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
     return is_kind and X.ndim == ndim
 
@@ -418,7 +391,7 @@ def _facts_of(X: Any) -> _Facts:
         _refuse(shape, "pass rows, such as X.reshape((len(X), -1)) or X[:, None]")
     if len(X.chunks[1]) > 1 or math.isnan(X.shape[1]):
         hint = "pass X.rechunk({0: 'auto', 1: -1})"
-        _refuse("X has chunks of columns, and no row is in one chunk", hint)
+        _refuse("X is divided into chunks by columns, too", hint)
     if not np.can_cast(X.dtype, np.float64):
         _refuse(f"X has dtype {X.dtype}, which holds no real numbers", "pass X.astype(float)")
     if isinstance(X._meta, np.ma.MaskedArray):
@@ -435,7 +408,7 @@ def _facts_of(X: Any) -> _Facts:
 
 
 def _facts_of_frame(X: Any) -> _Facts:
-    """Return the facts of a data frame, by its dtypes; texts give public rows with texts."""
+    """Return the facts of a data frame, from its dtypes."""
     texts = {name: _is_text(dtype) for name, dtype in X.dtypes.items()}
     numbers = [name for name, is_text in texts.items() if not is_text]
     if flaw := containers.flaw_of_columns(X[numbers]):
@@ -490,9 +463,9 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
-    """Return the partitions as parts, whose lengths dask counts in a pass."""
+    """Return the partitions of a data frame as parts, whose lengths dask counts in a pass."""
     both = X if y is None else _with_target(X, y)
-    # The blocks stay data frames, whatever `meta` says, so that rows and targets are read together.
+    # `meta` is an array, so that the result has blocks and their keys. The blocks are data frames.
     blocks = both.map_partitions(
         lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
     )
@@ -533,9 +506,9 @@ def _with_target(X: Any, y: Any) -> Any:
 
 
 def _beside(frame: Any, target: Any, name: str) -> Any:
-    """Append the target; without it, a frame of another index, by which pandas would join them.
+    """Append the target to a partition, unless its index differs: then return the partition.
 
-    Then an entry of y would go to the row that has its label, and one row would change others.
+    With another index, pandas would join by the index, and one row could change other records.
     """
     return frame.assign(**{name: target}) if frame.index.equals(target.index) else frame
 

@@ -1,4 +1,4 @@
-"""Parquet files as parts of rows: each row group is a part, described by public metadata."""
+"""Parquet files as rows in parts: each row group is a part, and its metadata are public."""
 
 import os
 from collections import Counter
@@ -21,11 +21,11 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-# Number of columns that are decoded at a time, in memory beside that of the part.
+# Number of columns that are decoded at a time: they need memory besides the memory of the part.
 _COLUMNS = 16  # not studied
-# Number of rows of these columns that are written at a time.
+# Number of rows of these columns that are copied at a time.
 _ROWS = 4096  # not studied
-# Number of files whose metadata are cached: reading those of 50 groups of 200 columns takes 20 ms.
+# Number of files whose metadata are cached: metadata of 50 groups of 200 columns take 20 ms.
 _FILES = 16  # not studied
 _TEXTS = (pa.types.is_string, pa.types.is_large_string)
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
@@ -41,32 +41,9 @@ def row_groups(
     *,
     sparse_output: bool = True,
 ) -> tuple[Any, ...]:
-    """Describe the row groups of files, and make functions that load them.
+    """Return arguments of `RowParts` for the row groups of files: see `RowBlocks.from_parquet`.
 
-    Parameters
-    ----------
-    paths : path-like or sequence of path-like
-        Parquet files, folders of such files, or patterns.
-    columns : sequence of str or None
-        Names of the features; None for all but `y` and an index written by pandas.
-    y : str or None
-        Name of the column of targets.
-    categories : mapping of str to sequence of str, or None
-        The values of columns of strings.
-    sparse_output : bool, default=True
-        Whether rows with `categories` are sparse.
-
-    Returns
-    -------
-    tuple
-        Arguments of `RowParts`: picklable functions, and public facts of their rows.
-
-    Raises
-    ------
-    OSError
-        If a file does not exist.
-    ValueError
-        If a file is not Parquet, or lacks these columns in accepted types, as of the first file.
+    They are functions that load row groups, which can be pickled, and public facts of the rows.
     """
     paths = [file for path in paths_of(paths) for file in _files_of(path)]
     columns, lists = _checked_names(columns, y), _checked_lists(categories)
@@ -110,12 +87,12 @@ def _files_of(path: str) -> list[str]:
         return [path]
     found = sorted(glob(os.path.join(escape(path), "*.parquet") if is_folder else path))
     if not found:
-        raise ValueError(f"{path} has no files of Parquet: name files, a folder, or a pattern.")
+        raise ValueError(f"{path} has no Parquet files: pass files, a folder, or a pattern.")
     return found
 
 
 def _checked_lists(categories: Any) -> dict[str, list[str]]:
-    """Refuse categories other than lists of different texts, by column names."""
+    """Return lists of categories by column names; refuse lists of other values, or with repeats."""
     if categories is None:
         return {}
     if not isinstance(categories, Mapping):
@@ -137,7 +114,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _checked_names(columns: Any, y: Any) -> list[str] | None:
-    """Refuse column names that are no texts or repeat, and targets among the features."""
+    """Refuse column names that are no texts or occur twice, and a target among the features."""
     if y is not None and not isinstance(y, str):
         raise ValueError(f"y must be the name of a column, or None, got {type(y).__name__}.")
     if columns is None:
@@ -146,7 +123,7 @@ def _checked_names(columns: Any, y: Any) -> list[str] | None:
     if isinstance(columns, str) or not all(isinstance(name, str) for name in names):
         raise ValueError("columns must be a list of names, or None.")
     if not names or len({*names, y}) <= len(names):
-        raise ValueError(f"columns must name one column or more, each once, and not y={y!r}.")
+        raise ValueError(f"columns must name at least one column, each once, and not y={y!r}.")
     return names
 
 
@@ -157,13 +134,13 @@ def _types(
     y: str | None,
     lists: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """Return the types of the chosen columns; refuse types that cannot be used."""
+    """Return the types of features and targets; refuse missing columns, and other types."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = columns or [name for name in schema.names if name != y and name not in index]
     if unused := [name for name in lists if name not in names]:
         raise ValueError(f"categories has {unused[0]!r}, which is no feature of {path}.")
     counts, types = Counter(schema.names), {}
-    # Names are checked first: a misspelt y would be reported as a feature that cannot be used.
+    # The target comes first: with a wrong name of y, the target would be an invalid feature.
     for name in [*([] if y is None else [y]), *names]:
         if counts[name] != 1:
             times = "two columns" if counts[name] else "no column"
@@ -179,7 +156,7 @@ def _types(
             hint = ", or pass its categories, or name it in columns, for a ColumnTransformer"
             hint *= (pa.types.is_dictionary(kind) or _is_text(kind)) and not takes_texts
             raise ValueError(
-                f"{path}: column {name!r} is {kind}, where {taken} are taken: write it as such"
+                f"{path}: column {name!r} is {kind}, but must be {taken}: convert it in the file"
                 f"{hint}, or name other columns."
             )
     if not names:
@@ -192,14 +169,14 @@ def _is_text(kind: Any) -> bool:
 
 
 def _version_of(path: str) -> tuple[str, int, int]:
-    """Return a path with the time and size of its file, which change when the file is rewritten."""
+    """Return a path with the time and size of its file, so that `_metadata` notices a new file."""
     status = os.stat(path)
     return path, status.st_mtime_ns, status.st_size
 
 
 @lru_cache(maxsize=_FILES)
 def _metadata(path: str, *_: int) -> FileMetaData:
-    """Read the metadata of a file; errors lose their text, which may quote metadata."""
+    """Read the metadata of a file; replace the texts of errors, which may quote metadata."""
     return with_text(f"{path} is no file of Parquet that can be read.", lambda: read_metadata(path))
 
 
@@ -208,7 +185,7 @@ def _opened(path: str) -> ParquetFile:
 
 
 def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarray:
-    """Load columns of numbers, some at a time, into one array."""
+    """Load columns of numbers into an array, some columns at a time."""
     with _opened(path) as file:
         rows = np.empty((file.metadata.row_group(group).num_rows, len(names)), dtype)
         for first in range(0, len(names), _COLUMNS):
@@ -218,7 +195,7 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
                 (one.cast(pa.uint8()) if pa.types.is_boolean(one.type) else one).to_numpy()
                 for one in map(table.column, names[first : first + _COLUMNS])
             ]
-            # Some rows of all these columns at a time, so that they fit into cache.
+            # Some rows of all these columns are copied at a time, as they fit into cache.
             for start in range(0, len(rows), _ROWS):
                 for place, column in enumerate(columns, first):
                     rows[start : start + _ROWS, place] = column[start : start + _ROWS]
@@ -228,7 +205,7 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
 def _frame(
     path: str, group: int, names: list[str], dtype: np.dtype, texts: Mapping[str, bool]
 ) -> Any:
-    """Load rows as a data frame, with texts as objects."""
+    """Load rows as a data frame, in which texts are objects."""
     import pandas as pd
 
     columns = {
@@ -249,7 +226,7 @@ def _encoded_rows(
     *,
     is_sparse: bool,
 ) -> RawBlock:
-    """Load rows with a column of 0 and 1 for each category; values in no list have no 1."""
+    """Load rows with a column of 0 and 1 for each category; other values have 0 in all columns."""
     parts: list[Any] = []
     for is_text, run in groupby(names, lists.__contains__):
         if is_text:
@@ -262,7 +239,7 @@ def _encoded_rows(
 
 
 def _one_hot(column: Any, values: list[str], dtype: np.dtype) -> sparse.csr_array:
-    """Return a sparse column of 0 and 1 for each value; other values have no 1."""
+    """Return a sparse column of 0 and 1 for each of `values`; rows with other values have no 1."""
     places = pc.index_in(column, value_set=pa.array(values, column.type)).fill_null(-1)
     codes = np.asarray(places.to_numpy())
     is_known = codes >= 0
@@ -272,7 +249,7 @@ def _one_hot(column: Any, values: list[str], dtype: np.dtype) -> sparse.csr_arra
 
 
 def _texts(path: str, group: int, name: str) -> Any:
-    """Load a column; categories become their texts."""
+    """Load a column; convert categories to texts."""
     with _opened(path) as file:
         column = file.read_row_group(group, [name], use_threads=False).column(name)
     if pa.types.is_dictionary(column.type):

@@ -1,6 +1,7 @@
 """A view of the rows of a matrix, centered, weighted and clipped block by block, and its sums.
 
-A view gets the function that gives weights, from `skdp.privacy.clipping.clip_weights`.
+This package knows no clipping rules: a view gets a function from norms to weights, which
+`skdp.privacy.clipping.clip_weights` makes.
 """
 
 import copy
@@ -37,7 +38,7 @@ from skdp.linalg.norms import (
 # ------------------------------
 # One block of rows ``weight * (row - center)``, dense or sparse.
 
-# Number of values (half a megabyte) that should stay in cache during a step.
+# Number of values, half a megabyte, that stay in cache while signs are counted.
 _PART = 1 << 16  # not studied
 
 
@@ -55,7 +56,7 @@ class _BaseBlock(Massed, ABC):
 
     @cached_property
     def is_null(self) -> np.ndarray:
-        """Mask of the rows that add nothing."""
+        """Mask of the rows that add nothing to any sum."""
         return np.zeros(self.raw.shape[0], dtype=bool)
 
     @cached_property
@@ -63,7 +64,7 @@ class _BaseBlock(Massed, ABC):
         return np.ones(self.raw.shape[0])
 
     def with_mass(self, mass: np.ndarray) -> Self:
-        """Give rows a mass, by which their terms in every sum are multiplied."""
+        """Return a block whose rows have a mass, by which their terms in sums are multiplied."""
         block = copy.copy(self)
         block.mass = mass
         return block
@@ -80,7 +81,7 @@ class _BaseBlock(Massed, ABC):
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight each row by a function of its norm, or of a given one; NaN makes it null."""
+        """Weight each row by a function of its norm, or of given norms; NaN makes a row null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
@@ -88,12 +89,12 @@ class _BaseBlock(Massed, ABC):
         if np.count_nonzero(block.is_null):
             block._weights = np.where(block.is_null, 0.0, block._weights)
         if np.count_nonzero(block._weights) < len(norms):
-            # Null rows become 0, as 0 times NaN or infinity would be NaN.
+            # Entries of null rows become 0, as 0 times NaN or infinity would be NaN.
             block._drop_rows(block._weights == 0)
         return block
 
     def without(self, is_dropped: np.ndarray) -> Self:
-        """Make the rows null where `is_dropped`."""
+        """Return a block in which the rows with `is_dropped` are null."""
         if not np.count_nonzero(is_dropped):
             return self
         return self.weighted(lambda _: self._weights, np.where(is_dropped, np.nan, self.norms()))
@@ -109,10 +110,10 @@ class _BaseBlock(Massed, ABC):
 
 
 class DenseBlock(_BaseBlock):
-    """Rows in float64, which are centered block by block, into the array `scratch`.
+    """Rows in float64; centered rows are written into the array `scratch`.
 
-    Weights multiply the thin factor of a product. Only `gram` has no thin factor, and weights the
-    rows themselves, in `scratch`.
+    In a product, weights multiply the other factor, which has fewer columns. Only `gram` has no
+    such factor, and multiplies the rows by weights, in `scratch`.
     """
 
     def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
@@ -130,7 +131,7 @@ class DenseBlock(_BaseBlock):
         """Return which rows are mostly positive: the sum is at least half of the L1 norm."""
         # In C order, entries of a row are added in the same order in every block.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Parts stay in cache: allocating all absolute values would take longer than adding them.
+        # Small parts, as allocating all absolute values would take longer than adding them.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -144,7 +145,7 @@ class DenseBlock(_BaseBlock):
         return np.asarray(rows.sum(axis=0))
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows; this overwrites the rows, and comes last."""
+        """Sum the outer products of the rows; this overwrites the rows, so it must come last."""
         rows = self._summed_rows
         if self._is_weighted or self.mass is not None:
             weights = self.times_root_mass(self._weights)
@@ -161,7 +162,7 @@ class DenseBlock(_BaseBlock):
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        # Weights are multiplied before squaring, as the square of a long row could overflow.
+        # Norms are multiplied by weights before squaring, as the square of a norm could overflow.
         norms = np.where(self._weights == 0, 0.0, self.norms())
         return np.asarray(self.times_mass(np.square(self._weights * norms)).sum())
 
@@ -171,13 +172,13 @@ class DenseBlock(_BaseBlock):
 
     def matmul_by_column(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`; the product is stored column by column."""
-        # With few columns, the transposed product saves a third of the time.
+        # If `right` has few columns, the transposed product saves a third of the time.
         return self._weighted_products((right.T @ self._rows.T).T).T
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`, such that no row's product depends on other rows.
+        """Multiply the rows by `right`; no product depends on the place of its row in the block.
 
-        Slower than `matmul`, whose BLAS may round a row differently in another place.
+        This is slower than `matmul`, for which BLAS may round a row differently in another place.
         """
         rows = np.require(self._rows, requirements=["C", "A"])
         products = np.einsum("ij,jk->ik", never_single(rows), np.ascontiguousarray(right))
@@ -192,8 +193,8 @@ class DenseBlock(_BaseBlock):
         """Multiply products of rows by the weights; null rows become 0."""
         if self._is_weighted:
             products *= self._weights[:, np.newaxis]
-        # Null rows become 0 after the product: replacing them before needs a copy, whose memory
-        # layout could change the rounding of other rows.
+        # Null rows become 0 after the product. To set them before needs a copy of the rows, whose
+        # memory layout could change the rounding of other rows.
         if self._summed_rows is not self._rows:
             products[self._weights == 0] = 0.0
         return products
@@ -206,7 +207,7 @@ class DenseBlock(_BaseBlock):
 
 
 class SparseBlock(_BaseBlock):
-    """Sparse rows; the center and the weights are applied to their products.
+    """Sparse rows; centers and weights are applied to products of the rows.
 
     Weights are 0 or at least ``2 ** -500``, so that no significant product overflows or underflows.
     """
@@ -265,7 +266,7 @@ class SparseBlock(_BaseBlock):
         return self.matmul(right).T
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`, such that no row's product depends on other rows."""
+        """Multiply the rows by `right`; no product depends on the place of its row in the block."""
         return self.matmul(right)
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
@@ -285,7 +286,7 @@ class SparseBlock(_BaseBlock):
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
-        """Return weighted rows for both sides of a product, and the weights of the first side."""
+        """Return the rows times weights, and these weights; a mass enters by its square root."""
         weights = self.times_root_mass(self._weights)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
@@ -304,7 +305,7 @@ Block: TypeAlias = DenseBlock | SparseBlock
 # ------------------------------
 # A view of all rows, and the sums that fits need.
 
-# Longest chain of additions in numpy's sum of a contiguous array, and before it.
+# Bound on the chain of roundings in numpy's pairwise sum of an array, and in its entries.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
@@ -312,27 +313,27 @@ class RowCache(NamedTuple):
     """Results of an earlier pass over the same rows, for later passes."""
 
     norms: np.ndarray | None = None
-    norm_counts: GridCounts | None = None  # replace norms that another pass may read differently
+    norm_counts: GridCounts | None = None  # instead of norms, if later passes may read other rows
     n_mostly_positive: float | None = None
-    n_not_finite: int | None = None  # rows with NaN or infinity
-    total: np.ndarray | None = None  # of the rows clipped to `bound`
+    n_not_finite: int | None = None  # number of rows with NaN or infinity
+    total: np.ndarray | None = None  # sum of the rows clipped to `bound`
     bound: float | None = None
 
 
 class Agreed(NamedTuple):
-    """Public facts on which all owners agree, for the view of one owner's rows.
+    """Public facts on which all owners of a federated fit agree, for the view of one owner's rows.
 
-    Sums, and arrays with a value for each row, contain the rows of this owner only. Whatever
-    depends on the number of rows uses the agreed number: the step of a sample, the target of a
-    search, and the rounding that is charged. So these are the same at every owner, whatever the
-    rows. A sample is charged for the rounding of all rows, as a stream is not sampled.
+    Sums, and arrays with a value for each row, have only the rows of this owner. But the step of a
+    sample, the target of a search for a quantile and the bounds on rounding use the agreed number
+    of units, and so are the same for all owners. The bound of a sample is that of all rows, as a
+    stream is not sampled.
     """
 
-    n_units: int  # rows of all owners, or owners if these are the units
+    n_units: int  # rows of all owners, or number of owners if owners are the units
     depth: int  # longest chain of additions at any owner
 
     def check(self, depth: int) -> None:
-        """Refuse sums that may round further than the owners have agreed."""
+        """Refuse sums with a longer chain of additions than the owners have agreed on."""
         if depth > self.depth:
             raise ValueError(
                 f"A sum over X has a chain of {depth} additions, and at most {self.depth} have "
@@ -342,11 +343,11 @@ class Agreed(NamedTuple):
 
 @dataclass(eq=False)
 class Rows(BlockView):  # numpydoc ignore=PR02
-    r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
+    r"""Rows :math:`w_i (x_i - m)` of a matrix, which are computed block by block in each pass.
 
-    Sums are computed block by block in float64, whatever the dtype of the data. Every sum has its
-    `rounding`, a bound on its rounding error in units of the largest contribution of one row. Block
-    boundaries depend only on the shape of the matrix.
+    Sums are computed in float64, whatever the dtype of the data. Every sum is returned with its
+    `rounding`, a bound on its rounding error in units of the largest contribution of one row.
+    Blocks depend only on the shape of the matrix.
 
     Parameters
     ----------
@@ -364,14 +365,15 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     cache : RowCache
         Results of an earlier pass over the centered rows.
     people : People or None, default=None
-        Owners of the rows. Each person then counts once in every sum.
+        Persons to whom the rows belong, if users are protected. Then each person counts once in
+        every sum.
     agreed : Agreed or None, default=None
-        Facts that all owners agree on, if these are the rows of one of several owners.
+        Facts that all owners of a federated fit agree on, if these are the rows of one owner.
 
     Raises
     ------
     ValueError
-        If the sums of an owner have a longer chain than agreed, so that rounding is not covered.
+        If the sums of an owner have a longer chain of additions than was agreed.
     """
 
     source: Source
@@ -384,12 +386,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     agreed: Agreed | None = None
 
     def __post_init__(self) -> None:
-        """Refuse sums that may round further than the owners have agreed."""
+        """Refuse sums with a longer chain of additions than the owners have agreed on."""
         if self.agreed is not None:
             self.agreed.check(self._own_depth)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the cache: other processes get rows in parts, and read them again."""
+        """Leave out the cache, which holds for rows in memory: other processes read parts again."""
         return {**vars(self), "cache": RowCache()}
 
     n_rows = BlockView.n_units
@@ -407,9 +409,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of rows, centered and weighted."""
         longest = 0 if self.keeps_sparse else int(np.diff(self.source.block_starts).max())
-        # One array serves all blocks, as the system clears every new array.
+        # One array serves all blocks, as the operating system takes time to clear a new array.
         scratch = np.empty((longest, self.n_features))
-        # If another pass may read other values, each pass computes the norms by which it clips.
+        # If a pass may read other rows than the pass before, it clips by norms that it computes.
         known = self.cache.norms if self.source.is_repeatable else None
         for rows, raw in self.source.blocks(group):
             block = self._block_of(raw, scratch)
@@ -435,19 +437,17 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, center=center, bound=np.inf, weighting=None, cache=cache)
 
     def clipped(self, bound: float, weighting: Weighting) -> Self:
-        """Return a view of rows with weights that bring their norms within `bound`.
+        """Return a view of the rows times weights, with which norms are at most `bound`.
 
-        `weighting` maps an array of norms to weights. Each pass computes norms that are not cached.
+        `weighting` maps an array of norms to weights. If norms are not cached, each pass computes
+        them.
         """
         return replace(self, bound=bound, weighting=weighting)
 
     def norms(self) -> np.ndarray:
-        """Compute the norms of the centered rows before weighting.
+        """Compute the norms of the centered rows before weighting; NaN for null rows.
 
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Norms, or upper bounds of them if the rows are sparse and centered; NaN for null rows.
+        For sparse rows with a center they are upper bounds of the norms.
         """
         if self.cache.norms is not None:
             return self.cache.norms
@@ -460,7 +460,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, cache=RowCache(self.norms()))
 
     def counted_norms(self, grid: np.ndarray) -> GridCounts:
-        """Count the norms of unweighted rows on a grid, or return counts of an earlier pass."""
+        """Count the norms of unweighted rows on a grid, unless an earlier pass has counted them."""
         if self.cache.norms is not None:
             weights = None if self.people is None else self.people.weights
             return GridCounts.in_all(grid, self.cache.norms, self.n_rows, weights)
@@ -481,18 +481,18 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return float(raw.map_sum(n_mostly_positive, 1))
 
     def total(self) -> tuple[np.ndarray, float]:
-        """Sum the rows; return the sum, and its rounding."""
+        """Sum the rows; bound the rounding error of the sum."""
         total = self.cache.total
         if total is None or self.weighting is None or self.bound != self.cache.bound:
             total = self.map_sum(on_block(methodcaller("total")), self.n_features)
         return total, self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
-        """Sum the outer products of the rows; return the sum, and its rounding."""
+        """Sum the outer products of the rows; bound the rounding error of the sum."""
         return self.map_sum(on_block(methodcaller("gram")), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`; return an array with a row for each of them."""
+        """Multiply the rows by `right`; return an array with a product for each row."""
         return self.map_rows(on_block(methodcaller("matmul", right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
@@ -507,29 +507,20 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, each minus that of a zero row.
 
-        Parameters
-        ----------
-        point : ndarray of shape (n_features,)
-            Any point.
-
-        Returns
-        -------
-        total : float
-            The sum, to which entries that are 0 add nothing.
-        rounding : float
-            Bound on its rounding error, in units of the largest contribution of one entry.
+        So entries that are 0 add nothing. The bound on the rounding error is in units of the
+        largest contribution of one entry.
         """
         total = self.map_sum(on_block(methodcaller("squared_deviations", point)), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * self.n_rows * self.n_features
 
     def squared_norm(self) -> tuple[float, float]:
-        """Sum the squared norms of the rows; return the sum, and its rounding."""
+        """Sum the squared norms of the rows; bound the rounding error of the sum."""
         total = self.map_sum(on_block(methodcaller("squared_norm")), 1)
         return float(total), self._rounding(2)
 
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Count the rows, without null ones, by the norm of their projection on `basis`."""
+        """Count the rows that are not null by the norm of their projection on `basis`."""
 
         def _kernel(_: slice, block: Block) -> np.ndarray:
             norms = row_norms(products_of(block, basis))
@@ -541,8 +532,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that gives at most `at_most` rows.
 
-        A stream stays whole, since each pass has to read all of it anyway. If users have several
-        rows, the view has one row of every k-th user.
+        A stream is not sampled, since each pass has to read it as a whole anyway. If users have
+        several rows, the view has one row of every k-th user.
         """
         if self.people is not None:
             return self._sample_of_people(self.people, at_most)
@@ -564,23 +555,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, float, "Rows"]:
-        """Sum the outer products of the rows with their clipped projections.
+        """Sum the outer products of the rows with their projections on `basis`, clipped by `clip`.
 
-        Parameters
-        ----------
-        basis : ndarray of shape (n_features, n_columns)
-            Basis to project on.
-        clip : callable
-            Clips the rows of an array of projections, which it may overwrite.
-
-        Returns
-        -------
-        product : ndarray of shape (n_features, n_columns)
-            The sum.
-        rounding : float
-            Bound on its rounding error.
-        rows : Rows
-            The same view, with cached norms of its rows if all passes read the same rows.
+        Return the sum, the bound on its rounding error, and a view like this one, with the norms of
+        rows in its cache if all passes read the same rows.
         """
         keeps_norms = self.source.is_repeatable
 
@@ -594,21 +572,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, float]:
-        """Sum the squared coordinates of projections, once for each of several weightings.
+        """Sum the squared coordinates of projections on an orthonormal basis, for several weights.
 
-        Parameters
-        ----------
-        basis : ndarray of shape (n_features, n_columns)
-            Orthonormal basis to project on.
-        weighting : callable
-            Maps the norms of n projections to weights, of shape (n_weights, n).
-
-        Returns
-        -------
-        squares : ndarray of shape (n_weights, n_columns)
-            The sums.
-        rounding : float
-            Bound on their rounding error.
+        `weighting` maps the norms of n projections to weights of shape (n_weights, n). The sums
+        have the shape (n_weights, n_columns).
         """
 
         def _kernel(_: slice, block: Block) -> np.ndarray:
@@ -619,19 +586,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_sum(_kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum outer products of projections on an orthonormal basis, and squares outside its span.
+        """Sum outer products of projections on a basis, and squared norms of what is left of rows.
 
-        Parameters
-        ----------
-        basis : ndarray of shape (n_features, n_columns)
-            Basis to project on.
-
-        Returns
-        -------
-        moment : ndarray of shape (n_columns + 1, n_columns + 1)
-            The sum; the last diagonal entry is the squared norm of the rows outside the basis.
-        rounding : float
-            Bound on its rounding error.
+        The sum has shape (n_columns + 1, n_columns + 1). Its last diagonal entry is the sum of the
+        squared norms of the rows minus their projections on the orthonormal `basis`.
         """
         size = basis.shape[1]
 
@@ -646,7 +604,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def depth(self) -> int:
-        """Longest chain of additions in a sum over the rows; across owners, the agreed bound."""
+        """Longest chain of additions in a sum over the rows; with several owners, as agreed."""
         return self._own_depth if self.agreed is None else self.agreed.depth
 
     @property
@@ -658,29 +616,28 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum over rows of products of `degree` factors.
 
-        The bound is relative to the largest product. A factor is a row, or its projection onto
-        `n_columns` columns.
+        A factor is a row or, if `n_columns` is not 0, its projection on so many columns. The bound
+        is relative to the largest product.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
-            # Products of sparse rows are centered later, and are longer than those of centered
-            # rows.
+            # Sparse rows are centered after the product, which is longer before.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # A projection may round differently at another position in a block. Exchanging a row
-            # changes no other position; exchanging a person may change all.
+            # A projection may round differently at another position in a block. If a row is
+            # exchanged, no other row moves; if a person is exchanged, all rows may move.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # Moments of projections have one such error and their squares two, together sqrt(5).
+            # Moments of projections have one such error and their squares two: sqrt(5) < 3.
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 
     def moved_rounding(self, n_columns: int, level: float) -> float:
-        r"""Bound the rounding error of rows at other positions, in products clipped to `level`.
+        r"""Bound how much products clipped to `level` change if rows move to other positions.
 
-        If a person has one row more, rows of others move within blocks, where BLAS may round
-        products differently: each by at most :math:`(d + 2) u \sqrt k` lengths of its row.
+        If a person has one row more, rows of other people move within blocks, where BLAS may round
+        products differently: each by at most :math:`(d + 2) u \sqrt k` times the norm of its row.
         """
         if self.people is None or not math.isfinite(level):
             return 0.0
@@ -689,7 +646,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
 
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
-    """Count norms by the bins of a grid, with a bin for those beyond it; leave out NaN."""
+    """Count norms by the bins of a grid, with one more bin for longer norms; leave out NaN."""
     return bin_counts(block.norms(), np.append(grid, np.inf), block.mass).astype(np.float64)
 
 
@@ -699,16 +656,16 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
 
 
 def products_of(block: Block, right: np.ndarray) -> np.ndarray:
-    """Multiply the rows of a block by `right`; with masses, no product depends on other rows.
+    """Multiply the rows of a block by `right`; with masses, no product depends on its position.
 
-    In a neighboring dataset rows have other positions, and counts of products must not change.
+    With masses, people are the units. If one is exchanged, the rows of others move to other
+    positions, and counts of their products must not change.
     """
     return (block.matmul if block.mass is None else block.matmul_anywhere)(right)
 
 
 # ------------------------------
-# The first pass over rows, which computes all that a fit needs before its first release and, with a
-# public bound, sums the clipped rows.
+# The first pass over rows: it computes all that a fit needs before its first release.
 
 
 def open_rows(
@@ -726,21 +683,21 @@ def open_rows(
     rows : Rows
         Rows that are not clipped.
     is_seeded : bool
-        Whether noise is keyed by a digest of the rows.
+        Whether to compute a digest of the rows, as a key of seeded noise.
     needs_signs : bool
-        Whether to find which rows are mostly positive.
+        Whether to count the rows that are mostly positive.
     first : tuple of float and callable, or None
-        Bound and weighting of the clipped rows whose sum the fit releases first; None if it does
-        not begin with such a sum.
+        Bound and weighting of the clipped rows whose sum is the first release of the fit; None if
+        the first release is something else.
     grid : ndarray or None, default=None
-        Grid on which norms are counted, if the next pass may read other rows; None without norms.
+        Grid on which norms are counted, if the next pass may read other rows; None for no counts.
 
     Returns
     -------
     rows : Rows
-        The same view, with its norms or their counts, and other requested results, in its `cache`.
+        The same view, with norms or their counts, and the other results, in its `cache`.
     digest : bytes or None
-        The digest; None if noise is not keyed.
+        The digest; None if noise is not seeded.
     """
     bound, weighting = first or (None, None)
     keeps_norms = rows.source.is_repeatable
@@ -775,7 +732,7 @@ def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tupl
 
 def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
     if isinstance(block, _BaseBlock):
-        # A norm may overflow although entries are finite, so the entries of such rows are checked.
+        # The norm of a row may overflow although its entries are finite: so entries are checked.
         block = block.raw[~np.isfinite(block.norms())]
     return np.asarray(float(not_finite_rows(block, allow_nan=allow_nan).sum()))
 
@@ -788,9 +745,9 @@ def checked_digest(
     name: str = "X",
     allow_nan: bool = False,
 ) -> Callable[[], bytes | None]:
-    """Refuse parts that are not finite; if noise is seeded, hash them in the same pass.
+    """Refuse rows in parts with NaN or infinity; if noise is seeded, hash them in the same pass.
 
-    Other rows were checked before, and are hashed on request. Gaps may be allowed.
+    Rows in memory were checked before: they are hashed when the returned function is called.
     """
     if not isinstance(getattr(source, "X", source), Parts):
         return partial(digest, source)
@@ -805,7 +762,7 @@ def checked_digest(
 def not_finite_error(
     source: Source | Targets, n_jobs: int | None, name: str = "X", *, allow_nan: bool = False
 ) -> ValueError:
-    """Return the error for parts that are not finite; it names the columns, which a pass finds."""
+    """Return the error for rows with NaN or infinity; a pass over the rows finds the columns."""
     text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
     if allow_nan:
         text = f"Input {name} contains infinity. {CURES['infinity']}"

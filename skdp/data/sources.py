@@ -1,4 +1,4 @@
-"""Sources of rows: arrays, memory maps, blocks or parts; digests of rows, and sums of results."""
+"""Sources of rows: arrays, memory maps, blocks and parts; digests of rows, and sums of results."""
 
 import hashlib
 import math
@@ -41,11 +41,12 @@ class Source:
     Parameters
     ----------
     X : ndarray, sparse matrix or RowBlocks
-        Rows. Anything but a `RowBlocks` is one part, and read by slices.
+        Rows. Anything but a `RowBlocks` is one part, and is read by slices.
     function : callable or None, default=None
         Maps each row of an array by itself; every pass applies it to blocks.
     like : Source or None, default=None
-        What these rows are a copy of: it has the same blocks, so that sums round in the same way.
+        A source with the same rows in another container. This source gets its blocks, so that sums
+        round in the same way.
     """
 
     def __init__(
@@ -75,16 +76,16 @@ class Source:
             self.block_starts, self.part_starts = like.block_starts, like.part_starts
 
     def every(self, step: int) -> "Source":
-        """Select every `step`-th row, but all rows of a stream."""
+        """Select every `step`-th row; of a stream, which each pass reads whole, select all rows."""
         rows = self.X._every(step) if isinstance(self.X, RowBlocks) else self.X[::step]
         return self if rows is self.X else Source(rows, self._function)
 
     def at(self, places: np.ndarray) -> "Source":
-        """Select the rows of an array at these places."""
+        """Select the rows of an array with the numbers `places`."""
         return Source(self.X[places], self._function)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, containers.RawBlock]]:
-        """Yield the blocks of a group with their row numbers; load each part once."""
+        """Yield the blocks with the numbers in `group`, and their row numbers; load a part once."""
         first = bisect_right(self.part_starts, group.start) - 1
         for part in range(first, bisect_left(self.part_starts, group.stop)):
             before, after = self.part_starts[part : part + 2]
@@ -112,8 +113,8 @@ def holds_sparse(X: Any) -> bool:
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """Return the source of a checked array, CSR matrix or `RowBlocks`.
 
-    A `function` that maps each row by itself is applied at once to rows in memory, and in every
-    pass to a memory map or a `RowBlocks`, whose dense rows it may make sparse.
+    A `function` that maps each row by itself is applied to rows in memory now, and to a memory map
+    or a `RowBlocks` in every pass. Only from a `RowBlocks` it may make sparse rows of dense rows.
     """
     if function is not None and isinstance(X, RowBlocks):
         return Source(mapped_blocks(mapped_blocks(X, function), _without_infinities))
@@ -124,13 +125,13 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 
 @without_warnings()
 def cached(X: Any) -> Any:
-    """Load small parts into memory once, for fits of many passes, and apply their function.
+    """Load small parts into memory once, for fits with many passes, and apply their function.
 
-    Memory maps, which might change between passes, are read as if they were in memory.
+    Memory maps are not loaded: they are read like arrays in memory.
     """
     if not isinstance(X, RowParts) or X.pass_over or X.kind.is_mapped:
         return X
-    # The size is that of dense rows, as the number of nonzero entries is private.
+    # The size of dense rows decides, as the number of nonzero entries is private.
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
     source = Source(X)
@@ -139,14 +140,15 @@ def cached(X: Any) -> Any:
 
 
 def _whole(source: Source, start: int, stop: int) -> containers.RawBlock:
-    """Join the blocks of a part, read as in a pass."""
+    """Read the blocks of a part as a pass does, and join them."""
     return stacked([block for _, block in source.blocks(range(start, stop))])
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
-    """Bound the longest chain of additions in sums over the rows of X, or over data of that shape.
+    """Bound the longest chain of additions in sums over the rows of X, or over rows of that shape.
 
-    The bound depends on public facts: the shape, and in a `RowParts` the lengths of parts.
+    The bound depends on public facts only: on the shape and, for a `RowParts`, on the numbers of
+    rows of parts.
     """
     if isinstance(X, RowParts) and X.shape == shape:
         source = Source(X)
@@ -159,16 +161,16 @@ def largest_depth(
 ) -> int:
     """Bound `depth_of` for any number of rows up to `n_rows`, in one part.
 
-    `is_sparse` is that of the view of rows. With `width`, blocks are as for rows of this length.
+    `width` is the number of columns that decides on the length of blocks, by default `n_features`.
     """
-    # Let l(n) be the length that `block_starts` aims at for n rows, which never falls with n, and
-    # N be `n_rows`. No block of n <= N rows is longer than l(n) <= l(N), or n, but for the rounding
-    # of its ends, which may add one row. The number of blocks is the ceiling of n / l(n). Dense
-    # rows have one l for all n, so that it is at most that of N / l(N). Sparse rows have
-    # - the largest l for long n: it is that of N, too, and n / l(n) <= N / l(N);
-    # - else the least l(1) for short n: then n / l(n) < 32 and n / l(n) <= N / l(1);
-    # - between them l(n) = n // 32 >= l(1): then n / l(n) <= N / l(1); and it is less than 33, as
-    #   the remainder of n by 32 is less than l(n).
+    # Let N be `n_rows`, and l(n) be `_block_length` of n rows, which does not decrease with n. If
+    # there are n <= N rows, no block is longer than l(n) <= l(N), or n, except that rounding of its
+    # ends may add one row. The number of blocks is the ceiling of n / l(n). For dense rows l(n) is
+    # the same for all n, so that the number is at most the ceiling of N / l(N). For sparse rows:
+    # - if l(n) is the upper limit, l(N) is, too, and n / l(n) <= N / l(N);
+    # - if l(n) is the lower limit l(1), n / l(n) <= N / l(1), and n / l(n) < 32;
+    # - else l(n) = n // 32 >= l(1), so that n / l(n) <= N / l(1); and n / l(n) < 33, as the
+    #   remainder of n by 32 is less than l(n).
     # The depth is largest for the most and the longest blocks: see `largest_sum_depth`.
     width = n_features if width is None else width
     least, length = (_block_length(size, width, is_sparse=is_sparse) for size in (1, n_rows))
@@ -177,7 +179,7 @@ def largest_depth(
 
 
 def _without_infinities(block: Any) -> Any:
-    """Set entries to 0 that have become infinite or NaN since they were checked."""
+    """Set infinite and NaN entries to 0: rows in blocks may change after they were checked."""
     if issparse(block):
         return with_data(block, _without_infinities(block.data))
     is_finite = np.isfinite(block)
@@ -188,7 +190,7 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     """Return the first row of each block, and the end.
 
     Blocks depend only on the shape, since the contribution of a row must not depend on other rows.
-    No block has one row unless X has: alone in a product, a row may round differently.
+    No block has a single row, unless X has: in a product, a single row may round differently.
     """
     n_blocks = math.ceil(n_rows / _block_length(n_rows, n_features, is_sparse=is_sparse))
     starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
@@ -197,19 +199,19 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
 
 
 def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
-    """Return the largest number of rows of a block, which does not decrease with `n_rows`."""
+    """Return the number of rows that a block should have; it does not decrease with `n_rows`."""
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # Blocks fit into the cache, unless they need more rows to make products take far longer
-        # than adding their d x d results.
+        # A block fits into the cache, but has enough rows that computing its product of d by d
+        # entries takes far longer than adding the product to others.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])
 
 
 # ------------------------------
-# Sums of results for rows in blocks or parts.
+# Sums of functions of results for rows in blocks or parts.
 
 
 def sum_of_results(
@@ -218,30 +220,9 @@ def sum_of_results(
     size: int,
     n_jobs: int | None,
 ) -> Any:
-    """Sum a function of the results for all blocks of rows.
+    """Sum a function of row numbers and results over all blocks, as `map_sum` does; refuse NaN.
 
-    Whatever sums the rows, such as dask workers, computes this sum, too.
-
-    Parameters
-    ----------
-    results : PartResults or ndarray
-        Results for rows.
-    function : callable
-        Maps the places of a block's rows, and their results, to an array.
-    size : int
-        Number of entries of the sum.
-    n_jobs : int or None
-        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
-
-    Returns
-    -------
-    object
-        The sum.
-
-    Raises
-    ------
-    ValueError
-        If a row is not finite.
+    If other processes sum over the rows, such as workers of dask, they compute this sum, too.
     """
     if isinstance(results, np.ndarray):
         return function(slice(0, len(results)), results)
@@ -261,20 +242,10 @@ def mean_of_results(results: PartResults | np.ndarray, n_jobs: int | None) -> fl
 
 
 def digest(source: Source | Targets) -> bytes:
-    """Hash the values of all rows in one pass.
+    """Hash the values of all rows in one pass, to 32 bytes.
 
     The hash depends on every value, but not on the container (dense or sparse), the memory order,
     the floating-point type, the blocks, explicit zeros or the sign of zeros.
-
-    Parameters
-    ----------
-    source : Source
-        Source of the rows.
-
-    Returns
-    -------
-    bytes
-        A BLAKE2b digest of 32 bytes.
     """
     return joined_digest(source, reduce.map_sum(source, digest_kernel(source), 0))
 
@@ -288,7 +259,7 @@ def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
 
 
 def digest_kernel(source: Source | Targets) -> reduce.Kernel:
-    """Return a function that hashes blocks in pieces that are common to dense and sparse rows."""
+    """Return a kernel that hashes blocks, cut where blocks of dense or of sparse rows begin."""
     starts = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     ends = np.unique(np.concatenate(starts))
 
@@ -304,7 +275,7 @@ def digest_kernel(source: Source | Targets) -> reduce.Kernel:
 
 
 def joined_digest(source: Source | Targets, digests: np.ndarray) -> bytes:
-    """Hash the digests of all parts, and the shape."""
+    """Hash the shape, and the results of `digest_kernel` for all blocks."""
     return _hashed(b"%d %d" % source.shape + digests.tobytes())
 
 
@@ -313,7 +284,7 @@ def _hashed(values: Any) -> bytes:
 
 
 def _canonical_parts(block: containers.RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return counts of nonzeros by row, their columns if a row has zeros, and their values."""
+    """Return counts of nonzeros by row, their columns in rows that have zeros, and their values."""
     rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()

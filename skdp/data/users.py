@@ -1,8 +1,8 @@
-"""Rows of users in batches, so that no user's results depend on other users.
+"""Rows of users in batches, so that the results of one user do not depend on other users.
 
-In a product over the rows of all users, another row of one user would move the rows of others,
-which might then round differently. Here users with similar numbers of rows share a batch, padded by
-rows of zeros, and stacked products compute each user separately.
+In a product over the rows of all users, one more row of a user would move the rows of other users,
+which might then round differently. Here users with similar numbers of rows share a batch, in which
+rows of zeros pad them to one number, and numpy multiplies the rows of each user separately.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,16 +17,15 @@ from skdp.data.reduce import BlockView, on_block, sum_depth
 from skdp.data.workers import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-#: Larger values are clipped to this one, so that products of several of them do not overflow.
+#: Values are clipped to this size, so that products of several values do not overflow.
 LARGEST_VALUE = 1e60  # not tuned
 # Largest number of entries of a batch, which should stay in cache during several products.
 _BATCH_ENTRIES = 1 << 18  # not studied
-# Number of users in a block: few, so that there are blocks for all threads.
+# Number of users in a block: small enough that there are blocks for all threads.
 _BLOCK_SLOTS = 1024  # not studied
-# Numbers of rows are padded to one of this many lengths per power of two, which adds at most a
-# quarter, or to an even number.
+# Between two powers of two there are this many padded numbers of rows, so that padding adds at most
+# a quarter; but all are even.
 _LENGTHS_IN_OCTAVE = 4  # not studied
-
 
 T = TypeVar("T")
 
@@ -38,13 +37,13 @@ class UserBatch:
     Attributes
     ----------
     slots : ndarray of shape (n_users,)
-        Numbers of these users.
+        Numbers of the users.
     rows : ndarray of shape (n_users, length, n_features)
-        Their rows, 0 where padded.
+        Rows of the users; padding is 0.
     responses : ndarray of shape (n_users, length)
-        Their responses, 0 where padded.
+        Responses to the rows; padding is 0.
     is_row : ndarray of shape (n_users, length)
-        1.0 for rows, 0.0 where padded.
+        1.0 for rows, 0.0 for padding.
     counts : ndarray of shape (n_users,)
         Number of rows of each user.
     """
@@ -59,7 +58,7 @@ class UserBatch:
 class Users(BlockView):
     """The rows and responses of all users, copied into batches.
 
-    A block has a fixed number of users (slots), whatever rows they have.
+    A block has a fixed number of users, whatever their numbers of rows are.
 
     Parameters
     ----------
@@ -70,9 +69,9 @@ class Users(BlockView):
     codes : ndarray of shape (n_rows,)
         Number of the user of each row.
     n_users : int
-        Number of users. A user without rows is null: it has a slot, but contributes nothing.
+        Number of users. A user without rows is null: it has a number, but contributes nothing.
     max_rows_per_user : int or None, default=None
-        Largest number of rows of a user that are used, the first ones; None for all.
+        Of each user so many rows are used, the first ones; None for all rows.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """
@@ -97,14 +96,14 @@ class Users(BlockView):
     def _by_block(
         self, rows: np.ndarray, responses: np.ndarray, codes: np.ndarray, most: int | None
     ) -> Iterator[list[UserBatch]]:
-        """Sort rows by user, and put users of one padded length into batches; `most` rows each."""
+        """Sort rows by user, and put users with the same padded number of rows into batches."""
         order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=self.n_users)
         starts = np.cumsum(counts) - counts
         if most is not None:
             counts = np.minimum(counts, most)
-        # Lengths are few, and even, so that the numbers of each user begin at a multiple of 16
-        # bytes: elsewhere some processors add in another order.
+        # Lengths are even, so that the numbers of each user begin at a multiple of 16 bytes: at
+        # other addresses some processors add in another order.
         exponents = np.frexp(counts.astype(np.float64))[1]
         step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
         lengths = (step * np.ceil(counts / step)).astype(np.int64)
@@ -126,7 +125,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Number of entries of a representation; the largest sum is of their products."""
+        """Largest length of vectors whose outer products are summed: a number per feature pair."""
         return self.n_features**2
 
     @property
@@ -144,27 +143,16 @@ class Users(BlockView):
     def rounding(self) -> float:
         """Bound on the rounding error of a sum over users, in units of the largest contribution.
 
-        A contribution may itself be a sum of products of the rows of a user. The absolute values of
-        these products sum to at most the norm of the contribution times the root of the number of
-        features. The contributions within a batch are summed first, then the batches. Up to about
-        1e10 rows, the rounding error of the sum within a user is below `LEAST_ROUNDING`.
+        The contribution of a user may be a sum of products of rows, whose absolute values add up to
+        at most its norm times the root of the number of features. Contributions within a batch are
+        added first, then batches. Up to about 1e10 rows, the rounding error within a user is below
+        `LEAST_ROUNDING`.
         """
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
     def map_users(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
-        """Compute a statistic for each user; NaN for null users.
-
-        Parameters
-        ----------
-        statistic : callable
-            Computes one or several numbers for each user of a batch, from the rows of that user.
-
-        Returns
-        -------
-        ndarray of shape (n_users,) or (n_users, size)
-            The statistics.
-        """
+        """Compute one or several numbers for each user, from batches; NaN for null users."""
         values = self.map_rows(on_block(partial(map_batch, statistic)))
         of_users = np.full((self.n_users, *values.shape[1:]), np.nan)
         of_users[np.concatenate([batch.slots for batch in self.batches])] = values
@@ -197,8 +185,8 @@ class Users(BlockView):
 def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     """Compute a statistic, or a tuple of statistics, for the users of a batch.
 
-    A user who is alone in a batch is computed together with a copy: numpy may sum the numbers of
-    one user in another order than those of several.
+    A single user is computed together with a copy: for a single user, numpy may add numbers in
+    another order than for several users.
     """
     if len(batch.slots) > 1:
         return statistic(batch)
@@ -209,7 +197,7 @@ def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:
-    """Clip numbers, and set padding to 0, in place."""
+    """Convert numbers to float64, clip them, and set padding to 0."""
     values = values.astype(np.float64, copy=False)
     np.clip(values, -LARGEST_VALUE, LARGEST_VALUE, out=values)
     if not is_row.all():

@@ -34,8 +34,9 @@ class _Request:
 class _Setting:
     """A setting of the whole process, which holds while any thread asks for it.
 
-    An interrupt cannot leave the setting in force: deleted requests do not count, and the end of
-    the next request restores the earlier state. So `start` and `stop` may be called twice.
+    After an interrupt the setting does not stay: a request of which no reference is left does not
+    count, and the end of the next request calls `stop`. So `start` and `stop` must do no harm if
+    they are called twice.
     """
 
     def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
@@ -59,7 +60,7 @@ class _Setting:
                     self._stop()
 
     def _after_fork(self) -> None:
-        # A forked process has only this thread, so requests of other threads would never end.
+        # A forked process has only this thread: requests of other threads would never end.
         own = (one for one in [*self.requests] if one.thread == threading.get_ident())
         self._lock, self.requests = threading.RLock(), WeakSet(own)
         if not self.requests:
@@ -71,7 +72,7 @@ class _Setting:
 
 
 class _WhileRequested(type):
-    """Metaclass: all warnings but PrivacyWarning belong to it while a thread asks for silence."""
+    """Metaclass of a category that contains all warnings except `PrivacyWarning`, if silenced."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
@@ -85,7 +86,7 @@ _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
 
 
 def _filters() -> Any:
-    # From Python 3.14 on, each context may have filters of its own.
+    # From Python 3.14 on, each context may have its own filters.
     return getattr(warnings, "_get_filters", lambda: warnings.filters)()
 
 
@@ -99,21 +100,20 @@ def _unsilence() -> None:
         _filters().remove(_FILTER)
 
 
-#: Silences warnings of functions that load or make rows, as these may show values. All threads
-#: share the filters of warnings, so `catch_warnings` in one thread would restore filters that
-#: another thread has set.
+#: Silences warnings while rows are loaded or made, as these warnings may show values. All threads
+#: share the filters of warnings: so `catch_warnings` in two threads could restore wrong filters.
 without_warnings = _Setting(_silence, _unsilence)
 
 
 # ------------------------------
-# Matrix products use one thread, as results may round differently with more.
+# Matrix products use one thread, as with more threads results may round differently.
 
 
 @cache
 def _libraries(*, shared: bool) -> tuple[Any, ...]:
-    """Return BLAS libraries with one limit for all threads, or those with one for each."""
-    # Cached, as finding libraries takes longer than many passes. Only OpenBLAS with its own threads
-    # has one limit for the whole process.
+    """Return the BLAS libraries whose limit all threads share, or those with a limit per thread."""
+    # Cached, as finding libraries takes longer than many passes. All threads share the limit of
+    # OpenBLAS, unless it uses the threads of OpenMP.
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     own = [
         one.internal_api != "openblas" or getattr(one, "threading_layer", None) == "openmp"
@@ -142,8 +142,8 @@ class _Limit:
     def _set(self, limits: tuple[int, ...]) -> None:
         for library, limit in zip(_libraries(shared=self.is_shared), limits, strict=False):
             if limit != library.num_threads:
-                # Newer versions of threadpoolctl let only one thread set a shared limit, unless it
-                # is cleared.
+                # Newer versions of threadpoolctl let only one thread set a shared limit, until the
+                # memory of this thread is cleared.
                 clear = getattr(library, "clear_controlling_thread", lambda **_: None)
                 clear(force=True)
                 library.set_num_threads(limit)
@@ -151,7 +151,7 @@ class _Limit:
 
 
 class _LimitOfThread(_Limit, threading.local):
-    """The same for libraries that have a limit for each thread."""
+    """A `_Limit` for libraries with a limit per thread, with attributes per thread."""
 
 
 _SHARED, _OWN = _Limit(shared=True), _LimitOfThread(shared=False)
@@ -178,7 +178,7 @@ def one_blas_thread() -> Iterator[None]:
 def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads of a pass; ``None`` means as many as BLAS has."""
     n_threads = effective_n_jobs(n_jobs)
-    # With n_jobs=None, joblib's setting of the caller decides, if there is one.
+    # With n_jobs=None, `joblib.parallel_config` of the caller decides, if there is one.
     if n_jobs is not None or n_threads != 1:
         return n_threads
     return max(1, *(n for limit in (_SHARED, _OWN) for n in limit.before or limit.current()))
@@ -189,8 +189,8 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
     if n_threads == 1:
         yield from map(on_one_thread, calls)
         return
-    # No pool is used: joblib's may notice the end of a pass late, and Python would wait for threads
-    # of its own pool before it exits, even if one loads forever. One limit on BLAS holds for all.
+    # No pool of threads is used: a pool of joblib may notice the end of a pass late, and at exit
+    # Python would wait for the threads of its own pool, even for one that loads forever.
     tasks = deque((call, Future[T]()) for call in calls)
     futures = deque(future for _, future in tasks)
 
@@ -212,14 +212,14 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
                 yield futures.popleft().result()
         finally:
             tasks.clear()
-            # After an error, wait for parts that are still loading: warnings are silenced only
-            # until the pass ends. After an interrupt, do not wait.
+            # After an error, wait for threads that are still loading: warnings are silenced only
+            # until the pass ends. After an interrupt, which is no Exception, do not wait.
             for thread in threads if isinstance(sys.exception(), Exception) else ():
                 thread.join()
 
 
 def on_one_thread(call: Callable[[], T]) -> T:
     """Call a function with one BLAS thread and without warnings of numpy."""
-    # Rows that overflow become null, and a warning of numpy would reveal them.
+    # Rows that overflow become null, and a warning of numpy would reveal that there are some.
     with one_blas_thread(), np.errstate(all="ignore"):
         return call()

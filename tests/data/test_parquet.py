@@ -101,15 +101,15 @@ def test_numbers_are_taken(tmp_path, kind):
 
 
 REFUSED = {
-    "string": (["p", "q", "r"], "string, .*: write it as such"),
-    "categories": (pd.Categorical(["p", "q", "p"]), "dictionary<.*: write it as such"),
+    "string": (["p", "q", "r"], "string, .*: convert it in the file"),
+    "categories": (pd.Categorical(["p", "q", "p"]), "dictionary<.*: convert it in the file"),
     "binary": ([b"p", b"q", b"r"], "binary"),
-    "decimal": ([Decimal("1.5")] * 3, "decimal128.*: write it as such"),
-    "time": ([MOMENT] * 3, "timestamp.*: write it as such"),
-    "date": ([MOMENT.date()] * 3, "date32.*: write it as such"),
-    "list": ([[1.0], [2.0], []], "list<.*: write it as such"),
-    "struct": ([{"p": 1.0}] * 3, "struct<.*: write it as such"),
-    "null": ([None] * 3, "null, .*: write it as such"),
+    "decimal": ([Decimal("1.5")] * 3, "decimal128.*: convert it in the file"),
+    "time": ([MOMENT] * 3, "timestamp.*: convert it in the file"),
+    "date": ([MOMENT.date()] * 3, "date32.*: convert it in the file"),
+    "list": ([[1.0], [2.0], []], "list<.*: convert it in the file"),
+    "struct": ([{"p": 1.0}] * 3, "struct<.*: convert it in the file"),
+    "null": ([None] * 3, "null, .*: convert it in the file"),
 }
 
 
@@ -157,7 +157,7 @@ def test_what_is_missing_among_targets_is_no_label(tmp_path):
 
 
 def test_targets_of_other_types_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"'column' is timestamp.* strings are taken: write it as"):
+    with pytest.raises(ValueError, match=r"'column' is timestamp.* strings: convert it"):
         RowBlocks.from_parquet(one_file(tmp_path, [MOMENT] * 3), y="column")
 
 
@@ -167,7 +167,7 @@ def test_targets_of_other_types_are_refused(tmp_path):
         ({"columns": "a"}, "columns must be a list of names"),
         ({"columns": [1]}, "columns must be a list of names"),
         ({"y": ["a"]}, "y must be the name of a column, or None, got list"),
-        ({"columns": []}, "columns must name one column or more"),
+        ({"columns": []}, "columns must name at least one column"),
         ({"columns": ["a", "a"]}, "each once"),
         ({"columns": ["a", "y"], "y": "y"}, "and not y='y'"),
         ({"columns": ["a", "z"]}, r"0\.parquet has no column 'z'; it has a, "),
@@ -323,8 +323,8 @@ def test_categories_are_numbered_by_the_caller_in_every_file(tmp_path):
         ({"t": ["Riga", "Riga"]}, "at least one and each once"),
         ({"t": ["Riga", 1]}, "must be a list of strings"),
         ({"town": TOWNS}, "categories has 'town', which is no feature of"),
-        ({"n": TOWNS}, "column 'n' is int64, where strings are taken"),
-        ({}, "column 't' is string, where .* or pass its categories"),
+        ({"n": TOWNS}, "column 'n' is int64, but must be strings"),
+        ({}, "column 't' is string, but must be .* or pass its categories"),
     ],
 )
 def test_categories_are_checked(tmp_path, categories, error):
