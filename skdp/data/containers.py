@@ -50,7 +50,7 @@ TIMES = (
 )
 COMMAS = "and decimal commas by pandas.read_csv(path, decimal=',', thousands='.')"
 NO_RESPONSES = (
-    "y holds texts, or other things that are no numbers, and a regression needs numbers. Convert "
+    "y holds texts, or other objects that are no numbers, but a regression needs numbers. Convert "
     f"texts by pandas.to_numeric(y), {COMMAS}; if y has labels, fit "
     "DPLogisticRegression(classes=[...])."
 )
@@ -121,7 +121,7 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
 
 
 def checked_container(X: Any) -> Any:
-    """Refuse masked arrays, inconsistent sparse matrices and others that must not be converted.
+    """Refuse masked arrays, inconsistent sparse matrices, dask, LazyFrames and arrays of records.
 
     Return X itself; an array, if `__array__` is all that X has; or, if two columns of a data frame
     have the same name, the data frame with numbers as names.
@@ -224,9 +224,9 @@ def types_of(X: Any) -> list[tuple[Any, str]]:
 
 def spelled_kinds(X: Any) -> list[tuple[Any, str]]:
     """Return whether columns have "numbers" or "texts", by their dtypes; "" for other dtypes."""
-    dtypes = dict(enumerate([X.dtype] * X.shape[1])) if hasattr(X, "dtype") else None
-    names = names_of(X) or ()
-    columns = zip(names, X.dtypes, strict=True) if dtypes is None else dtypes.items()
+    is_array = hasattr(X, "dtype")
+    dtypes = [X.dtype] * X.shape[1] if is_array else X.dtypes
+    columns = enumerate(dtypes) if is_array else zip(names_of(X) or (), dtypes, strict=True)
     return [(name, _spelled_kind(getattr(one, "categories", one))) for name, one in columns]
 
 
@@ -265,7 +265,8 @@ def have_times(X: Any) -> bool:
 
 
 def _is_of_times(dtype: Any) -> bool:
-    # Dtypes of numpy and pandas have `kind`, and dtypes of polars have `is_temporal`.
+    """Return whether a dtype is for dates, times or durations."""
+    # Dtypes of polars have `is_temporal` instead of `kind`.
     return getattr(dtype, "kind", "O") in "mM" or bool(getattr(dtype, "is_temporal", bool)())
 
 
@@ -303,7 +304,7 @@ CURES = {
         "numpy.hstack([X.real, X.imag]) does of an array."
     ),
     "booleans and gaps": (
-        "Pass X['name'].astype('boolean'), whose gaps are filled as those of numbers are; or "
+        "Pass X['name'].astype('boolean'), whose gaps are filled like gaps of numbers; or "
         "encode them by OneHotEncoder(categories=[[False, True]], handle_unknown='ignore')."
     ),
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
@@ -363,6 +364,7 @@ def _kind_of(column: Any) -> str:
 
 
 def _is_gap(entry: Any) -> bool:
+    """Return whether an entry is a missing value of Python, numpy or pandas."""
     is_nan = isinstance(entry, float) and entry != entry
     return entry is None or is_nan or type(entry).__name__ in ("NAType", "NaTType")
 

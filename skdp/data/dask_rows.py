@@ -127,6 +127,7 @@ def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
 def _sum_of_part(
     names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
 ) -> bytes:
+    """Sum the results of a kernel over one part, in a task that gets the blocks of the part."""
     token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:
         return answer(lambda: partial(part_sum, *_unpickled(shared), part=part), client)
@@ -155,7 +156,7 @@ def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
 
 
 def _by_dask(function: Callable[[], Any]) -> Any:
-    """Call a function of dask; silence warnings, and replace texts of errors, as values may show."""
+    """Call a function of dask without warnings or texts of errors, which may show values."""
     try:
         with workers.without_warnings():
             return function()
@@ -334,7 +335,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
 
 
 def public_like(X: Any) -> Any:
-    """Return public rows like those of a collection; in as many parts, if lengths are known."""
+    """Return public rows like the rows of a collection; in parts, if lengths are known."""
     facts = _facts_of(X)
     if _is_frame(X) or any(map(math.isnan, X.chunks[0])):
         return facts.public
@@ -375,13 +376,14 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
-    # The type is asked, as an object of dask.delayed has every attribute.
+    """Return whether X is a data frame of dask or, with `ndim` of 1, a column."""
+    # The type is checked, as an object of dask.delayed has every attribute.
     is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
     return is_kind and X.ndim == ndim
 
 
 def _facts_of(X: Any) -> _Facts:
-    """Return the facts of a collection, without reading it; refuse one that holds no numbers."""
+    """Return the facts of a collection, without reading it; refuse collections without numbers."""
     if _is_frame(X):
         return _facts_of_frame(X)
     if not isinstance(X, da.Array):
@@ -393,7 +395,7 @@ def _facts_of(X: Any) -> _Facts:
         hint = "pass X.rechunk({0: 'auto', 1: -1})"
         _refuse("X is divided into chunks by columns, too", hint)
     if not np.can_cast(X.dtype, np.float64):
-        _refuse(f"X has dtype {X.dtype}, which holds no real numbers", "pass X.astype(float)")
+        _refuse(f"X has dtype {X.dtype}, not real numbers", "pass X.astype(float)")
     if isinstance(X._meta, np.ma.MaskedArray):
         raise ValueError(containers.MASKED)
     is_sparse = sparse.issparse(X._meta)
@@ -421,16 +423,17 @@ def _facts_of_frame(X: Any) -> _Facts:
 
 
 def _is_text(dtype: Any) -> bool:
-    """Return whether a column of pandas may hold texts, or categories."""
+    """Return whether a column of pandas may contain texts, or categories."""
     return getattr(dtype, "kind", "") == "O" and not hasattr(dtype, "subtype")
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
+    """Raise an error that says what is wrong, and what to pass instead."""
     raise ValueError(f"{what}: {remedy}.")
 
 
 def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
-    """Refuse targets whose chunks differ from those of the rows."""
+    """Refuse targets whose chunks differ from the chunks of the rows."""
     if not isinstance(y, da.Array):
         remedy = "dask.array.from_array(y, chunks=X.chunks[0])"
         if hasattr(y, "to_dask_array"):
@@ -444,6 +447,7 @@ def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
 
 
 def _loaders(X: Any) -> list[Callable[[], Any]]:
+    """Return a function for each block of a collection, which computes the block."""
     chunks = Chunks(X)
     return [partial(_block_of, chunks, number) for number in range(len(chunks.keys))]
 
@@ -514,6 +518,7 @@ def _beside(frame: Any, target: Any, name: str) -> Any:
 
 
 def _are_of_one_frame(X: Any, y: Any) -> bool:
+    """Return whether dask needs neither a join nor a shuffle to pair the partitions of X and y."""
     try:
         from dask.dataframe.dask_expr._expr import are_co_aligned
     except ImportError:  # not public in dask
@@ -522,6 +527,7 @@ def _are_of_one_frame(X: Any, y: Any) -> bool:
 
 
 def _values(frame: Any, names: list[Any], facts: _Facts) -> np.ndarray:
+    """Convert a partition to an array or, if columns contain texts, to a data frame."""
     containers.refuse_other_columns(list(frame.columns), names)
     rows, to_numbers = frame.iloc[:, : facts.n_features], {"dtype": facts.dtype, "na_value": np.nan}
     if facts.like is None:

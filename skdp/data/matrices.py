@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from skdp.data import containers
 from skdp.data.people import People, depth_of_people, mass_of
-from skdp.data.reduce import BlockView, on_block, part_ranges, rounding_of_depth, sum_depth
+from skdp.data.reduce import BlockView, on_block, rounding_of_depth
 from skdp.data.rows import Agreed
 from skdp.data.sources import CACHE_BYTES, Source, block_starts
 from skdp.linalg.matrices import (
@@ -34,9 +34,9 @@ from skdp.linalg.norms import as_dense, rows_of
 class RankOneMatrices(containers.SkdpContainer):
     """Matrices of rank one, one for each record, that are never written out.
 
-    The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
+    The i-th matrix is X_i = u_i v_i', for the i-th rows u_i of `left` and v_i of `right`.
     Measurements of a matrix M are then y_i = <X_i, M> = u_i' M v_i: a cell of M in matrix
-    completion, a linear prediction for one of many tasks in multi-task regression. Splitting,
+    completion, or a linear prediction for one of many tasks in multi-task regression. Splitting,
     resampling and searching in scikit-learn accept these matrices like an array with a row for
     each matrix.
 
@@ -162,7 +162,7 @@ class RankOneMatrices(containers.SkdpContainer):
         Raises
         ------
         ValueError
-            If `X` is not 2-D, has no column or does not hold real numbers, `n_tasks` is not a
+            If `X` is not 2-D, has no column or other entries than numbers, `n_tasks` is not a
             positive integer, or `tasks` are not 1-D integers below it, one for each row.
         """
         if not isinstance(n_tasks, Integral) or n_tasks <= 0:
@@ -259,7 +259,7 @@ class RankOneMatrices(containers.SkdpContainer):
         Yields
         ------
         tuple of slice and RankOneMatrices
-            The places of a block's matrices, and the matrices, sharing memory with the whole.
+            The row numbers of a block, and its matrices, which share memory with these.
         """
         starts = self.block_starts
         for index in group:
@@ -275,7 +275,7 @@ def _checked_part(values: Any, name: str) -> containers.RawBlock:
         raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
     if not np.can_cast(part.dtype, np.float64):
         raise ValueError(
-            f"{name} must hold real numbers of at most 64 bits, got dtype {part.dtype}."
+            f"{name} must have real numbers of at most 64 bits, got dtype {part.dtype}."
         )
     if sparse.issparse(part):
         part = containers.as_canonical(part)
@@ -398,11 +398,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     in_pieces = True
 
-    def __post_init__(self) -> None:
-        """Refuse matrices whose sums may round further than agreed."""
-        if self.agreed is not None:
-            self.agreed.check(sum_depth(self.block_starts, self.width, part_ranges(self)))
-
     @property
     def block_starts(self) -> np.ndarray:
         """First matrices of the blocks, and the end."""
@@ -471,7 +466,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
     def measured(self, intercept: float) -> "Design":
-        """Compute lengths of vectors with intercept once, unless passes may read other vectors."""
+        """Compute lengths of vectors with the intercept once, if all passes read the same rows."""
         if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
             return self
         return replace(self, lengths=np.hypot(self.norms(), intercept))
@@ -487,16 +482,16 @@ class Design(BlockView):  # numpydoc ignore=PR02
         within, longest = terms_within(self.matrix_shape), 1.0
         if self.are_vectors and self.row_map is not None:
             within, longest = math.ceil(self.n_entries**1.5), float(np.linalg.cond(self.row_map))
-        if self.agreed is not None:
-            depth = self.agreed.depth
-        elif self.people is None:
-            depth = sum_depth(self.block_starts, self.width, part_ranges(self))
-        else:
-            width = getattr(self.source, "dense_width", None)
-            is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
-            depth = depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
         # The contribution of one matrix is a sum, too, of `within` products.
-        return rounding_of_depth(depth + within, self.n_records, longest)
+        return rounding_of_depth(self.depth + within, self.n_records, longest)
+
+    @property
+    def _own_depth(self) -> int:
+        if self.people is None:
+            return super()._own_depth
+        width = getattr(self.source, "dense_width", None)
+        is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
+        return depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
 
     @property
     def are_vectors(self) -> bool:

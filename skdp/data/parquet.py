@@ -148,7 +148,7 @@ def _types(
         kind = types[name] = schema.field(name).type
         takes_texts = name == y or name in lists or columns is not None
         if takes_texts and pa.types.is_dictionary(kind):
-            # The codes of texts may differ between files, so the type is that of the texts.
+            # The codes of categories may differ between files, so only the type of texts counts.
             kind = types[name] = kind.value_type
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
         if not any(is_taken(kind) for is_taken in accepted):

@@ -109,21 +109,23 @@ class Targets(Parts):
         Maps an array of targets to another one, target by target.
     pass_over : callable or None, default=None
         `pass_over` of the `RowParts` to which the targets belong.
+    column : str, default=""
+        Text that errors add to the number of a part, to name the column of the targets.
     """
 
     #: Whether every pass reads the same targets.
     is_repeatable = False
     is_sparse = False
-    #: Text that errors add to the number of a part, to name the column of the targets.
-    column = ""
 
     def __init__(
         self,
         parts: list[Part],
         function: Callable[[np.ndarray], np.ndarray] | None = None,
         pass_over: Callable[..., Any] | None = None,
+        column: str = "",
     ) -> None:
-        self.parts, self.pass_over, self._function = parts, pass_over, function
+        self.parts, self.pass_over, self.column = parts, pass_over, column
+        self._function = function
         self.block_starts = np.cumsum([0, *map(attrgetter("length"), parts)])
         #: First block of each part, and the end.
         self.part_starts = range(len(self.block_starts))
@@ -160,8 +162,8 @@ class Targets(Parts):
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
         """Return targets to which a function of single targets is applied."""
-        one = Targets(self.parts, composed(self._function, function), self.pass_over)
-        one.column = self.column
+        made = composed(self._function, function)
+        one = Targets(self.parts, made, self.pass_over, self.column)
         if len(self.parts) > 1 or callable(self.parts[0].loader):
             return one
         # Targets in memory are mapped once for all passes.
@@ -171,9 +173,8 @@ class Targets(Parts):
     @without_warnings()
     def cached(self) -> "Targets":
         """Load all targets once, for rows that are in memory."""
-        one = Targets([part._replace(loader=self._load(part)) for part in self.parts])
-        one.column = self.column
-        return one
+        parts = [part._replace(loader=self._load(part)) for part in self.parts]
+        return Targets(parts, column=self.column)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the targets of each part as a column, with its row numbers."""
@@ -331,8 +332,8 @@ class RowBlocks(SkdpContainer):
     function: Callable[[Any], Any] | None = None
     # Column names of the results of `function`, if the results have names.
     names: list[str] | None = None
-    # If columns contain texts, two public rows as a data frame: with the columns of loaded blocks,
-    # and with those of the results of `function`. Only public steps of a pipeline accept texts.
+    # If columns contain texts, two public rows as a data frame, like loaded blocks and like results
+    # of `function`. Only public steps of a pipeline accept texts.
     loaded_like: Any = None
     like: Any = None
 
@@ -430,7 +431,7 @@ class RowBlocks(SkdpContainer):
         OSError
             If a file does not exist.
         ValueError
-            If a file holds another kind of array, or files are inconsistent.
+            If a file contains another kind of array, or files are inconsistent.
         """
         return RowParts(*files_of_numpy(paths, y))
 
@@ -546,7 +547,7 @@ class RowBlocks(SkdpContainer):
         )
 
     def __bool__(self) -> bool:
-        return True
+        return True  # else bool() would call `__len__`, which raises an error
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
@@ -808,6 +809,7 @@ def mapped_blocks(
 
 
 def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:
+    """Return numbered parts, without parts that have no rows."""
     parts = map(Part, range(len(lengths)), loaders, map(int, lengths))
     return [part for part in parts if part.length]
 

@@ -26,9 +26,9 @@ _BITS = 24  # not tuned
 MOST_ROWS = 1 << 32  # not tuned
 #: Up to this number of people, floats represent all sums of halves of weights: counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings of a term, besides those of additions within a part: 4, since in a product of rows the
-# roots of two weights are rounded, and two products with the roots; and 32 additions in a tree of
-# up to 2 ** 32 parts.
+# Roundings of a term, besides additions within a part: 4, since in a product of rows the roots of
+# two weights are rounded, and two products with the roots; and 32 additions in a tree of up to
+# 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
 # Number of rows in a batch of `People.batches`.
 _BATCH = 1024  # not studied

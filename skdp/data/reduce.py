@@ -94,9 +94,15 @@ class BlockView:
     """A view of data in blocks, over which :func:`map_sum` passes."""
 
     source: Any
+    block_starts: Any
     n_jobs: int | None
     people: Any  # persons of rows, if users are protected
     agreed: Any  # facts that all owners of a federated fit agree on
+
+    def __post_init__(self) -> None:
+        """Refuse sums with a longer chain of additions than the owners have agreed on."""
+        if self.agreed is not None:
+            self.agreed.check(self._own_depth)
 
     @property
     def n_units(self) -> int:
@@ -109,6 +115,15 @@ class BlockView:
     def width(self) -> int:
         """Length of the vectors whose outer products are the largest sum of a fit."""
         return int(self.source.shape[1])
+
+    @property
+    def depth(self) -> int:
+        """Longest chain of additions in a sum over this view; with several owners, as agreed."""
+        return self._own_depth if self.agreed is None else int(self.agreed.depth)
+
+    @property
+    def _own_depth(self) -> int:
+        return sum_depth(self.block_starts, self.width, part_ranges(self))
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
         """Sum the results of a kernel, each of `size` numbers, over all blocks.
@@ -237,6 +252,7 @@ def _largest_size(width: int) -> int:
 
 
 def _leaves(part: range, size: int) -> list[range]:
+    """Divide the blocks of a part into leaves, for sums of `size` numbers."""
     length = _leaf_length(len(part), size)
     return [part[i : i + length] for i in range(0, len(part), length)]
 
@@ -259,6 +275,7 @@ def _leaf_length(n_blocks: int, size: int) -> int:
 
 
 def _most_leaves(size: int) -> int:
+    """Return the largest number of leaves of a tree, for sums of `size` numbers."""
     return max(_LEAF_NUMBERS // max(size, 1), 2)
 
 
@@ -304,6 +321,7 @@ def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -
 
 
 def _joined(value: Any) -> Any:
+    """Return the final results of a pass: arrays, counts, and joined values of rows."""
     if isinstance(value, tuple):
         return tuple(map(_joined, value))
     if isinstance(value, Counts):

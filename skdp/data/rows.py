@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse
 from skdp.data.containers import CURES, MISSING, not_finite_rows, text_of_kinds
 from skdp.data.parts import Parts, Targets
 from skdp.data.people import People, depth_of_people
-from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
+from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
 from skdp.linalg.matrices import Massed
 from skdp.linalg.norms import (
@@ -60,7 +60,8 @@ class _BaseBlock(Massed, ABC):
         return np.zeros(self.raw.shape[0], dtype=bool)
 
     @cached_property
-    def _weights(self) -> np.ndarray:
+    def weights(self) -> np.ndarray:
+        """The weight of each row; 0 for null rows."""
         return np.ones(self.raw.shape[0])
 
     def with_mass(self, mass: np.ndarray) -> Self:
@@ -68,11 +69,6 @@ class _BaseBlock(Massed, ABC):
         block = copy.copy(self)
         block.mass = mass
         return block
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weight of each row; 0 for null rows."""
-        return self._weights
 
     def norms(self) -> np.ndarray:
         """Compute norms of the centered rows before weighting, or upper bounds on the norms."""
@@ -85,22 +81,22 @@ class _BaseBlock(Massed, ABC):
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
-        block._weights = weighting(norms)
+        block.weights = weighting(norms)
         if np.count_nonzero(block.is_null):
-            block._weights = np.where(block.is_null, 0.0, block._weights)
-        if np.count_nonzero(block._weights) < len(norms):
+            block.weights = np.where(block.is_null, 0.0, block.weights)
+        if np.count_nonzero(block.weights) < len(norms):
             # Entries of null rows become 0, as 0 times NaN or infinity would be NaN.
-            block._drop_rows(block._weights == 0)
+            block._drop_rows(block.weights == 0)
         return block
 
     def without(self, is_dropped: np.ndarray) -> Self:
         """Return a block in which the rows with `is_dropped` are null."""
         if not np.count_nonzero(is_dropped):
             return self
-        return self.weighted(lambda _: self._weights, np.where(is_dropped, np.nan, self.norms()))
+        return self.weighted(lambda _: self.weights, np.where(is_dropped, np.nan, self.norms()))
 
     def _times_weights(self, values: np.ndarray) -> np.ndarray:
-        return self._weights[:, np.newaxis] * values if self._is_weighted else values
+        return self.weights[:, np.newaxis] * values if self._is_weighted else values
 
     @abstractmethod
     def _computed_norms(self) -> np.ndarray: ...
@@ -141,14 +137,14 @@ class DenseBlock(_BaseBlock):
         """Sum the rows."""
         rows = self._summed_rows
         if self._is_weighted or self.mass is not None:
-            return self.times_mass(self._weights) @ rows
+            return self.times_mass(self.weights) @ rows
         return np.asarray(rows.sum(axis=0))
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows; this overwrites the rows, so it must come last."""
         rows = self._summed_rows
         if self._is_weighted or self.mass is not None:
-            weights = self.times_root_mass(self._weights)
+            weights = self.times_root_mass(self.weights)
             rows = np.multiply(rows, weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
 
@@ -163,8 +159,8 @@ class DenseBlock(_BaseBlock):
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
         # Norms are multiplied by weights before squaring, as the square of a norm could overflow.
-        norms = np.where(self._weights == 0, 0.0, self.norms())
-        return np.asarray(self.times_mass(np.square(self._weights * norms)).sum())
+        norms = np.where(self.weights == 0, 0.0, self.norms())
+        return np.asarray(self.times_mass(np.square(self.weights * norms)).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -192,11 +188,11 @@ class DenseBlock(_BaseBlock):
     def _weighted_products(self, products: np.ndarray) -> np.ndarray:
         """Multiply products of rows by the weights; null rows become 0."""
         if self._is_weighted:
-            products *= self._weights[:, np.newaxis]
+            products *= self.weights[:, np.newaxis]
         # Null rows become 0 after the product. To set them before needs a copy of the rows, whose
         # memory layout could change the rounding of other rows.
         if self._summed_rows is not self._rows:
-            products[self._weights == 0] = 0.0
+            products[self.weights == 0] = 0.0
         return products
 
     def _computed_norms(self) -> np.ndarray:
@@ -287,7 +283,7 @@ class SparseBlock(_BaseBlock):
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
         """Return the rows times weights, and these weights; a mass enters by its square root."""
-        weights = self.times_root_mass(self._weights)
+        weights = self.times_root_mass(self.weights)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
     def _repeated(self, values: np.ndarray) -> np.ndarray:
@@ -325,8 +321,8 @@ class Agreed(NamedTuple):
 
     Sums, and arrays with a value for each row, have only the rows of this owner. But the step of a
     sample, the target of a search for a quantile and the bounds on rounding use the agreed number
-    of units, and so are the same for all owners. The bound of a sample is that of all rows, as a
-    stream is not sampled.
+    of units, and so are the same for all owners. A sample has the bound on rounding of all rows, as
+    a stream is not sampled.
     """
 
     n_units: int  # rows of all owners, or number of owners if owners are the units
@@ -385,13 +381,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     people: People | None = None
     agreed: Agreed | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse sums with a longer chain of additions than the owners have agreed on."""
-        if self.agreed is not None:
-            self.agreed.check(self._own_depth)
-
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the cache, which holds for rows in memory: other processes read parts again."""
+        """Leave out the cache: other processes get only rows in parts, and load them again."""
         return {**vars(self), "cache": RowCache()}
 
     n_rows = BlockView.n_units
@@ -586,7 +577,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_sum(_kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum outer products of projections on a basis, and squared norms of what is left of rows.
+        """Sum outer products of projections on a basis, and squared norms of their residuals.
 
         The sum has shape (n_columns + 1, n_columns + 1). Its last diagonal entry is the sum of the
         squared norms of the rows minus their projections on the orthonormal `basis`.
@@ -603,15 +594,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_sum(_kernel, (size + 1) ** 2), self._rounding(2, size)
 
     @property
-    def depth(self) -> int:
-        """Longest chain of additions in a sum over the rows; with several owners, as agreed."""
-        return self._own_depth if self.agreed is None else self.agreed.depth
-
-    @property
     def _own_depth(self) -> int:
         if self.people is not None:
             return depth_of_people(self.width, is_sparse=self.source.is_sparse)
-        return sum_depth(self.block_starts, self.width, part_ranges(self))
+        return super()._own_depth
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum over rows of products of `degree` factors.
@@ -658,7 +644,7 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
 def products_of(block: Block, right: np.ndarray) -> np.ndarray:
     """Multiply the rows of a block by `right`; with masses, no product depends on its position.
 
-    With masses, people are the units. If one is exchanged, the rows of others move to other
+    With masses, people are the units. If a person is exchanged, rows of other people move to other
     positions, and counts of their products must not change.
     """
     return (block.matmul if block.mass is None else block.matmul_anywhere)(right)
@@ -727,10 +713,12 @@ def open_rows(
 
 
 def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tuple[Any, ...]:
+    """Apply several kernels to a block; None instead of a kernel gives None."""
     return tuple(None if kernel is None else kernel(rows, block) for kernel in kernels)
 
 
 def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
+    """Count the rows of a block with NaN or infinity; with `allow_nan`, those with infinity."""
     if isinstance(block, _BaseBlock):
         # The norm of a row may overflow although its entries are finite: so entries are checked.
         block = block.raw[~np.isfinite(block.norms())]

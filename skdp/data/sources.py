@@ -204,7 +204,7 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
         # A block fits into the cache, but has enough rows that computing its product of d by d
-        # entries takes far longer than adding the product to others.
+        # entries takes far longer than adding it to the product of another block.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])

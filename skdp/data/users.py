@@ -71,7 +71,7 @@ class Users(BlockView):
     n_users : int
         Number of users. A user without rows is null: it has a number, but contributes nothing.
     max_rows_per_user : int or None, default=None
-        Of each user so many rows are used, the first ones; None for all rows.
+        Largest number of rows of a user that are used, in their order; None for all rows.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """

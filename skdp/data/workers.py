@@ -91,6 +91,7 @@ def _filters() -> Any:
 
 
 def _silence() -> None:
+    """Make the filter the first one, also if other filters were inserted since the last call."""
     if (filters := _filters())[:1] != [_FILTER]:
         filters.insert(0, _FILTER)
 
@@ -151,7 +152,7 @@ class _Limit:
 
 
 class _LimitOfThread(_Limit, threading.local):
-    """A `_Limit` for libraries with a limit per thread, with attributes per thread."""
+    """A `_Limit` for libraries with a limit per thread: each thread has its own `before`."""
 
 
 _SHARED, _OWN = _Limit(shared=True), _LimitOfThread(shared=False)

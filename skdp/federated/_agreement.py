@@ -65,7 +65,7 @@ class Terms:
         n_units, size = self.shares.n_units, math.prod(null.shape[1:])
         depth = _depth_of(estimator, null, self.most_rows)
         if isinstance(estimator, MatrixEstimator):
-            # The spec is that of an array, whatever container holds an owner's rows.
+            # All owners need one spec, so it is the spec for an array, whatever their containers.
             rounding = rounding_of_depth(depth, n_units)
             spec = estimator._spec_of((n_units, size), like=null, rounding=rounding)
         else:
@@ -151,8 +151,8 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
     if isinstance(estimator, MatrixEstimator):
         is_sparse |= estimator._resolved_unit().is_sparse
         return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
-    # The length of blocks depends on whether rows are sparse, and else on their width. Fits differ
-    # in the rows that they sum, so the bound is that of all possible kinds of rows.
+    # The length of blocks depends on whether rows are sparse, and on their width. Some fits sum
+    # rows of another kind than X, so the bound is the largest bound for all kinds of rows.
     kinds = [(is_sparse, size)]
     if isinstance(null, RankOneMatrices):
         kinds = [(null.dense_width == 0, null.dense_width)]

@@ -157,6 +157,7 @@ class _Exchanges:
         return answers
 
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
+        """Refuse answers about another release, or from owners with another story of the fit."""
         if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError(
                 "An owner has answered about another release than it was asked for: send must "
@@ -170,10 +171,10 @@ class _Exchanges:
             )
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
-        """Decide who is absent from a release: who does not answer that it is ready.
+        """Decide who is absent from a release: owners who do not answer that they are ready.
 
-        If a run of the coordinator was started again, owners may have handed in their counts of
-        this release: then the absent owners stay those of the earlier roll call.
+        If the run was started again, owners may have handed in their counts of this release before.
+        Then the same owners must be absent as in the earlier roll call.
         """
         earlier = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
         silent = set(range(self._agreement.n_owners)) - ready.keys()
@@ -184,6 +185,7 @@ class _Exchanges:
             raise self._missing(missing)
 
     def _missing(self, numbers: list[int]) -> FederationError:
+        """Return the error that names owners who have not answered."""
         names = shortened(list(map(str, numbers)))
         return FederationError(
             f"No answer from the following of the {self._agreement.n_owners} owners: {names}. "
@@ -592,6 +594,7 @@ class Federation:
             )
 
     def _check_parts(self, parts: Sequence[Any], y: Any) -> None:
+        """Refuse parts for other numbers of owners or rows, or with different columns."""
         agreement = self._agreement
         if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
             raise TypeError(
@@ -638,6 +641,7 @@ class Federation:
 
 
 def _n_rows_of(part: Any, number: int) -> int:
+    """Return the number of rows of an owner, in any container."""
     if hasattr(part, "shape") and len(part.shape) > 0:
         return int(part.shape[0])
     if hasattr(part, "__len__"):

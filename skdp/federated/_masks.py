@@ -22,7 +22,7 @@ from skdp.privacy.shares import ShareLayout
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
 _RING = b"skdp federated ring 1"
-# An owner shares masks with at least this many others.
+# An owner has at least this many neighbors, with whom it shares masks.
 _FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
 # Number of cached verdicts on signatures, which all owners in one process check.
@@ -34,7 +34,7 @@ _CTR = modes.CTR(bytes(_BLOCK))
 
 
 def digest(*parts: bytes) -> bytes:
-    """Hash parts with SHA-256; lengths before the parts tell lists with the same bytes apart."""
+    """Hash parts with SHA-256, each after its length: the same bytes in other parts differ."""
     return hashlib.sha256(b"".join(_LENGTH.pack(len(part)) + part for part in parts)).digest()
 
 

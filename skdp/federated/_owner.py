@@ -67,10 +67,10 @@ class Handshake:
             raise FederationError("Keys are confirmed once, after this owner has made its own.")
         given = [public for _, public in asked.fields["publics"]]
         key = bytes.fromhex(state.secret_key)
-        publics, keys = _read_keys(tuple(given))
+        publics, digest = _read_keys(tuple(given))
         if publics[self._number] != masks.public_of(key):
             raise FederationError("A message has a wrong public key for this owner.")
-        neighbors = self._neighbors(publics, keys)
+        neighbors = self._neighbors(publics, digest)
         for number in (self._number, *neighbors):
             signature = asked.fields["signatures"][number]
             self._check(signature, _KEYS, _name(number), publics[number])
@@ -78,20 +78,20 @@ class Handshake:
             raise FederationError("Two owners have the same public key.")
         self._secrets = masks.shared_secrets(key, neighbors)
         state.publics = given
-        signature = self._sign(_CONFIRM, keys)
+        signature = self._sign(_CONFIRM, digest)
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
 
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
         """Refuse to begin unless all neighbors have confirmed the same keys."""
         if not state.publics or not asked.fields["confirmations"]:
             raise FederationError("A masked fit begins with the confirmations of all owners.")
-        keys = keys_of(state)
+        digest = digest_of_keys(state)
         for number in (self._number, *self.secrets(state)):
-            self._check(asked.fields["confirmations"][number], _CONFIRM, keys)
+            self._check(asked.fields["confirmations"][number], _CONFIRM, digest)
 
-    def _neighbors(self, publics: Sequence[bytes], keys: bytes) -> dict[int, bytes]:
-        """Return the public keys of the neighbors, whom the digest of all keys decides on."""
-        neighbors = masks.neighbors_of(keys, self._number, len(publics), self._n_neighbors)
+    def _neighbors(self, publics: Sequence[bytes], digest: bytes) -> dict[int, bytes]:
+        """Return the public keys of the neighbors, on whom the digest of all keys decides."""
+        neighbors = masks.neighbors_of(digest, self._number, len(publics), self._n_neighbors)
         return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
@@ -109,6 +109,7 @@ class Handshake:
         return masks.sign(self._identity, purpose, self._agreement, *parts)
 
     def _check(self, given: Sequence[Any], purpose: bytes, *parts: bytes) -> None:
+        """Refuse a pair [number of an owner, signature] whose signature is invalid."""
         number, signature = given[0], bytes.fromhex(given[1])
         if not masks.is_signed(self._peers[number], signature, purpose, self._agreement, *parts):
             raise FederationError(
@@ -116,7 +117,7 @@ class Handshake:
             )
 
 
-def keys_of(state: OwnerState) -> bytes:
+def digest_of_keys(state: OwnerState) -> bytes:
     """Hash the public keys of all owners; return no bytes if there are no keys yet."""
     return _read_keys(tuple(state.publics))[1] if state.publics else b""
 
@@ -464,6 +465,7 @@ class Owner:
             raise
 
     def _reply_to(self, asked: Message) -> bytes:
+        """Answer a question that is new for this owner."""
         if asked.kind in ("answer", "ready", "hand_in"):
             if (asked.kind == "answer") == self._agreement.has_roll_calls:
                 raise FederationError(
@@ -510,7 +512,7 @@ class Owner:
         return self._counted(number, self._waiting, absent)
 
     def _with_absent(self, reply: bytes) -> bytes:
-        """Add the absent owners to "ready" if the part was sent: its masks are for the others."""
+        """Add the absent owners to "ready", if the part was sent: its masks do not fit others."""
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
@@ -541,7 +543,7 @@ class Owner:
         stored = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
         absent = map(tuple, self._state.absent)
         sums = [(total.astype(np.int64), gone) for total, gone in zip(stored, absent, strict=False)]
-        self._story = masks.Story(self._agreement.digest, keys_of(self._state), sums)
+        self._story = masks.Story(self._agreement.digest, digest_of_keys(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
         # The thread has no reference to this owner, so that deleting the owner ends the fit.
         finalize(self, self._fit.stop)

@@ -42,7 +42,7 @@ class OwnerState:
     has_ended: bool = False
 
     def __post_init__(self) -> None:
-        """Store the text in the file, to notice whether others change it."""
+        """Remember the text in the file, to notice whether another owner changes it."""
         self._saved = self._text()
 
     def save(self, path: Path | None) -> None:

@@ -59,9 +59,9 @@ def client_app(
     -----
     **Privacy.** The federation has the unit, the adjacency and the mechanism. Released: the answers
     of the owner, each of which is on disk before it is sent. If the owner cannot answer, the server
-    gets the text of a `FederationError`, which shows no values. Of other errors it gets the name of
-    the type, and the text stays in the log of the node. Assumed public: the agreement, and when an
-    owner answers.
+    gets the text of a `FederationError`, which shows no values, or the name of the type of another
+    error, whose text stays in the log of the node. Assumed public: the agreement, and when an owner
+    answers.
 
     Examples
     --------

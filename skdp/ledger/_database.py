@@ -84,7 +84,7 @@ def _locked(path: str, deadline: float) -> Iterator[int]:
 
     The locks of SQLite do not suffice: they end as soon as any thread of this process closes the
     file, for example after computing a checksum. An flock ends only with its own descriptor, and
-    holds for all names of the file. On Windows, locks of SQLite end with the descriptor, too.
+    locks all names of the file. On Windows, locks of SQLite end with the descriptor, too.
     """
     while True:
         # Opened again in each attempt, as another file may have replaced the first one.
@@ -196,7 +196,7 @@ _TABLES = (
 _UNFINISHED = "it was not written to its end"
 _TAKEN = "it was resumed before, which happens once"
 _MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"
-# A cell of SQLite holds at most 1e9 bytes.
+# Data are split into parts of this size, as a cell of SQLite has at most 1e9 bytes.
 _PART_SIZE = 1 << 26  # not tuned
 _NONCE_SIZE = 12  # not tuned
 # Bytes of an AES-256 key.
@@ -256,7 +256,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
         place = place_of(path)
         (head,) = rows_of(database, f"SELECT * FROM {_HEAD}")
         if head["kind"] != kind:
-            raise ValueError(f"it holds a {head['kind']}, and not a {kind}")
+            raise ValueError(f"it is a {head['kind']}, and not a {kind}")
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))

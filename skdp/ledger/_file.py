@@ -217,6 +217,7 @@ def open_file(path: str, *, writes: bool = False) -> AbstractContextManager[sqli
 
 
 def _failed(path: str, error: Exception) -> LedgerError:
+    """Return the error about a file that cannot be used."""
     return LedgerError(f"The ledger {path!r} cannot be used, and nothing may be released: {error}.")
 
 

@@ -61,7 +61,7 @@ NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 
 
 def check_kind(head: dict[str, Any], spent: Any) -> None:
-    """Refuse a fit whose unit or adjacency is not that of the ledger."""
+    """Refuse a fit whose unit or adjacency differs from the ledger's."""
     units = head["units"].split("\n")
     if spent.unit not in units or spent.adjacency != head["adjacency"]:
         is_of_rows = {spent.unit, *units} == {"row", "record"}
@@ -217,10 +217,10 @@ class PrivacyLedger:
             Probability with which the guarantee may fail, ``0 <= delta < 1``. With 0 the ledger
             counts epsilon, and takes only fits whose delta is 0.
         unit : str or tuple of str, default="row"
-            Name of what is protected, as in the records of fits, such as "row", "record" or "user";
-            fits with another unit are refused. A tuple names units that are the same in these data:
-            ``("row", "record")`` if a record of a regression or a classifier is a row with its
-            response.
+            Name of the protected unit, as in the records of fits, such as "row", "record" or
+            "user"; fits with another unit are refused. A tuple has units that are the same in these
+            data: ``("row", "record")`` if a record of a regression or a classifier is a row with
+            its response.
         adjacency : {"replace", "zero_out"}, default="replace"
             How neighboring datasets differ.
 
@@ -327,10 +327,10 @@ class PrivacyLedger:
         n_fits : int, default=1
             Number of further fits, all of the same cost.
         delta : float or None, default=None
-            Their delta; ``None`` is that of the ledger.
+            Delta of each fit; ``None`` is the delta of the ledger.
         delta_tail : float, default=0.0
-            Part of their delta that each fit reserves for a tail event, at most half of it, as
-            shown by :meth:`~skdp.DPTraceRegressor.plan`.
+            Part of `delta`, at most half, that each fit reserves for a tail event, as in
+            :meth:`~skdp.DPTraceRegressor.plan`.
 
         Returns
         -------
@@ -349,7 +349,7 @@ class PrivacyLedger:
         with self._opened() as (_, head, limit):
             own_delta = limit.delta if delta is None else float(delta)
         if limit.delta == 0 and own_delta:
-            raise ValueError(f"delta must be 0, as that of the ledger, got {own_delta!r}.")
+            raise ValueError(f"delta must be 0, like the ledger's delta, got {own_delta!r}.")
         if not 0 <= own_delta < 1 or not 0 <= delta_tail <= own_delta / 2:
             raise ValueError(
                 "delta must be in [0, 1), and delta_tail at most a half of it, got "
@@ -397,7 +397,7 @@ class PrivacyLedger:
             return file.read_charges(database, self.path)
 
     def report(self) -> str:
-        """Describe the limit, what is left of it, and all charges.
+        """Describe the limit, the remaining budget, and all charges.
 
         Returns
         -------
@@ -437,7 +437,7 @@ class PrivacyLedger:
         """Open the file, and check that it is still the ledger for which this object was made."""
         with file.open_file(self.path, writes=writes) as database:
             if writes:
-                # From here on nobody else can write: what is left cannot change before the charge.
+                # From here on nobody else can write: so no other fit is charged before this one.
                 database.execute("BEGIN IMMEDIATE")
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):

@@ -624,7 +624,7 @@ def test_another_key_or_class_is_refused_and_marks_nothing(path):
     written(ONCE, path)
     with pytest.raises(ValueError, match="the key is another one"):
         DPStreamingFactorizer.resume(path, bytes(32))
-    with pytest.raises(ValueError, match="it holds a DPStreamingFactorizer"):
+    with pytest.raises(ValueError, match="it is a DPStreamingFactorizer"):
         DPContinualFactorizer.resume(path, KEY)
     with (
         patch.object(stream_base, "_FORMAT", 0),
