@@ -585,7 +585,7 @@ def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
     is_taken = np.can_cast(found.dtype, np.float64) or (n_dimensions, found.dtype.kind) == (1, "U")
     if found.ndim != n_dimensions or not is_taken:
         raise ValueError(
-            f"{path} has shape {found.shape} and dtype {found.dtype}, but must be a "
+            f"{path} has shape {found.shape} and dtype {found.dtype.type.__name__}, but must be a "
             f"{n_dimensions}-D array of real numbers of at most 64 bits"
             f"{', or of strings' * (n_dimensions == 1)}."
         )

@@ -395,7 +395,9 @@ def _facts_of(X: Any) -> _Facts:
         hint = "pass X.rechunk({0: 'auto', 1: -1})"
         _refuse("X is divided into chunks by columns, too", hint)
     if not np.can_cast(X.dtype, np.float64):
-        _refuse(f"X has dtype {X.dtype}, not real numbers", "pass X.astype(float)")
+        # The type alone: of texts, a dtype has the length of the longest one.
+        kind = X.dtype.type.__name__
+        _refuse(f"X has dtype {kind}, not real numbers", "pass X.astype(float)")
     if isinstance(X._meta, np.ma.MaskedArray):
         raise ValueError(containers.MASKED)
     is_sparse = sparse.issparse(X._meta)

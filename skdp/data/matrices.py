@@ -274,9 +274,9 @@ def _checked_part(values: Any, name: str) -> containers.RawBlock:
     if part.ndim != 2 or part.shape[1] == 0:
         raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
     if not np.can_cast(part.dtype, np.float64):
-        raise ValueError(
-            f"{name} must have real numbers of at most 64 bits, got dtype {part.dtype}."
-        )
+        # The type alone: of texts, a dtype has the length of the longest one.
+        kind = part.dtype.type.__name__
+        raise ValueError(f"{name} must have real numbers of at most 64 bits, got dtype {kind}.")
     if sparse.issparse(part):
         part = containers.as_canonical(part)
     return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
@@ -286,8 +286,9 @@ def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array
     """Make rows of length `size` that are 1 at the given indices."""
     indices = containers.hide_error_text(np.asarray, containers.checked_container(indices))
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        kind = indices.dtype.type.__name__
         raise ValueError(
-            f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
+            f"{name} must be 1-D integers, got dtype {kind} and shape {indices.shape}."
         )
     # The error shows no index, as indices may be private.
     if np.any((indices < 0) | (indices >= size)):

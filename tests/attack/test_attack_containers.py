@@ -7,6 +7,7 @@ from functools import partial
 from itertools import pairwise
 
 import dask
+import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from skdp import (
     DPStandardScaler,
     DPTraceRegressor,
     DPTruncatedSVD,
+    RankOneMatrices,
     RowBlocks,
 )
 from skdp.covariance import DPCovariance
@@ -137,3 +139,20 @@ def test_no_neighbor_moves_a_release_too_far(container, name, seed, tmp_path):
         worst = farthest_of(make, [Group(datasets)])
     assert max(worst.values()) <= ROUNDING, worst
     assert max(worst.values()) > 0.5
+
+
+@pytest.mark.parametrize("container", ["numpy file", "chunks", "cells", "factors"])
+def test_no_refusal_of_texts_tells_how_long_one_is(container, tmp_path):
+    def refusal(longest):
+        texts = np.array([["a", "b"], ["c", longest]])
+        np.save(path := tmp_path / "texts.npy", texts)
+        with pytest.raises(ValueError, match=r"numbers|integers") as refused:
+            {
+                "numpy file": lambda: RowBlocks.from_npy(path),
+                "chunks": lambda: DPPCA(1).fit(da.from_array(texts)),
+                "cells": lambda: RankOneMatrices.from_indices(texts[1], [0, 1], (2, 2)),
+                "factors": lambda: RankOneMatrices(texts, np.ones((2, 2))),
+            }[container]()
+        return str(refused.value)
+
+    assert refusal("d") == refusal("a name that is long")

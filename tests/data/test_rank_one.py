@@ -198,7 +198,7 @@ def test_numpy_does_not_write_out_by_itself(make):
         (LEFT, RIGHT[:, :0], r"right must be 2-D with at least one column, got shape \(60, 0\)"),
         (LEFT * 1j, RIGHT, "left must have real numbers of at most 64 bits, got dtype complex128"),
         (LEFT, RIGHT.astype(object), "right must have real numbers .* got dtype object"),
-        (LEFT, RIGHT.astype(str), "right must have real numbers .* got dtype <U"),
+        (LEFT, RIGHT.astype(str), "right must have real numbers .* got dtype str_"),
         (sparse.csr_array(LEFT * 1j), RIGHT, "left must have real numbers .* got dtype complex128"),
         # Before scipy 1.13 it is a matrix of one row.
         (LEFT, sparse.coo_array(RIGHT[:, 0]), r"must be 2-D .* shape \(60,\)|got 60 and 1"),
@@ -226,7 +226,7 @@ def test_bad_factors_are_refused(left, right, message):
         ({"X": LEFT[0]}, r"X must be 2-D with at least one column, got shape \(4,\)"),
         ({"tasks": [0, 4711]}, "tasks must be integers from 0 to 2, but some are not"),
         ({"tasks": [0]}, "X and tasks must have the same length, got 2 and 1"),
-        ({"tasks": ["a", "b"]}, "tasks must be 1-D integers, got dtype <U1"),
+        ({"tasks": ["a", "b"]}, "tasks must be 1-D integers, got dtype str_"),
         ({"n_tasks": 0}, "n_tasks must be a positive integer, got 0"),
         ({"n_tasks": 2.0}, r"n_tasks must be a positive integer, got 2.0"),
     ],
