@@ -1,4 +1,4 @@
-"""Marginal distributions of columns, and rows drawn from these and released correlations."""
+"""Marginal distributions of columns, and random rows with released marginals and correlations."""
 
 import math
 from collections.abc import Iterable
@@ -6,7 +6,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from numpy.polynomial.hermite_e import hermevander
+from scipy.optimize import brentq
+from scipy.special import factorial, ndtr
 
 from skdp.data.reduce import BlockView
 from skdp.exceptions import shown
@@ -19,23 +21,23 @@ from skdp.privacy.precision import as_python
 # ------------------------------
 # The release: counts of entries by column.
 
-#: Share of the counts.
+#: Share of the budget for the counts of all columns.
 MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
 # Number of bins of a column. Bins are equal steps of arcsinh of `_FINE` times standardized numbers.
-# Both ends and 0 have counts of their own.
+# Both ends and 0 have counts besides.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
 _ENDS_AND_ZERO = 3  # not tuned
-# A column with a smaller scale, relative to its bounds, gets bins of this scale.
+# Least scale of the bins of a column, relative to the width of its bounds.
 _LEAST_SCALE = 1e-9  # not tuned
 
 
 def are_whole(dtypes: Iterable[str]) -> np.ndarray:
-    """Return which columns hold whole numbers, by their dtypes."""
+    """Return which columns have integers, by their dtypes."""
     return np.array([np.dtype(one).kind in "biu" for one in dtypes])
 
 
 def plan_marginals(cost: PrivacyCost, n_columns: int, adjacency: str) -> Release | None:
-    """Plan the counts of all columns; None if there are no columns."""
+    """Plan the counts of columns; return None if there are no columns."""
     if not n_columns:
         return None
     change = partial(sensitivity.histograms, adjacency=adjacency)
@@ -57,9 +59,9 @@ def release_marginals(
 ) -> tuple[np.ndarray, float]:
     """Release counts of columns with more than two numbers; return the quantiles of all columns.
 
-    Quantiles are the corners of piecewise linear functions: levels and numbers of each column.
-    Such a function is flat at a number that many rows have, and jumps at a gap between numbers.
-    Return also the noise of a count, as a fraction of the rows.
+    Quantiles are corners of a piecewise linear function for each column: levels and numbers. The
+    function is flat at a number that many rows have, and jumps at a gap between numbers. Return
+    also the standard deviation of the noise of a count, as a fraction of the rows.
     """
     low, high = interval
     center = np.clip(mean, low, high)
@@ -67,7 +69,7 @@ def release_marginals(
     scale = np.maximum(scale, _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
-    # First, columns whose entries all lie at one of two ends.
+    # As if all entries of a column were at its two ends, with the right mean.
     shares = np.zeros((len(low), _N_BINS + 2))
     shares[:, 0], shares[:, -1] = 1 - fraction, fraction
     found = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
@@ -80,13 +82,13 @@ def release_marginals(
         expected = ndtr((edges[j] - center[j]) / scale[j])
         found[j] = _quantiles(line, noise_std / n_rows, edges[j], expected, found[j])
         if _has_many(found[j]):
-            # The released moment is that of rows clipped to these bounds.
+            # The released moment describes rows that are clipped to these bounds.
             found[j][1] = np.clip(found[j][1], *clip_bounds[:, j])
     return np.stack(found), noise_std / n_rows
 
 
 def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the edges of each column's bins, which are narrow near its center."""
+    """Return the edges of the bins of each column; bins are narrow near the center."""
     first, last = np.arcsinh(_FINE * (ends - center[:, np.newaxis]) / scale[:, np.newaxis]).T
     steps = np.sinh(np.linspace(first, last, _N_BINS + 1, axis=1)) / _FINE
     edges = np.clip(center[:, np.newaxis] + scale[:, np.newaxis] * steps, *ends.T[..., np.newaxis])
@@ -109,11 +111,11 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 # ------------------------------
 # Quantiles from counts.
 
-# The part of the rows at a single number, or in a bin, counts if it exceeds this many standard
+# A fraction of the rows, at an end or 0, or in a bin, is visible if it exceeds this many standard
 # deviations of its noise.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column has values only at its ends if the fraction of rows in between is at most this many
-# standard deviations of its noise, and these are less than the second number.
+# A column is assumed to have entries only at its ends if the fraction in between is at most the
+# first number of standard deviations of noise, and this product is below the second number.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
@@ -122,8 +124,8 @@ def _quantiles(
 ) -> np.ndarray:
     """Compute quantiles from noisy fractions of the rows: in the bins, at the ends, and at 0.
 
-    Bins are shrunk toward the bins of a normal distribution by the noise in their squared distance.
-    A bin far from visible ones has at most the part that the normal distribution gives it.
+    Fractions in bins are shrunk toward a normal distribution, by the part of their squared distance
+    that is noise. A bin far from visible bins has at most its fraction by the normal distribution.
     """
     bins, single = parts[:_N_BINS], parts[_N_BINS:]
     missing = _MISSING * noise_std
@@ -147,7 +149,7 @@ def _quantiles(
 
 
 def _has_many(corners: np.ndarray) -> bool:
-    """Return whether a column has values between its ends."""
+    """Return whether a column has numbers between its ends."""
     return bool(corners[0, -2] > corners[0, 1])
 
 
@@ -165,30 +167,30 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
 
 
 # ------------------------------
-# Rows drawn from a Gaussian copula; columns of 0 and 1 by linear probabilities.
+# Rows drawn from a Gaussian copula, and columns of 0 and 1 drawn with linear probabilities.
 
-# With more noise in correlations (root mean square), or in counts (as a fraction of the rows),
-# drawn rows show little.
+# A warning says that drawn rows show little if the noise of correlations (root mean square) or of
+# counts (as a fraction of the rows) is larger.
 _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
-# Correlations shrink by this part of a regression's penalty: linear models of drawn rows are then
-# about as good as those of the release, and correlations change little.
+# Correlations are shrunk by this part of the penalty of regressions: linear models of drawn rows
+# are then about as good as regressions of the release, and correlations change little.
 _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
-# With at least so many draws per column, the draws are made exactly uncorrelated.
+# From this number of rows per column on, normal scores are made exactly uncorrelated.
 _LEAST_DRAWS = 10  # not studied
 # Grid of normal scores; terms of the Hermite expansion; steps of the bisection; largest latent
 # correlation.
 _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
 _N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
-# Number of projections that lead to a correlation matrix, and its least eigenvalue.
+# Number of alternating projections on correlation matrices, and their least eigenvalue.
 _N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied
-# Clipping probabilities to [0, 1] reduces correlations: the number of corrections, and the penalty
-# of the regressions that give the probabilities.
+# Probabilities are clipped to [0, 1], which reduces correlations: the number of corrections for
+# this, and the penalty of the regressions that give the probabilities.
 _N_CORRECTIONS = 30  # benchmarks/covariance/samples.md
 _PENALTY = 1e-3  # benchmarks/covariance/samples.md
 
 
 def hides_samples(covariance: np.ndarray, noise_std: np.ndarray, noise_of_counts: float) -> bool:
-    """Return whether noise would hide most of what drawn rows could show."""
+    """Return whether noise hides most correlations or marginals of drawn rows."""
     stds = np.sqrt(np.diag(covariance))
     stds = np.where(stds > 0, stds, np.inf)
     noise = (noise_std / np.outer(stds, stds))[np.triu_indices(len(stds), 1)]
@@ -204,10 +206,7 @@ def sample_rows(
     is_whole: np.ndarray,
     generator: Any,
 ) -> np.ndarray:
-    """Draw rows with these marginals and covariances; whole numbers are rounded.
-
-    Regressions of sampled rows have a part of the penalty of those of the release.
-    """
+    """Draw rows with these marginals and covariances; columns of integers are rounded."""
     if type(n := as_python(n)) is not int or n < 1:
         raise ValueError(f"n={shown(n)} must be an int, at least 1.")
     stds = np.sqrt(np.diag(covariance) + _OF_PENALTY * penalties_of(noise_std))
@@ -216,49 +215,46 @@ def sample_rows(
     has_many = np.array([_has_many(corners) for corners in marginals])
     many, rows = np.flatnonzero(has_many), np.empty((n, len(marginals)))
     if len(many):
-        transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), many, marginals, is_whole)
+        found = marginals[many], is_whole[many]
+        transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), *found)
         wanted = correlation[np.ix_(many, many)]
         values, vectors = np.linalg.eigh(_latent(wanted, transforms))
         scores = generator.standard_normal((n, len(many)))
         if n >= _LEAST_DRAWS * len(many):
             scores = np.linalg.qr(scores - scores.mean(axis=0))[0] * math.sqrt(n)
         scores = scores * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        rows[:, many] = _transformed(ndtr(scores.T), many, marginals, is_whole).T
+        rows[:, many] = _transformed(ndtr(scores.T), *found).T
     return _with_binaries(rows, many, np.flatnonzero(~has_many), marginals, correlation, generator)
 
 
-def _transformed(
-    levels: np.ndarray, columns: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray
-) -> np.ndarray:
-    """Return the quantiles of each column at the given levels."""
-    pairs = zip(levels, marginals[columns], strict=True)
+def _transformed(levels: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray) -> np.ndarray:
+    """Return the quantiles of each column at its levels."""
+    pairs = zip(levels, marginals, strict=True)
     found = np.stack([np.interp(one, *corners) for one, corners in pairs])
-    found[is_whole[columns]] = np.rint(found[is_whole[columns]])
+    found[is_whole] = np.rint(found[is_whole])
     return found
 
 
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    r"""Return the correlations of normal scores that give their transforms the given correlations.
+    r"""Find correlations of normal scores with which their transforms have given correlations.
 
     Let a and b be the Hermite coefficients of two transforms. If the scores have the correlation r,
-    the transforms have :math:`\sum_k a_k b_k r^k`, which rises with r.
+    the transforms have the correlation :math:`\sum_k a_k b_k r^k`, which rises with r.
     """
     weights = np.exp(-np.square(_SCORES) / 2)
     weights /= weights.sum()
     centered = transforms - (transforms @ weights)[:, np.newaxis]
     stds = np.sqrt(np.square(centered) @ weights)
     centered /= np.where(stds > 0, stds, 1.0)[:, np.newaxis]
-    before, polynomial, terms = np.ones_like(_SCORES), _SCORES, []
-    for k in range(1, _N_TERMS + 1):
-        terms.append((centered * weights) @ polynomial)
-        following = (_SCORES * polynomial - math.sqrt(k) * before) / math.sqrt(k + 1)
-        before, polynomial = polynomial, following
+    orders = np.arange(1, _N_TERMS + 1)
+    polynomials = hermevander(_SCORES, _N_TERMS)[:, 1:] / np.sqrt(factorial(orders))
+    terms = ((centered * weights) @ polynomials).T
     low = np.full(correlation.shape, -_LARGEST)
     high = -low
     for _ in range(_N_STEPS):
         middle = (low + high) / 2
         found = np.zeros_like(middle)
-        for term in reversed(terms):
+        for term in terms[::-1]:
             found = (found + np.outer(term, term)) * middle
         low = np.where(found < correlation, middle, low)
         high = np.where(found < correlation, high, middle)
@@ -287,7 +283,7 @@ def _with_binaries(
     correlation: np.ndarray,
     generator: Any,
 ) -> np.ndarray:
-    """Draw columns of 0 and 1 one by one, with probabilities linear in the columns before."""
+    """Draw columns of 0 and 1 in turn, with probabilities that are linear in earlier columns."""
     n = len(rows)
     units, order = _standardized(rows[:, done]), list(done)
     for j in binary:
@@ -312,10 +308,10 @@ def _standardized(columns: np.ndarray) -> np.ndarray:
 
 
 def _with_mean(values: np.ndarray, mean: float) -> np.ndarray:
-    """Shift numbers so that they have this mean after clipping to [0, 1]."""
-    low, high = -values.max(), 1 - values.min()
-    for _ in range(_N_PROJECTIONS):
-        middle = (low + high) / 2
-        is_below = np.clip(values + middle, 0.0, 1.0).mean() < mean
-        low, high = (middle, high) if is_below else (low, middle)
-    return np.clip(values + middle, 0.0, 1.0)
+    """Shift numbers so that their mean is `mean` after they are clipped to [0, 1]."""
+
+    def _excess(shift: float) -> float:
+        return float(np.clip(values + shift, 0.0, 1.0).mean()) - mean
+
+    shift = brentq(_excess, -values.max(), 1 - values.min())
+    return np.clip(values + shift, 0.0, 1.0)

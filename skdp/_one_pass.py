@@ -25,21 +25,21 @@ _FORMAT = 1  # not tuned
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Replaces rows that are not stored: it has their `moment`, and their other sums as a cache."""
+    """Replaces the rows of all calls, which are not stored, by their `moment` and cached sums."""
 
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the known moment, the only sum that a fit still asks for."""
+        """Return the known moment; all other sums of the fit are in the cache."""
         return self.moment.copy()
 
 
 class OpenSums(NamedTuple):
-    """What is stored from the first call to the release: as secret as the rows."""
+    """Sums that are stored from the first call to the release: as secret as the rows."""
 
-    key: bytes  # plain values of the parameters on which the sums depend
+    key: bytes  # hash of the parameters on which the sums depend
     spec: Any  # public facts of the first rows
-    trees: Trees  # sums of the calls, in the tree that sums parts in a fit
+    trees: Trees  # sums of the calls, added in the order in which a fit adds sums of parts
     depth: int = 0  # longest chain of additions within a call
     n_calls: int = 0
     n_rows: int = 0
@@ -53,8 +53,8 @@ def _added(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tup
 class OnePassMixin(PrivateEstimator):
     """Base of estimators that can take rows in several calls, if bounds are public.
 
-    Before `finalize` nothing is published or spent. Until then the sums are exact, and the
-    estimator is neither pickled nor copied.
+    Before `finalize` nothing is published or spent: the estimator has exact sums, and is neither
+    pickled nor copied.
     """
 
     _open_sums: OpenSums | None = None
@@ -62,17 +62,17 @@ class OnePassMixin(PrivateEstimator):
     @available_if(lambda estimator: estimator._check_one_pass() is None)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add rows of more people to the sums that `finalize` will release. Nothing is spent.
+        """Add rows of further people to the sums that `finalize` will release. Nothing is spent.
 
-        Each person has a row in one call only. Until `finalize` the sums in memory are as secret as
-        the rows; the estimator is neither pickled nor copied, and a clone has no sums. `fit` drops
-        the sums, and a fitted estimator begins anew.
+        A person may have a row in one call only. Until `finalize` the sums in memory are as secret
+        as the rows; the estimator is neither pickled nor copied, and a clone has no sums. `fit`
+        drops the sums, and a fitted estimator starts with new sums.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
-            More rows to protect, as `fit` takes them. If an error other than those below ends the
-            call, the rows may have been added: do not repeat it.
+            Further rows to protect, as for `fit`. If an error that is not listed below ends the
+            call, the rows may have been added: do not repeat the call.
         y : None
             Ignored.
 
@@ -84,7 +84,7 @@ class OnePassMixin(PrivateEstimator):
         Raises
         ------
         AttributeError
-            If the parameters need more than one reading of the rows. The error it comes from says
+            If the parameters need more than one reading of the rows. The cause of the error says
             what to pass.
         ValueError
             If X is not acceptable, or a parameter has changed since the first call. Then nothing
@@ -142,7 +142,7 @@ class OnePassMixin(PrivateEstimator):
                 if hasattr(found.spec, "shape"):
                     of_all["shape"] = n_rows, n_features
                 spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
-                # The fit gets a row of zeros, as the rows are not stored.
+                # The rows are not stored, so a row of zeros is their source.
                 gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
                 rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
                 released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)
@@ -151,7 +151,7 @@ class OnePassMixin(PrivateEstimator):
         return self
 
     def checkpoint(self, path: str | os.PathLike[str], key: bytes) -> None:
-        """Write the sums to a new encrypted file, for `resume`, and forget them here.
+        """Write the sums to a new encrypted file, for `resume`, and delete them here.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class OnePassMixin(PrivateEstimator):
             Where to write. No file may exist there. Only its user may read the file.
         key : bytes of length 32
             Secret by which the file is encrypted, such as ``secrets.token_bytes(32)``. Keep it in
-            another place than the file: together they are as secret as the rows.
+            another place than the file: file and key together are as secret as the rows.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class OnePassMixin(PrivateEstimator):
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
         """Load the sums that `checkpoint` wrote to a file; each file can be resumed once.
 
-        The file is unpickled: this runs any code that somebody with the key has put into it.
+        Unpickling runs code that anybody with the key may have written to the file.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class OnePassMixin(PrivateEstimator):
         if found.key != self._key_of_sums():
             raise ValueError(
                 f"A parameter of {type(self).__name__} has changed since the first partial_fit, "
-                "whose sums depend on it: set it back, or begin anew with sklearn.base.clone(...)."
+                "whose sums depend on it: set it back, or start again with sklearn.base.clone(...)."
             )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -241,7 +241,7 @@ class OnePassMixin(PrivateEstimator):
             )
         return super().__getstate__()
 
-    # Methods that each estimator defines.
+    # Methods that an estimator defines.
 
     def _check_one_pass(self) -> None:
         """Refuse parameters with which a sum would depend on earlier releases."""
@@ -252,5 +252,5 @@ class OnePassMixin(PrivateEstimator):
         raise NotImplementedError
 
     def _known_sums(self, spec: Any, sums: tuple[np.ndarray, ...]) -> dict[str, Any]:
-        """Return the sums of `_sums_of` as fields of a `GatheredRows`."""
+        """Return the sums of `_sums_of` as fields of `GatheredRows`."""
         return {"moment": sums[0]}

@@ -1,4 +1,4 @@
-"""Read the arrays of published models that fits use as priors."""
+"""Published models that fits use as priors: the arrays of each model, and checks."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,20 +11,21 @@ from sklearn.preprocessing import StandardScaler
 from skdp.exceptions import shown
 from skdp.preprocessing import DPStandardScaler
 
-#: What a prior of covariances may be, as errors say it.
+#: Words for a prior of covariances in errors.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
 #: Name of the release that sets the weight of a prior.
 AGREEMENT = "prior agreement"
 #: Words for the names of columns in errors.
 FEATURES = "names of features"
-#: Arrays of a prior, such as coefficients and an intercept, and then its classes and column names.
+#: Arrays of a prior, such as coefficients and intercept; then its classes, if any; then the names
+#: of its columns.
 Values = tuple[Any, ...]
 
 
 class PriorParameter:
-    """A parameter that stores the arrays of a fitted model, so that clones keep them.
+    """A parameter that stores the arrays of a fitted model, as a clone would lose a fitted model.
 
-    Other objects are stored unchanged; the fit refuses them.
+    Objects without such arrays are stored unchanged, and a fit refuses them.
     """
 
     def __init__(self, read: Callable[[Any], Values]) -> None:
@@ -51,7 +52,7 @@ def _innermost(model: Any) -> Any:
 
 
 def linear_model(model: Any) -> Values:
-    """Return coefficients and intercept of a linear model; scalers before it are multiplied in."""
+    """Return coefficients and intercept of a linear model, for rows before its scaling steps."""
     *steps, last = (one for _, one in model.steps) if isinstance(model, Pipeline) else (model,)
     coef, intercept = np.array(last.coef_, np.float64), np.array(last.intercept_, np.float64)
     for step in map(_innermost, reversed(steps)):
@@ -79,10 +80,10 @@ def mean_and_covariance(model: Any) -> Values:
 def check_prior(
     prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], facts: dict[str, Any]
 ) -> tuple[np.ndarray, ...]:
-    """Return the arrays of a prior in float64; refuse wrong shapes and other `facts`."""
+    """Return the arrays of a prior in float64; refuse wrong shapes, and `facts` that differ."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
-        hint = " If it has been fitted, a clone has undone that: pass it in a FrozenEstimator."
+        hint = " If it was fitted, a clone has undone the fit: pass it in a FrozenEstimator."
     arrays: list[np.ndarray] = []
     if isinstance(prior, tuple) and 0 <= len(prior) - len(shapes) <= len(facts):
         try:
@@ -96,8 +97,8 @@ def check_prior(
     for one, shape in zip(arrays, shapes, strict=True):
         if one.shape != shape:
             raise ValueError(
-                f"prior has an array of shape {one.shape} where X asks for {shape}: it must be "
-                "of the same features, in their order."
+                f"prior has an array of shape {one.shape} where X asks for {shape}: both must have "
+                "the same features, in the same order."
             )
         if not np.isfinite(one).all():
             raise ValueError("prior must have finite numbers only.")
@@ -106,6 +107,6 @@ def check_prior(
     for own, (what, given) in zip(prior[len(shapes) :], facts.items(), strict=False):
         if not (own is None or given is None or [*own] == [*given]):
             raise ValueError(
-                f"prior has other {what} than this fit, or in another order: fit it to the same."
+                f"prior has other {what} than this fit, or in another order: fit both to the same."
             )
     return tuple(arrays)

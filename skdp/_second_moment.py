@@ -22,35 +22,36 @@ from skdp.privacy.plan import left_of
 # ------------------------------
 # The plan: scales of columns, and the second moment of scaled rows.
 
-# Share of the scales: the first number if the strength is at least `WEAK`; below, it grows as one
-# over the root of the strength, up to the second number. Chosen on half of the tables of the sweep.
+# Share of the scales: the first number for strengths from `WEAK` on; for weaker ones, the share is
+# in proportion to one over the root of the strength, up to the second number. Chosen on half of the
+# tables of the sweep.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Part of that share for the sizes of columns: if noise hides the size of a target, most is lost.
+# Part of this share for the sizes of columns: if noise hides the size of a target, most is lost.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
-# Below a strength n mu / d of 100, a warning says that fits of single models are better. Up to
-# there, rows are clipped to the root of d + 1, and entries to 5 standard deviations. Above, the
-# limit of rows grows with the fourth root of the strength, and the limit of entries with its square
-# root, up to the limit of rows: with less noise, less is clipped. Once the limit has grown by the
-# factor 3, noise is small, and only what is rare is clipped: it grows with the power 3/8, with
-# which the noise still falls. benchmarks/sweep/sweep.md.
+# Below a strength n mu / d of 100, a warning says that fits of single models are better; rows are
+# clipped to the root of d + 1, and entries to 5 standard deviations. Above, the clipping norm of
+# rows grows with the fourth root of the strength, and the limit of entries with its square root, up
+# to the clipping norm: less noise favors less clipping. From three times the norm on, noise is
+# small, and the norm grows with the power 3/8, with which noise still falls.
+# benchmarks/sweep/sweep.md.
 WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # With more columns than this there is more noise, and lengths of rows vary less, so the strength is
-# divided by the square root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".
+# divided by the root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
-# If the strength is at least `WEAK` and the first number times the root of d, the second part of
-# the share goes to a rough moment. The rest goes to the moment of rows that the first one whitens,
-# with noise in proportion to the variance along each direction.
+# If the strength is at least `WEAK`, and at least the first number times the root of d, the second
+# number is the part of the share for a rough moment. The rest is for the moment of rows that the
+# rough moment whitens, with noise in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
 # Columns are nearly collinear if an eigenvalue of the rough moment is below its noise, or below
 # this part of the mean eigenvalue. Otherwise no rows are whitened, and both moments are averaged.
 _COLLINEAR = 0.1  # benchmarks/covariance/covariance.md, "Nearly collinear columns"
-# In units of bounds, rows are clipped to a mean square of this, that of uniform entries.
+# In units of bounds, rows are clipped to this mean square, which uniformly drawn entries have.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class CovarianceSpec(ScaleSpec):
-    """Public facts of a fit, including the dtypes of columns."""
+    """Parameters of a fit, and public facts, including the dtypes of columns."""
 
     scales: str | None  # "bounds", or None for private ones
     marginals: bool
@@ -59,7 +60,7 @@ class CovarianceSpec(ScaleSpec):
 
     @property
     def are_binary(self) -> np.ndarray:
-        """Return which columns hold 0 and 1, by their dtypes and bounds."""
+        """Return which columns have only 0 and 1, by dtypes and bounds."""
         low, high = self.interval or (0.0, 1.0)
         return np.asarray((low == 0) & (high == 1)) & are_whole(self.dtypes)
 
@@ -74,12 +75,12 @@ class CovarianceReleases(NamedTuple):
 
 
 def strength_of(spec: ScaleSpec) -> float:
-    """Return n mu / d, on which the accuracy of the moment depends."""
+    """Return n mu / d, on which the accuracy of a moment depends."""
     return spec.n_units * spec.cost.mu / spec.n_features
 
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
-    """Return the norm to which scaled rows with a 1 appended are clipped; and that of entries."""
+    """Return the limits to which a fit clips the norm of scaled rows with a 1, and entries."""
     entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
         return NO_CLIPPING, entry
@@ -88,7 +89,7 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
     clear = strength_of(spec) / WEAK * min(1.0, math.sqrt(_MANY / spec.n_features))
     factor = max(1.0, clear**0.25, clear**0.375 / math.sqrt(_CLEAR_FACTOR))
     row_norm = factor * math.sqrt(spec.n_features + 1)
-    # One long entry would shorten its whole row, which no model of the moment accounts for.
+    # A long entry would shorten its whole row, for which no model of the moment allows.
     return row_norm, min(_ENTRY * factor**2, row_norm)
 
 
@@ -108,7 +109,7 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     def _moment(name: str, share: float) -> Release:
         return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
 
-    # Whitening mixes columns, so there must be no gaps and no prior.
+    # Whitening mixes columns, which gaps and priors of single columns do not allow.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
     least = max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
     whitens = is_plain and spec.cost.is_private and strength_of(spec) >= least
@@ -132,13 +133,13 @@ class Moment(NamedTuple):
     center: np.ndarray
     scale: np.ndarray
     matrix: np.ndarray
-    noise_std: float  # off the diagonal
+    noise_std: float  # of an entry off the diagonal
     scales: Scales
-    is_constant: np.ndarray  # columns that are constant by what was released
+    is_constant: np.ndarray  # columns that are constant by released values
     shows_nothing: np.ndarray  # columns that may vary, but whose scales are noise
-    ends: np.ndarray  # lower and upper ends of clipping
-    is_in_bounds: bool = False  # whether units are those of bounds
-    root: np.ndarray | None = None  # maps whitened rows, those of the matrix, to scaled ones
+    ends: np.ndarray  # lower and upper ends to which entries are clipped
+    is_in_bounds: bool  # whether bounds give the units
+    root: np.ndarray | None  # maps whitened rows, of which the matrix is the moment, to scaled rows
 
 
 def release_moment(
@@ -149,13 +150,15 @@ def release_moment(
     *,
     is_centered: bool,
 ) -> Moment:
-    """Release the scales, then the moment; if rows are centered already, the center is 0.
+    """Release the scales, unless bounds give the units, and then the moment.
 
-    In units of bounds, no scales are released.
+    If rows are centered already, the center is 0.
     """
-    none, in_bounds = np.zeros(spec.n_features, bool), plan.scales is None
+    none = np.zeros(spec.n_features, bool)
+    is_constant = shows_nothing = none
     if plan.scales is None:
-        units = center, scale = units_of_bounds(spec, is_centered=is_centered)
+        center, scale = units_of_bounds(spec, is_centered=is_centered)
+        divisor = scale
     else:
         shape = spec.n_units, spec.n_features
         scales = column_scales.release_scales(plan.scales, view, shape, spec.interval, budget)
@@ -163,42 +166,65 @@ def release_moment(
         if is_centered:
             center, squares = np.zeros(len(center)), squares + np.square(center)
         scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-        # Without noise, a column that varies only by rounding counts as constant: dividing by so
-        # small a scale would make entries huge, so that all rows were clipped. If rows are centered
-        # already, the scale is the size of the column.
+        # Without noise, a column that varies only by rounding counts as constant: divided by so
+        # small a scale, its entries would be huge, and all rows would be clipped. The scale of a
+        # centered column is its size, which is not small.
         are_points = scales.is_point if spec.cost.is_private else scales.is_flat
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
-        units = center, np.where(is_constant, np.inf, scale)
+        divisor = np.where(is_constant, np.inf, scale)
+    matrix, noise_std, root = _release_matrix(plan, spec, view, budget, (center, divisor))
+    if plan.scales is None:
+        squares, means = np.diag(matrix)[:-1], matrix[-1, :-1]
+        is_flat = squares - means**2 <= column_scales.ROUNDING * np.maximum(squares, 1.0)
+        is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)
+        unknown = {"off_usual": ~none, "variance_std": np.full(len(scale), np.inf)}
+        scales = Scales(center, scale**2, ~none, none, presence=np.ones(len(scale)), **unknown)
+    entry = clip_of(spec)[1]
+    return Moment(
+        center=center,
+        scale=scale,
+        matrix=matrix,
+        noise_std=noise_std * math.sqrt(0.5),
+        scales=scales,
+        is_constant=is_constant,
+        shows_nothing=shows_nothing,
+        ends=np.stack([center - entry * scale, center + entry * scale]),
+        is_in_bounds=plan.scales is None,
+        root=root,
+    )
+
+
+def _release_matrix(
+    plan: CovarianceReleases,
+    spec: CovarianceSpec,
+    view: Rows,
+    budget: PrivacyBudget,
+    units: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, float, np.ndarray | None]:
+    """Release the moment of scaled rows, perhaps after a rough one; return also noise and root.
+
+    If the rough moment has a root, the moment is of rows that the root whitens. Otherwise the
+    result is the average of both moments.
+    """
     rough = root = None
     if plan.rough is not None:
-        total = summed_moment(spec, view, *units)
-        rough = budget.release(plan.rough, total / spec.n_units)
+        rough = budget.release(plan.rough, summed_moment(spec, view, *units) / spec.n_units)
         root = _root_of(*rough)
     total = summed_moment(spec, view, *units, root)
-    released, noise_std = budget.release(plan.moment, total / spec.n_units)
+    matrix, noise_std = budget.release(plan.moment, total / spec.n_units)
     if rough is not None and root is None:
         # Weights are one over the variance of the noise.
         weight = noise_std**2 / (noise_std**2 + rough.noise_std**2)
-        released = released + weight * (rough.value - released)
+        matrix = matrix + weight * (rough.value - matrix)
         noise_std *= math.sqrt(1 - weight)
-    if in_bounds:
-        squares, means = np.diag(released)[:-1], released[-1, :-1]
-        is_flat = squares - means**2 <= column_scales.ROUNDING * np.maximum(squares, 1.0)
-        unknown = {"off_usual": ~none, "variance_std": np.full(len(scale), np.inf)}
-        scales = Scales(center, scale**2, ~none, none, presence=np.ones(len(scale)), **unknown)
-        is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)
-        shows_nothing = none
-    entry = clip_of(spec)[1]
-    ends = np.stack([center - entry * scale, center + entry * scale])
-    known = scales, is_constant, shows_nothing, ends, in_bounds, root
-    return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
+    return matrix, noise_std, root
 
 
 def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
     """Return the root of a noisy moment, or None if columns are not nearly collinear.
 
-    Eigenvalues are at least the edge of the noise.
+    Eigenvalues of the moment are raised to the edge of the noise.
     """
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
     edge = noise_edge(noise_std * math.sqrt(0.5), len(values))
@@ -208,7 +234,7 @@ def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
 
 
 def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middle and half width of each column's bounds; if centered, 0 and the size."""
+    """Return the middle and half width of each column's bounds; or 0 and the largest size."""
     assert spec.interval is not None
     low, high = spec.interval
     if is_centered:
@@ -232,17 +258,17 @@ def summed_moment(
     back = None if root is None else root / np.square(root).sum(axis=0)
 
     def _joint_gram(_: slice, block: Any) -> np.ndarray:
-        """Sum the outer products of scaled, clipped rows with a 1 appended; gaps are 0."""
+        """Sum the outer products of a block."""
         rows = np.asarray(block.raw, np.float64)
         joint = np.ones((len(rows), rows.shape[1] + 1))
         joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
-        # Gaps become 0. A row that has only gaps is null, and adds nothing.
+        # Gaps become 0. A row that has only gaps is null, so that its 1 adds nothing.
         is_gap = np.isnan(joint)
         is_null = is_gap[:, :-1].all(axis=1)
         joint[is_gap] = 0.0
         if back is not None:
             plain = DenseBlock(joint[:, :-1], None, joint[:, :-1])
-            # Users change the positions of others' rows, so rounding must not depend on positions.
+            # A user may move the rows of other users, whose rounding must not depend on positions.
             by_row = plain.matmul if block.mass is None else plain.matmul_anywhere
             joint[:, :-1] = by_row(back)
         norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
@@ -258,17 +284,17 @@ def summed_moment(
 
 # Mean weight of rows after clipping: least, usual, and standard deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# Errors use the ratio of two variances of a column: from the moment, and from the scale. This part
-# of its noise is added to the second one, or intervals of skewed targets would be too short. The
-# ratio is at least the second number.
+# `left_` is the ratio of two variances of a column: from the moment, and from the scale. This part
+# of the noise of the scale is added to its variance, as intervals of skewed targets would otherwise
+# be too short. The ratio is at least the second number.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
-# A column without a useful scale has covariances only if its variance exceeds this many standard
-# deviations of its noise.
+# A column whose scale is noise has covariances only if its variance in the moment exceeds this many
+# standard deviations of noise.
 _LEAST_SEEN = 4.0  # not studied
 # A column whose variance is below its noise may lie anywhere if its location is farther from 0
-# than this many scales: its scale is that of a far wider interval, and so is the error it allows.
+# than this many scales: the scale comes from a far wider interval, and so does the allowed error.
 _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
-# Standard deviation of an unknown mean, with a finite square.
+# Standard deviation of an unknown mean, whose square is finite.
 _UNKNOWN = 1e150  # not tuned
 
 
@@ -279,64 +305,60 @@ def attributes_of(
 
     Return also for which columns noise hides the variance in the moment.
 
-    Let :math:`p_i` be the fraction of rows with an entry in column i. A sum over pairs of columns
-    i and j contains only rows with both entries. If gaps are at random, it is divided by
+    Let :math:`p_i` be the fraction of rows with an entry in column i. A sum over a pair of columns
+    i and j contains only rows with both entries. If gaps are at random, the sum is divided by
     :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
-    :doi:`10.3150/12-BEJ487`). Rows with gaps in all columns count nowhere; of the other rows, the
-    fraction :math:`p_i / (1 - \prod_j (1 - p_j))` has an entry in column i. Means are those of
-    shortened rows, by their weights. Long rows, which are shortened, have more than their part of
-    the variance: it is lost twice.
+    :doi:`10.3150/12-BEJ487`). Rows that have only gaps count nowhere; in all other rows, the
+    fraction of entries in column i is :math:`p_i / (1 - \prod_j (1 - p_j))`. Sums are divided by
+    the mean weight of clipped rows, and covariances twice: long rows, which clipping shortens, have
+    more than their part of the variance.
     """
-    of_scales = moment.scales
-    presence, presence_std = of_scales.presence, of_scales.presence_std
-    is_there = 1 - float(np.prod(1 - presence))
-    weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
-    # The noisier the released weight, the more the usual weight counts.
-    weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
-    weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
+    scales = moment.scales
+    is_there, weight = _mean_weights(moment)
     unclipped = weight / is_there
-    # In units of bounds, rows are about equally long, so clipping shortens all alike.
-    again = 1.0 if moment.is_in_bounds else unclipped
-    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / again
-    of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
+    # In units of bounds, rows are about equally long, so clipping shortens all rows alike.
+    second_weight = 1.0 if moment.is_in_bounds else unclipped
+    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / second_weight
+    presence_error = scales.presence_std / scales.presence
+    presence = np.minimum(scales.presence / is_there, 1.0)
     pairs = np.outer(presence, presence)
     np.fill_diagonal(pairs, presence)
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
-    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / again
+    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / second_weight
     root = np.eye(len(mean)) if moment.root is None else moment.root
     metric = noise_std * root @ root.T
-    of_noise = math.sqrt(noise_std) * np.sqrt(np.diag(metric)) * again / presence
+    mean_std = math.sqrt(noise_std) * np.sqrt(np.diag(metric)) * second_weight / presence
     noise = np.sqrt(np.outer(np.diag(metric), np.diag(metric)) + metric**2) / pairs
-    units, taken = np.outer(moment.scale, moment.scale), 0.0
+    prior_weight = 0.0
     if prior is not None:
         is_seen = ~(moment.is_constant | moment.shows_nothing)
-        covariance, noise, taken = denoising.toward_prior(covariance, noise, prior, is_seen)
-    noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
+        covariance, noise, prior_weight = denoising.toward_prior(covariance, noise, prior, is_seen)
+    noise = np.hypot(noise, np.hypot.outer(presence_error, presence_error) * covariance)
     # Covariances are divided by the noisy weight once, or twice if clipping is corrected.
-    of_weight = (1 + (again < 1)) * math.sqrt(2) * moment.noise_std / weight
-    noise = np.hypot(noise, of_weight * (root @ covariance @ root.T))
-    values, vectors = np.linalg.eigh(covariance)
+    weight_error = (1 + (second_weight < 1)) * math.sqrt(2) * moment.noise_std / weight
+    noise = np.hypot(noise, weight_error * (root @ covariance @ root.T))
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
-    edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
-    vectors, covariance, mean = root @ vectors, root @ covariance @ root.T, root @ mean
-    repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
-    repaired = (repaired + repaired.T) / 2
+    edge = noise_edge((1 - prior_weight) * noise_std * root_mean_square, len(mean))
+    repaired = _repaired(covariance, edge, root)
+    covariance, mean = root @ covariance @ root.T, root @ mean
     # In the small unit of a constant column, covariances of noise would be large: they become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
-    are_tied = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
-    repaired, metric = repaired * are_tied, metric * are_tied
+    may_covary = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
+    repaired, metric = repaired * may_covary, metric * may_covary
     # Gaps and a prior add variance that is independent for each entry.
-    metric = (1 - taken) * metric / np.sqrt(np.outer(presence, presence))
-    # With an assumed center, the mean has no noise.
-    own = moment.scale * mean, (not is_centered) * moment.scale * of_noise
-    location, location_std, is_located = _located(moment, *own, np.sqrt(np.diag(repaired)))
+    metric = (1 - prior_weight) * metric / np.sqrt(np.outer(presence, presence))
+    # An assumed center has no noise.
+    offset_std = (not is_centered) * moment.scale * mean_std
+    stds = np.sqrt(np.diag(repaired))
+    location, location_std, is_located = _located(moment, moment.scale * mean, offset_std, stds)
     is_far = (np.abs(location) > _FAR * moment.scale) & ~moment.is_constant
     is_shown = (np.diag(repaired) >= np.diag(noise)) | moment.is_in_bounds
     is_located &= is_shown | ~is_far
+    units = np.outer(moment.scale, moment.scale)
     matrix, noise = finite(units * repaired), finite(units * noise)
-    whole = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(of_scales.variance_std, posinf=0.0)
-    left = np.clip(np.diag(matrix) / np.where(whole > 0, whole, 1.0), _LEAST_RATIO, 1.0)
+    variances = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(scales.variance_std, posinf=0.0)
+    left = np.diag(matrix) / np.where(variances > 0, variances, 1.0)
     attributes = {
         "location_": finite(location),
         "location_noise_std_": finite(location_std),
@@ -346,29 +368,49 @@ def attributes_of(
         "scale_": np.sqrt(np.diag(matrix)),
         "noise_std_": noise,
         "noise_metric_": finite(units * metric),
-        "presence_": of_scales.presence,
+        "presence_": scales.presence,
         "unclipped_": unclipped,
-        "left_": np.where(varies & (not moment.is_in_bounds), left, 1.0),
+        "left_": np.where(
+            varies & (not moment.is_in_bounds), np.clip(left, _LEAST_RATIO, 1.0), 1.0
+        ),
         "feature_bounds_": moment.ends,
-        "prior_weight_": taken,
+        "prior_weight_": prior_weight,
     }
     return attributes, hidden
+
+
+def _mean_weights(moment: Moment) -> tuple[float, float]:
+    """Estimate the fraction of rows with an entry, and the mean weight of rows after clipping."""
+    is_there = 1 - float(np.prod(1 - moment.scales.presence))
+    # The entry of the appended 1 is the weight.
+    weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
+    # The noisier the released weight, the more the usual weight counts.
+    weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
+    return is_there, float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
+
+
+def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarray:
+    """Make a covariance of whitened rows definite; return the covariance of scaled rows."""
+    values, vectors = np.linalg.eigh(covariance)
+    vectors = root @ vectors
+    repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
+    return np.asarray((repaired + repaired.T) / 2)
 
 
 def _located(
     moment: Moment, offset: np.ndarray, offset_std: np.ndarray, stds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine the means of the moment with released centers, which have more noise, but no bias."""
+    """Combine means by the moment with released centers, which have more noise, but no bias."""
     mean, unit = moment.center + offset, moment.scale
     other = moment.center, moment.scales.center_std
     if moment.is_in_bounds:
-        # In units of bounds there is no released center: its error is infinite.
+        # In units of bounds no center is released, so its error counts as infinite.
         other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * stds
     return denoising.located(mean, offset_std, *other, unit)
 
 
 def _correlations(covariance: np.ndarray) -> np.ndarray:
-    """Return correlations; a constant column has none with others."""
+    """Return correlations, which are 0 for a constant column."""
     stds = np.sqrt(np.diag(covariance))
     stds = np.where(stds > 0, stds, 1.0)
     correlations = np.clip(covariance / np.outer(stds, stds), -1.0, 1.0)

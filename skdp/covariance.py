@@ -35,7 +35,7 @@ from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
 
-# Least fraction of the variance of a column of 0 and 1 that counts as unexplained.
+# At least this fraction of the variance of a target of 0 and 1 counts as unexplained.
 _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 # ------------------------------
@@ -43,11 +43,11 @@ _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 
 class DPCovariance(OnePassMixin, ColumnEstimator):
-    """Covariances, correlations, and models that follow from them, by one private release.
+    """Covariances, correlations and models of all columns, by one private release.
 
     Publishes centers and scales of the columns, and one second moment of scaled rows. Covariances,
-    correlations, components, regressions of any column on any others, and discriminants follow from
-    these, and cost nothing more, however many. With ``epsilon=inf`` and ``bounds=None`` the
+    correlations, components, regressions of any column on any other columns, and discriminants
+    follow from these releases, at no further cost. With ``epsilon=inf`` and ``bounds=None`` the
     estimator equals :class:`sklearn.covariance.EmpiricalCovariance`.
 
     Parameters
@@ -69,21 +69,21 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
         As in :class:`DPStandardScaler`.
     scales : {"bounds"} or None, default=None
-        ``None`` releases centers and scales, and clips scaled rows. ``"bounds"`` scales columns by
-        half the width of `bounds`, which are needed, and releases the moment alone: rows may then
-        arrive by `partial_fit`. Noise grows with the square of that width.
+        ``None`` releases centers and scales, and clips scaled rows. ``"bounds"`` needs `bounds`,
+        scales columns by half of their width, and releases the moment alone: rows may then arrive
+        by `partial_fit`. The noise grows with the square of the width.
     missing : {"refuse", "mean"}, default="refuse"
-        What becomes of NaN in dense rows. "mean" leaves NaN out of all sums, which is unbiased if
-        gaps are at random: independent of all values, and of the gaps of other columns. Leave out
-        rows of gaps alone.
+        How to treat NaN, a gap in dense rows. "mean" leaves gaps out of all sums, which is unbiased
+        if gaps are at random: independent of all values, and of gaps in other columns. Leave out
+        rows that have only gaps.
     marginals : bool, default=False
-        Whether counts of the entries are released, too, for a fifth of the budget. `sample` then
-        draws rows with entries between `bounds`, which are needed, and `feature_bounds_`.
+        Whether a fifth of the budget releases counts of the entries, too, for which `bounds` are
+        needed. `sample` then draws rows with entries within `bounds` and `feature_bounds_`.
     prior : estimator, tuple or None, default=None
-        Published covariances of the same columns, toward which those of a fit are shrunk as far as
-        noise hides them: a fitted ``EmpiricalCovariance`` or the like, ``PCA``, `DPPCA` or
-        `DPCovariance`, perhaps in a ``FrozenEstimator``; or ``(location, covariance)``. Public: it
-        must not be of these rows, unless they pay for both: :ref:`prior-covariance`.
+        Published covariances of the same columns, toward which noisy covariances are shrunk: a
+        fitted ``EmpiricalCovariance`` or the like, ``PCA``, `DPPCA` or `DPCovariance`, perhaps in a
+        ``FrozenEstimator``; or ``(location, covariance)``. Public: the prior must not be of these
+        rows, unless their budget pays for both fits: :ref:`prior-covariance`.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -102,8 +102,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     location_noise_std_ : ndarray of shape (n_features,)
         Standard deviation of the noise in `location_`. Covered by the guarantee.
     is_located_ : ndarray of bool of shape (n_features,)
-        Whether the location of a column stands out from noise. Other columns have no regression.
-        Covered by the guarantee.
+        Whether the location of a column stands out from noise. Only then the column may be the
+        target of a regression. Covered by the guarantee.
     correlation_ : ndarray of shape (n_features, n_features)
         Correlations of the columns. Covered by the guarantee.
     scale_ : ndarray of shape (n_features,)
@@ -111,23 +111,22 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     noise_std_ : ndarray of shape (n_features, n_features)
         Standard deviation of the noise in each entry of `covariance_`. Covered by the guarantee.
     noise_metric_ : ndarray of shape (n_features, n_features)
-        How that noise depends on directions: :doc:`/covariance`. Covered by the guarantee.
+        How this noise depends on directions: :doc:`/covariance`. Covered by the guarantee.
     presence_ : ndarray of shape (n_features,)
         Fraction of present entries in each column. Covered by the guarantee.
     unclipped_ : float
-        Mean square of the factors by which clipping shortened rows; 1 if it shortened none. Covered
-        by the guarantee.
+        Mean squared factor by which clipping shortened rows, up to 1. Covered by the guarantee.
     left_ : ndarray of shape (n_features,)
         Part of the variance of each column that clipping left. Covered by the guarantee.
     prior_weight_ : float
-        Share of the prior in `covariance_`, from 0 to 1; 0 without a prior. Covered by the
+        Weight of the prior in `covariance_`, from 0 to 1; 0 without a prior. Covered by the
         guarantee.
     feature_bounds_ : ndarray of shape (2, n_features)
-        The lowest and the highest number of each column that the fit did not clip; infinite without
+        Lower and upper ends to which the fit clipped the entries of each column; infinite without
         noise. Covered by the guarantee.
     marginals_ : ndarray of shape (n_features, 2, n_corners)
-        With `marginals`, the quantiles of each column, a piecewise linear function: levels from 0
-        to 1, and the numbers there. Covered by the guarantee.
+        With `marginals`, the quantiles of each column, as corners of a piecewise linear function:
+        levels from 0 to 1, and the numbers at these levels. Covered by the guarantee.
     marginals_noise_std_ : float
         With `marginals`, the standard deviation of the noise of a count, as a fraction of the rows.
         Public.
@@ -151,17 +150,18 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     -----
     **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
     in Gaussian differential privacy. Released: centers and scales of the columns, as by
-    :class:`DPStandardScaler`, for .35 to .6 of the budget; then the second moment of rows in these
-    units, with a 1 at the end, clipped in norm, if it is clear also of rows that it whitens; and
-    with `marginals` how many entries of each column are at either end of its bounds, 0, or in each
-    of 32 bins between, but for columns that are 0 or 1 by types and bounds. `plan` lists all
-    releases. Assumed public: the shape of X, its dtypes, feature names, and parameters. Infinity is
-    refused, and without ``missing="mean"`` NaN. Not covered: `mahalanobis`, `score`, running time.
+    :class:`DPStandardScaler`, for .35 to .6 of the budget; then the second moment of scaled rows
+    with a 1 at the end, clipped in norm, in two releases if noise is small, the second one of
+    whitened rows if columns are nearly collinear; and with `marginals` the number of entries of
+    each column at either end of its bounds, at 0, and in each of 32 bins between, except for
+    columns that types and bounds restrict to 0 and 1. `plan` lists all releases. Assumed public:
+    the shape of X, its dtypes, feature names, and parameters. Infinity is refused, and so is NaN
+    without ``missing="mean"``. Not covered: `mahalanobis`, `score`, running time.
 
-    Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise, or to
-    the mean of the trace left for those below it; .3 of the edge is the penalty of regressions.
-    Mathematics and proofs: :doc:`/covariance`. Readings of rows: one for each moment, those of
-    :class:`DPStandardScaler`, and one that checks them.
+    Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise; then
+    all below the edge are shrunk to the rest of the trace. The penalty of regressions is .3 of the
+    edge. Mathematics and proofs: :doc:`/covariance`. Readings of rows: one for each moment, those
+    of :class:`DPStandardScaler`, and one that checks the rows.
 
     Examples
     --------
@@ -321,16 +321,16 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return float(self._twin().error_norm(comp_cov, norm, scaling, squared))
 
     def regression(self, target: Any, on: Any = None, alpha: float | None = None) -> Any:
-        """Make a regression of one column on others: a function of released values.
+        """Make a regression of a column on other columns: a function of released values.
 
         Parameters
         ----------
         target : str or int
-            Name or place of the column that is predicted.
+            Name or index of the column that is predicted.
         on : list of str or int, or None, default=None
-            Names or places of the columns that predict it; ``None`` for all others.
+            Names or indices of the columns that predict it; ``None`` for all others.
         alpha : float or None, default=None
-            Penalty of a ``Ridge``, as in scikit-learn, in addition to the penalty for the noise.
+            Penalty of a ``Ridge``, as in scikit-learn, in addition to a penalty for the noise.
 
         Returns
         -------
@@ -346,19 +346,20 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
         if alpha is not None and not (is_number and 0 <= alpha < math.inf):
             raise ValueError(f"alpha={shown(alpha)} must be a finite number, at least 0, or None.")
-        given = {} if alpha is None else {"alpha": float(alpha)}
-        found, columns = self._regress(target, on, **given)
+        found, columns = self._regress(target, on, 0.0 if alpha is None else float(alpha))
         has_intercept = not self.assume_centered
-        kind = Ridge if given else LinearRegression
-        model = self._named(kind(fit_intercept=has_intercept, **given), columns)
+        model: Any = LinearRegression(fit_intercept=has_intercept)
+        if alpha is not None:
+            model = Ridge(float(alpha), fit_intercept=has_intercept)
+        self._named(model, columns)
         model.coef_ = found.coef
         mean, at = self.location_, self._place("target", target)
         model.intercept_ = float(mean[at] - found.coef @ mean[columns]) if has_intercept else 0.0
         if self.noise_std_.any() and not found.coef.any():
             warn_of_privacy(
-                f"The model of {shown(target)} predicts the same for all rows, the location of "
-                f"{shown(target)}: noise hides how other columns predict it. Fit with a larger "
-                "epsilon, or fewer columns."
+                f"The model of {shown(target)} predicts the location of {shown(target)} for all "
+                "rows, as noise hides how other columns predict it. Fit with a larger epsilon, or "
+                "fewer columns."
             )
         return self._clipping(model, columns)
 
@@ -368,14 +369,15 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Parameters
         ----------
         target : str or int
-            Name or place of the column that is predicted.
+            Name or index of the column that is predicted.
         on : list of str or int, or None, default=None
-            Names or places of the columns that predict it; ``None`` for all others.
+            Names or indices of the columns that predict it; ``None`` for all others.
 
         Returns
         -------
         ndarray of shape (n_columns,)
-            A standard error for each coefficient; 1.96 of them make an interval of 95%.
+            A standard error for each coefficient; 1.96 standard errors to either side make an
+            interval of 95%.
 
         Raises
         ------
@@ -385,8 +387,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         """
         found, columns = self._regress(target, on)
         denoising.check_visible(found)
-        of = [*columns, self._place("target", target)]
-        presence, left = self.presence_[of], self.left_[of]
+        involved = [*columns, self._place("target", target)]
+        presence, left = self.presence_[involved], self.left_[involved]
         return denoising.coefficient_errors(
             found, self.n_samples_seen_, presence, self.unclipped_, left
         )
@@ -397,9 +399,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Parameters
         ----------
         target : str or int
-            Name or place of the column that is predicted.
+            Name or index of the column that is predicted.
         on : list of str or int, or None, default=None
-            Names or places of the columns that predict it; ``None`` for all others.
+            Names or indices of the columns that predict it; ``None`` for all others.
 
         Returns
         -------
@@ -421,7 +423,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         k : int
             Number of components, at most the number of columns.
         on : list of str or int, or None, default=None
-            Names or places of the columns; ``None`` for all.
+            Names or indices of the columns; ``None`` for all.
         scale : bool, default=False
             Whether columns are first divided by their standard deviations, for different units.
 
@@ -466,9 +468,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         Parameters
         ----------
         target : str or int
-            Name or place of the column, which has to be 0 or 1 in every row.
+            Name or index of the column, which has to be 0 or 1 in every row.
         on : list of str or int, or None, default=None
-            Names or places of the columns that predict it; ``None`` for all others.
+            Names or indices of the columns that predict it; ``None`` for all others.
 
         Returns
         -------
@@ -487,7 +489,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             other = "fit with assume_centered=False" * self.assume_centered or "pass another target"
             raise ValueError(
                 f"target={target!r} has the released mean {fraction:.3g}, and a discriminant needs "
-                f"one between 0 and 1, of a column of 0 and 1: {other}."
+                f"a mean between 0 and 1, of a column of 0 and 1: {other}."
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)
@@ -509,10 +511,10 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     def sample(self, n: int, random_state: Any = None) -> Any:
         """Draw random rows with the released marginals and correlations.
 
-        The rows are a function of released values, and cost nothing more, however many. A linear
-        model of drawn rows is about that of `regression`. Structure beyond pairs of columns, such
-        as interactions and rare combinations, is missing. From ten rows a column on, correlations
-        of columns with many values vary less from draw to draw than those of independent rows.
+        Rows are a function of released values, and any number of rows costs nothing. A linear model
+        of drawn rows is similar to `regression`. Structure beyond pairs of columns, such as
+        interactions and rare combinations, is missing. From ten rows per column on, correlations of
+        columns with many values vary less from draw to draw than if rows were independent.
 
         Parameters
         ----------
@@ -550,12 +552,12 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         return frame.astype(dict(zip(frame, self.dtypes_, strict=True)))
 
     def _clipping(self, model: Any, columns: list[int]) -> Any:
-        """Put the fit's clipping before a model, as the moment is that of clipped rows."""
+        """Put the clipping of the fit before a model, as the released moment is of clipped rows."""
         low, high = self.feature_bounds_[:, columns]
         if not np.isfinite([low, high]).all():
             return carrying(model, self)
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
-        # The clipping step accepts rows with and without column names.
+        # The clipping step passes on rows without column names, which the model would miss.
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
         return carrying(Pipeline([("clip", self._named(clip, columns)), *steps]), self)
@@ -563,7 +565,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     def _regress(
         self, target: Any, on: Any, alpha: float = 0.0
     ) -> tuple[denoising.Regression, list[int]]:
-        """Regress the target on columns; return the regression, and the indices of the columns."""
+        """Return the regression of the target on columns, and the indices of the columns."""
         check_is_fitted(self)
         at = self._place("target", target)
         columns = self._columns(on, without=at)
@@ -571,7 +573,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             raise ValueError(f"on=[...] has the target {target!r}, which would predict itself.")
         if not self.is_located_[at]:
             raise ValueError(
-                f"Noise hides where the target {shown(target)} lies, and predictions could be "
+                f"Noise hides the location of the target {shown(target)}, and predictions could be "
                 "anywhere: fit with a larger epsilon, fewer columns, or bounds that are known "
                 "without looking at X."
             )
@@ -589,7 +591,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             return int(column)
         known = f", or one of the names {shortened(names)}" if names else ""
         raise ValueError(
-            f"{parameter} has {shown(column)}, which is no column: pass a place from 0 to "
+            f"{parameter} has {shown(column)}, which is no column: pass an index from 0 to "
             f"{self.n_features_in_ - 1}{known}."
         )
 
@@ -599,16 +601,16 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
             found = [column for column in range(self.n_features_in_) if column != without]
         elif isinstance(on, str | bytes) or not np.iterable(on):
             raise ValueError(
-                f"on={shown(on)} must be a list of names or places of columns, or None."
+                f"on={shown(on)} must be a list of names or indices of columns, or None."
             )
         else:
             found = [self._place("on", column) for column in on]
         if not found or len(set(found)) < len(found):
-            raise ValueError(f"on={shown(on)} must have at least one column, and none twice.")
+            raise ValueError(f"on={shown(on)} must have at least one column, and no column twice.")
         return found
 
     def _named(self, model: Any, columns: list[int]) -> Any:
-        """Set the names and number of features of a scikit-learn model."""
+        """Set the names and the number of features of a scikit-learn model."""
         model.n_features_in_ = len(columns)
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_[columns]
@@ -642,21 +644,20 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
 
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
-        """Warn if, for so small a budget and so many columns, fits of single models are better."""
+        """Warn if the budget is so small for the columns that single models are better."""
         if spec.cost.is_private and moments.strength_of(spec) < moments.WEAK:
             yield (
                 f"Many correlations will be mostly noise: {spec.n_units} {spec.unit.counted} with "
                 f"epsilon={spec.cost.epsilon:g} are few for {counted(spec.n_features, 'column')}. "
-                "Use fewer columns, a larger epsilon, or an estimator of the one model that you "
-                "want."
+                "Use fewer columns, a larger epsilon, or an estimator of a single model."
             )
 
     def _check_one_pass(self) -> None:
         if self.privacy_unit != "row" or self.scales is None or self.marginals:
             raise ValueError(
-                "partial_fit needs privacy_unit='row', scales='bounds' and marginals=False: all "
-                "else is released in more than one reading of the rows. Pass these, and bounds "
-                "that are known without looking at X, or call fit with all rows."
+                "partial_fit needs privacy_unit='row', scales='bounds' and marginals=False: other "
+                "settings read the rows more than once. Pass these, and bounds that are known "
+                "without looking at X, or call fit with all rows."
             )
 
     def _sums_of(self, spec: Any, view: Any) -> tuple[np.ndarray, ...]:

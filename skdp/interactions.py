@@ -1,4 +1,4 @@
-"""Make tables of users and items from pairs of ids, and recommend items by a model."""
+"""Tables of users and items from pairs of ids, and recommendations of items by a model."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -54,10 +54,10 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     pairs : data frame or array-like of shape (n_pairs, 2) or (n_pairs, 3)
         A user and an item in each line, in this order, as ids that are integers or strings; then a
         rating, if any: a finite number. A pair that occurs twice counts once, with the mean of its
-        ratings. Pairs with other users or items than `users` and `items` are left out.
+        ratings. Pairs whose user or item is not in `users` or `items` are left out.
     users : array-like of shape (n_users,) or None, default=None
-        Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: the number of rows
-        is then that of the users in the data.
+        Ids of the rows, in their order. ``None`` takes the sorted users of `pairs`: the number of
+        rows is then the number of users in the data.
     items : array-like of shape (n_items,) or None, default=None
         Ids of the columns, in their order, such as a catalog. ``None`` takes the sorted items of
         `pairs`, and warns, as this makes public which items occur.
@@ -80,7 +80,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 
     Notes
     -----
-    **Privacy.** The table is as private as the pairs: nothing is released. Errors name no id.
+    **Privacy.** The table is as private as the pairs: nothing is released. Errors quote no id.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 
 
 def _ratings(pairs: Any) -> np.ndarray:
-    """Return the ratings, a third column; the error for one that is not finite shows no value."""
+    """Return the ratings, the third column; refuse ratings that are not finite, without quotes."""
     text = (
         "ratings, the third column of pairs, must be finite numbers, with none missing: columns go "
         "by place, as (user, item, rating)."
@@ -140,13 +140,13 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each id of a column in the `given` ids, -1 if absent; and these ids."""
+    """Return the index of each id of a column in the `given` ids, or -1; and the given ids."""
     names, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, names
     listed = checked_ids(given, name)
     if len(_unique(listed, name)[0]) < len(listed):
-        raise ValueError(f"{name} must have every id once, got some of them twice.")
+        raise ValueError(f"{name} must have every id once, got some ids twice.")
     if len(names) and len(listed) and (kind := _kind(listed)) != (in_pairs := _kind(names)):
         place = "first" if name == "users" else "second"
         raise ValueError(f"{name} must be {in_pairs}, as in the {place} column, got {kind}.")
@@ -163,7 +163,7 @@ def _kind(ids: np.ndarray) -> str:
 
 
 def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted ids, and the index of each; refuse other values, without showing them."""
+    """Return the sorted ids, and the index of each id; refuse other values without quoting any."""
     text = f"{name} must be all integers or all strings, with none missing."
     return with_text(text, lambda: check_users(checked_ids(ids, name)))
 
@@ -178,7 +178,7 @@ def top_items(
 ) -> dict[Any, list[Any]]:
     """List the items with the highest scores for each user, without the items of the user.
 
-    A user without items gets the most popular ones by the `model`.
+    A user without items gets the items that are most popular by the `model`.
 
     Parameters
     ----------
@@ -186,9 +186,9 @@ def top_items(
         A fitted :class:`skdp.DPTruncatedSVD` or :class:`skdp.DPPCA`, or another one with
         `transform` and `inverse_transform`, of a table with these items.
     history : InteractionTable
-        Items of any users: `interaction_table` makes it with the `items` of the table that the
-        model was fitted to, in the same order. A model that was fitted to a table without column
-        names does not know the order, and another order gives wrong items.
+        Items of any users, made by `interaction_table` with the `items` of the table to which the
+        model was fitted, in the same order. A model that was fitted to a table without column names
+        does not know the order, and another order gives wrong items.
     n : int
         Number of items, at least 1.
     candidates : array-like of ids or None, default=None
@@ -234,22 +234,23 @@ def top_items(
     names = getattr(model, "feature_names_in_", items)
     if n_items != len(items) or names.tolist() != items.tolist():
         raise ValueError(
-            f"history has {len(items)} items, but the model was fitted to {n_items}, to others, or "
-            "in another order: make it with items=model.feature_names_in_, or the same."
+            f"history has {len(items)} items, but the model was fitted to {n_items}, to other "
+            "items, or in another order: make both tables with the same items, which are "
+            "model.feature_names_in_ if the model has names."
         )
     is_candidate = np.ones(len(items), dtype=bool)
     if candidates is not None:
         listed = checked_ids(candidates, "candidates")
         is_candidate = np.isin(items, listed)
         if is_candidate.sum() < len(np.unique(listed)):
-            raise ValueError("candidates has an item that history.items has not.")
+            raise ValueError("candidates has an item that history.items lacks.")
     found = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
         with without_warnings():  # about names, which were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
-            # A row without entries has no direction, so items are ranked by popularity, which is on
-            # the diagonal of the second moment of a table of zeros and ones.
+            # A row without entries has no scores, so items are ranked by popularity, which is the
+            # diagonal of the released second moment of a table of zeros and ones.
             energy = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
             scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = energy
         scores[:, ~is_candidate] = -np.inf

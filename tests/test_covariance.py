@@ -191,10 +191,10 @@ def test_too_little_budget_is_warned_of_before_anything_is_spent():
     ("ask", "said"),
     [
         (lambda one: one.regression("height"), "target has 'height'.*age, income"),
-        (lambda one: one.regression(5), "pass a place from 0 to 4"),
+        (lambda one: one.regression(5), "pass an index from 0 to 4"),
         (lambda one: one.regression(True), "target has True"),
         (lambda one: one.regression("age", "income"), "on='income' must be a list"),
-        (lambda one: one.regression("age", ["income", 1]), "none twice"),
+        (lambda one: one.regression("age", ["income", 1]), "no column twice"),
         (lambda one: one.regression("age", []), "at least one column"),
         (lambda one: one.regression("age", ["age"]), "predict itself"),
         (lambda one: one.regression("age", alpha=-1), "alpha=-1 must be a finite number"),
@@ -365,7 +365,7 @@ def test_a_target_that_noise_hides_is_predicted_by_its_location():
     rows = np.random.default_rng(0).normal(size=(3000, 4)) * [1.0, 1.0, 1.0, 0.0]
     made = skdp.DPCovariance(epsilon=4.0, random_state=SECRET)
     warned_by(lambda: made.fit(rows))
-    with pytest.warns(skdp.PrivacyWarning, match="predicts the same for all rows"):
+    with pytest.warns(skdp.PrivacyWarning, match="predicts the location of"):
         model = made.regression(3)
     np.testing.assert_allclose(model.predict(rows[:9, :3]), made.location_[3])
 
@@ -390,7 +390,7 @@ def test_a_target_whose_place_noise_hides_has_no_regression():
         made = skdp.DPCovariance(epsilon=0.25, random_state=SECRET + seed)
         warned_by(lambda made=made: made.fit(rows))
         assert not made.is_located_[-1]
-        with pytest.raises(ValueError, match="where the target 100 lies"):
+        with pytest.raises(ValueError, match="location of the target 100"):
             made.regression(100)
 
 

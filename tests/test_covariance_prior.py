@@ -87,7 +87,7 @@ def test_priors_of_other_kinds_say_the_same():
 @pytest.mark.parametrize(
     ("prior", "match"),
     [
-        (EmpiricalCovariance(), "a clone has undone that"),
+        (EmpiricalCovariance(), "a clone has undone the fit"),
         (np.eye(D), "prior must be covariances, or a tuple"),
         ((np.zeros(3), np.eye(3)), r"shape \(3,\) where X asks for \(20,\)"),
         ((np.zeros(D), np.full((D, D), np.inf)), "finite numbers"),

@@ -251,14 +251,14 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     def _chosen_solver(self, shape: tuple[int, int]) -> str:
         """Choose the solver by public facts; "auto" lets `resolve_rows` or the unit choose."""
-        given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):
-                raise ValueError(f"{given}; choose 'auto' or 'projection'.")
+                raise ValueError(
+                    f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}; choose "
+                    "'auto' or 'projection'."
+                )
             # Any solver of `DPTruncatedSVD` may find the components of "projection".
             return "auto"
-        if self.solver == "projection":
-            raise ValueError(f"{given}; choose 'auto', 'input', 'alternating' or 'two_sketch'.")
         if self.solver != "auto":
             return self.solver
         megabytes = _N_DENSE_COPIES * 8 * math.prod(shape) / 1e6

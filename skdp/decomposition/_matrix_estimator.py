@@ -219,10 +219,10 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 # ------------------------------
 # The base of estimators.
 
-# A fit warns of uneven columns if the first fraction of the columns has the second fraction of the
-# variance,
+# A fit may warn of uneven columns if the first fraction of them has the second fraction of the
+# variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
-# and if the largest variance of a column is this many times the median variance.
+# Columns are uneven if the largest variance is this many times the median variance.
 _LARGEST_RATIO = 1e4  # not studied
 # A variance below this many standard deviations of its noise may be noise alone.
 _VISIBLE = 4.0  # not studied
@@ -280,7 +280,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
     }
 
-    #: What the estimator supports for each unit.
+    #: Solvers and settings that the estimator supports, by unit.
     _support: ClassVar[dict[type[ResolvedUnit], _spec.Support]] = _spec.SUPPORT
     _is_pca: ClassVar[bool] = False
     # Values for subclasses whose constructor lacks the parameter.

@@ -131,8 +131,8 @@ class Support:
     steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    # Whether solvers multiply the matrix by released bases, which decide on the noise. Otherwise a
-    # bound on the norms of rows does.
+    # Whether solvers multiply the matrix by released bases, which decide on the noise. Otherwise
+    # bounds on row norms decide.
     has_bases: bool = True
     takes_coherence_bound: bool = False
     # Counts the units of a matrix from its shape.

@@ -418,31 +418,24 @@ def find_bases(
     matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
 ) -> Bases:
     """Iterate from a random basis; stop early if a basis exceeds the coherence bound."""
-    (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
-    left = spectrum.random_basis(n_rows, size, generator)
-    right = spectrum.random_basis(n_columns, size, generator)
-    # Products of A with right bases are averaged, and so are products of A' with left bases.
-    n_averaged, is_gaussian = min(matrix.n_averaged, len(steps)), not matrix.is_pure
-    right_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
-    left_products = ProductAverage(n_averaged, is_gaussian=is_gaussian)
-    n_released, signal = 0, None
-    # Shrinkage lengthens a few rows of a basis, which adds noise to the next product unless long
-    # rows are cut.
-    shrink = matrix.is_cut
-    for right_release, left_release in steps:
-        if matrix.exceeds_bound(right):
+    size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
+    left, right = (spectrum.random_basis(length, size, generator) for length in matrix.shape)
+    # The sides take turns: products of A with right bases, and of A' with left bases.
+    bases, multiply = [right, left], (matrix.matmul, matrix.rmatmul)
+    products = [ProductAverage(n_averaged, is_gaussian=not matrix.is_pure) for _ in bases]
+    releases, failed, signal = list(chain.from_iterable(steps)), False, None
+    for number, release in enumerate(releases):
+        side = number % 2
+        if failed := matrix.exceeds_bound(bases[side]):
+            matrix.budget.skip(*releases[number:])
             break
-        right_products.add(*matrix.matmul(right_release, right, signal))
-        signal = matrix.signal(right_products, right)
-        left, n_released = next_basis(right_products, right, shrink=shrink), n_released + 1
-        if matrix.exceeds_bound(left):
-            break
-        left_products.add(*matrix.rmatmul(left_release, left, signal))
-        signal = matrix.signal(left_products, left)
-        right, n_released = next_basis(left_products, left, shrink=shrink), n_released + 1
-    skipped = list(chain.from_iterable(steps))[n_released:]
-    matrix.budget.skip(*skipped)
-    failed = bool(skipped)
+        products[side].add(*multiply[side](release, bases[side], signal))
+        signal = matrix.signal(products[side], bases[side])
+        # Shrinkage lengthens a few rows of a basis, which adds noise to the next product unless
+        # long rows are cut.
+        bases[1 - side] = next_basis(products[side], bases[side], shrink=matrix.is_cut)
+    right, left = bases
+    right_products, left_products = products
     if left_products.is_empty:
         return Bases(left, right, 0, failed, np.zeros((size, size)))
     # Now each basis uses all products with bases of the other side.
@@ -453,7 +446,7 @@ def find_bases(
         denoising.count_above_noise(*right_products.estimate(right)),
         denoising.count_above_noise(product, covariance),
     )
-    return Bases(left, right, n_above_noise, failed, n_columns * covariance)
+    return Bases(left, right, n_above_noise, failed, len(right) * covariance)
 
 
 # ------------------------------
@@ -558,7 +551,7 @@ def solve_entries(
         point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
         exact, rounding = rows.squared_norm() if is_moment else rows.squared_deviations(point)
         noisy, _ = budget.release(plan.total, exact, point, rounding)
-        # The sum lacks the squared point, and the noise of the point adds its square.
+        # `squared_deviations` leaves out the squared point; the square of its noise is no signal.
         shift = rows.n_rows * (float(point @ point) - rows.n_features * variance)
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)

@@ -150,7 +150,7 @@ def _giants(
     as half of all rows exceed the least point.
     """
     longer = 1 - fractions
-    # A gap is an interval between two points that contains few rows beside the longer rows.
+    # A gap is an interval between two points with few rows, relative to the number of longer rows.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
     is_gap &= (longer > margin) & (points <= bound)

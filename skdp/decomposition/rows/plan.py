@@ -345,7 +345,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
     """Plan a mean, and the solvers with and without its guidance."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
-    # The mean gets a larger share if the signal is weak, as noise hides the mean last.
+    # A weak signal gives the mean a larger share, as only the mean may stand out from noise.
     signal = _signal_to_noise(spec)
     first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
     more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first

@@ -38,7 +38,7 @@ class PositiveMean:
 
     @cached_property
     def denoised(self) -> np.ndarray:
-        """The mean with less noise, as its entries are known to be not negative."""
+        """The mean with less noise, by the knowledge that its entries are not negative."""
         return positive_means(self.mean, self.noise_std)
 
     @property

@@ -24,8 +24,8 @@ class DPStreamingFactorizer(BaseStream):
     **A stream has one copy.** Two copies that both continue share their noise, and the difference
     of their releases shows the difference of their updates without noise. So a stream is neither
     copied nor pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume`
-    continues from the file, once. A copy of the file does not know that: together with its key the
-    file is as secret as the updates. Delete it after `resume`.
+    continues from the file, once. Nothing prevents a second `resume` from a copy of the file, so
+    the file with its key is as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------
@@ -262,8 +262,8 @@ class DPContinualFactorizer(BaseStream):
     **A stream has one copy.** Two copies that both continue share their noise, and the difference
     of their releases shows the difference of their updates without noise. So a stream is neither
     copied nor pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume`
-    continues from the file, once. A copy of the file does not know that: together with its key the
-    file is as secret as the updates. Delete it after `resume`.
+    continues from the file, once. Nothing prevents a second `resume` from a copy of the file, so
+    the file with its key is as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------

@@ -290,7 +290,7 @@ class Side:
     edge: float
 
     def project(self, factor: np.ndarray) -> np.ndarray:
-        """Sketch a factor."""
+        """Apply the sketch to a factor of the matrix."""
         return self.sketch.project(factor) / self.sketch.column_norms[:, np.newaxis]
 
     def lift(self, coordinates: np.ndarray) -> np.ndarray:
