@@ -101,7 +101,7 @@ def test_what_is_not_ranked_earns_nothing(scores, k):
 @pytest.mark.parametrize(
     ("gains", "scores", "k", "told"),
     [
-        (GAINS, SCORES[:, :3], 1, "one shape, with two items or more"),
+        (GAINS, SCORES[:, :3], 1, "the same shape, with two items or more"),
         (GAINS, np.full_like(SCORES, np.inf), 1, "only minus infinity"),
         (GAINS, np.full_like(SCORES, np.nan), 1, "NaN"),
         (-GAINS, SCORES, 1, "negative gain"),

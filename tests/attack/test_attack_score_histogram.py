@@ -191,12 +191,12 @@ REFUSED = {
     "bins": ((MODELS["pca"], X), {"n_bins": 2}, "n_bins"),
     "delta": ((MODELS["pca"], X), {"delta": 0.0}, "delta"),
     "no classes": ((MODELS["pca"], X), {"groups": GROUPS}, "pass classes, all"),
-    "no groups": ((MODELS["pca"], X), {"classes": CLASSES}, "pass groups, those of all"),
+    "no groups": ((MODELS["pca"], X), {"classes": CLASSES}, "pass groups, one per row"),
     "one class": ((MODELS["pca"], X), {"groups": GROUPS, "classes": ["high"]}, "two or more"),
     "other group": (
         (MODELS["pca"], X),
         {"groups": GROUPS, "classes": ["high", "none"]},
-        "not among classes; it is private",
+        "not among classes. The label is private",
     ),
     "few groups": (
         (MODELS["pca"], X),
