@@ -140,6 +140,7 @@ class Targets(Parts):
     def __len__(self) -> int:
         return self.shape[0]
 
+    @without_warnings()
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         values = np.concatenate(list(map(self._load, self.parts)))
         return values if dtype is None else values.astype(dtype)
@@ -229,6 +230,7 @@ class PartResults:
     def __len__(self) -> int:
         return self.shape[0]
 
+    @without_warnings()
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.concatenate(list(self)).astype(self.dtype if dtype is None else dtype)
 

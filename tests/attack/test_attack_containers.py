@@ -3,6 +3,7 @@
 Rows lie in parts of random lengths, some empty, one of a single row. Users are split over parts.
 """
 
+import warnings
 from functools import partial
 from itertools import pairwise
 
@@ -26,6 +27,7 @@ from skdp import (
     RowBlocks,
 )
 from skdp.covariance import DPCovariance
+from skdp.model_selection import private_score
 from skdp.testing._checks import ROUNDING
 from skdp.testing._recording import Group, farthest_of
 
@@ -156,3 +158,17 @@ def test_no_refusal_of_texts_tells_how_long_one_is(container, tmp_path):
         return str(refused.value)
 
     assert refusal("d") == refusal("a name that is long")
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "log_likelihood"])
+def test_no_warning_of_a_loader_is_heard_in_a_score(scoring, recwarn):
+    def warned(values):
+        warnings.warn(f"a secret number: {values.ravel()[0]}", stacklevel=1)
+        return values
+
+    X = np.random.default_rng(0).normal(size=(N_ROWS, 3))
+    loads = [[partial(warned, one[:9]), partial(warned, one[9:])] for one in (X, X[:, 0])]
+    rows = RowBlocks.from_partitions(loads[0], [9, N_ROWS - 9], 3, y=loads[1])
+    model = DPPCA(1).fit(X) if scoring == "log_likelihood" else DPLinearRegression().fit(X, X[:, 0])
+    private_score(model, rows, scoring=scoring)
+    assert not [one for one in recwarn if "secret" in str(one.message)]
