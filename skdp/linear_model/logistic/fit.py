@@ -21,6 +21,7 @@ from skdp.linear_model.logistic.plan import (
     LabeledRows,
     LogisticReleases,
     LogisticSpec,
+    LongerSteps,
     Pace,
     Whitening,
     clip_norm,
@@ -215,10 +216,10 @@ def descend(
 
     The second result holds the releases of the steps.
     """
-    white, level, n_classes = records.whitening, records.level, spec.n_classes
+    white, n_classes = records.whitening, spec.n_classes
     # Step length and momentum follow from the moment and public facts, before the first step.
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
-    noise_std = plan[0].sensitivity_for(level) / (spec.cost.mu * math.sqrt(plan[0].share))
+    noise_std = plan[0].sensitivity_for(records.level) / (spec.cost.mu * math.sqrt(plan[0].share))
     flatness = min(_LARGEST_CURVATURE, _CURVATURE * logistic_plan.level_factor(spec) ** 2)
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
         # Below these strengths, even the strongest signal hardly exceeds the noise.
@@ -226,23 +227,28 @@ def descend(
     curvature = flatness * logistic_plan.curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=logistic_plan.momentum_of(spec, pace, start, white))
+    longer = LongerSteps(spec, pace, max(1.0, _LARGEST_STEP / step), start[-1], white)
     # The penalty shrinks slopes after each step, which thus converges however large it is.
     penalty = (
         (white.root * white.variances) @ white.root * (logistic_scores.OF_PENALTY / spec.n_units)
     )
-    shrinkage = np.linalg.inv(np.eye(len(penalty)) + pace.step * penalty)
+    penalties, directions = np.linalg.eigh(penalty)
     before, weights, iterates = start, start, list[np.ndarray]()
-    places, gradients = list[np.ndarray](), list[np.ndarray]()
+    places, gradients, factors = list[np.ndarray](), list[np.ndarray](), list[float]()
     for release in plan:
         ahead = weights + pace.momentum * (weights - before)
         total = records.gradient(records.base + ahead)
         rounding = _rounding(spec, records, records.base + ahead)
-        noisy = budget.release(release, total, level, rounding=rounding).value
+        noisy = budget.release(release, total, records.level, rounding=rounding).value
         places.append(records.base + ahead)
         gradients.append(logistic_plan.centered(noisy) / spec.n_units)
-        moved = ahead - pace.step * gradients[-1]
-        before, weights = weights, np.vstack([shrinkage @ moved[:-1], moved[-1:]])
+        factors.append(longer.factor_at(ahead))
+        moved = ahead - factors[-1] * step * gradients[-1]
+        shrinkage = 1 / (1 + factors[-1] * step * np.maximum(penalties, 0.0))
+        slopes = (directions * shrinkage) @ (directions.T @ moved[:-1])
+        before, weights = weights, np.vstack([slopes, moved[-1:]])
         iterates.append(weights)
+    pace = replace(pace, step_noise=pace.step_noise * float(np.mean(factors[len(plan) // 2 :])))
     mean = logistic_plan.mean_of(
         iterates, pace, white, drops=spec.strength >= logistic_plan.LEAST_TO_DROP
     )
@@ -251,14 +257,17 @@ def descend(
 
 
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
-    """Return the gradient norm of a row at the clipping norm whose true class has probability 1/2.
+    """Return the norm to which gradients of rows are clipped.
 
-    The other classes share the rest equally. At a `factor` of 1 such a gradient is clipped if the
-    true class is less likely than that. With two classes, a factor of 2 or more clips none.
+    `clip_norm` is `factor` times the root mean square of the norms of rows. At a factor of 1, a
+    gradient of a row at the clipping norm is clipped if its true class has a probability below 1/2
+    and the other classes share the rest equally. With larger factors the level grows with the
+    factor, up to the longest gradient there is.
     """
     # With more than two classes, the residuals of the wrong classes add to the norm.
     longer = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
-    return min(1.0, _CLIP * factor) * longer * math.hypot(clip_norm, 1.0)
+    level = _CLIP * factor * math.hypot(clip_norm / factor, 1.0)
+    return longer * min(level, math.hypot(clip_norm, 1.0))
 
 
 def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray) -> float:
@@ -412,39 +421,19 @@ def solve_logistic(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release a clipping norm, the moment and the gradients; without noise, find the optimum."""
+    """Release all that is planned, in order; without noise, find the optimum."""
     view = view.measured()
     if plan.coefficients is not None:
-        bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
-        best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
-        return Estimate(
-            budget.release(plan.coefficients, budget.part_of(logistic_plan.centered(best))).value
-        )
+        return _without_noise(spec, plan.coefficients, view, budget)
     assert plan.moment is not None
     assert plan.losses is not None
-    strength = spec.n_units * spec.cost.mu
-    beyond = clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
+    beyond = clipped_fraction(spec.n_units * spec.cost.mu, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
     # Losses are those of unclipped rows, as in predictions, where only scores are clipped.
-    whole = clipped(view, NO_CLIPPING)
+    whole, view = clipped(view, NO_CLIPPING), clipped(view, row_norm)
     counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
-    view, beside = clipped(view, row_norm), logistic_plan.weights_beside(row_norm)
-
-    def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-        # A record is one vector: its row, a constant and its label.
-        labels = np.eye(spec.n_classes)[view.codes[rows]] - 1 / spec.n_classes
-        constants = np.full(len(labels), beside[0])
-        return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
-
-    total = view.map_sum(_joint_moment, (spec.n_features + 1 + spec.n_classes) ** 2)
-    noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=spec.rounding)
-    moment, noise_std = noisy / spec.n_units, noise_std / spec.n_units
-    whitening = logistic_plan.whitening_of(moment, noise_std, beside[0], spec.n_features)
-    whitening = replace(
-        whitening,
-        clip_norm=logistic_plan.level_factor(spec) * whitening.clip_norm,
-        class_noise=noise_std / beside[1] * math.sqrt(0.5),
-    )
+    moment, whitening = _release_moment(spec, plan.moment, view, row_norm, budget)
+    beside = logistic_plan.weights_beside(row_norm)
     start, fractions, fraction_std = logistic_plan.start_of(moment, whitening, beside, counted)
     prior = PriorPart()
     if plan.agreement is not None:
@@ -455,23 +444,56 @@ def solve_logistic(
     level = gradient_level(whitening.clip_norm, spec.n_classes, logistic_plan.level_factor(spec))
     records = whitened(view, whitening, level, prior.base)
     scores, path = descend(spec, plan.gradients, records, start, budget)
-    n_columns = scores.slopes.shape[1]
-    farthest = _FARTHEST[n_columns > 1] * scores.size / math.sqrt(n_columns)
-    if plan.agreement is not None:
-        farthest = math.inf
-    scores = replace(scores, base=prior.on_rows, farthest=farthest)
+    scores = replace(scores, base=prior.on_rows, farthest=_farthest(spec, scores))
     if plan.norm is not None and row_norm == logistic_plan.NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
     factor, gain = logistic_scores.length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     gain += prior.gain
-    is_sure = gain >= _SURE_WITH and scores.noise <= _LITTLE_NOISE
-    is_sure = bool(is_sure or gain >= SURE_GAIN)
+    is_sure = gain >= SURE_GAIN or (gain >= _SURE_WITH and scores.noise <= _LITTLE_NOISE)
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain, is_sure=is_sure))
     weights, errors = scores.weights(factor), None
     if spec.n_classes <= logistic_scores.MOST_CLASSES:
         errors = std_errors(path, whitening, level, spec.n_units, weights[:-1])
     return Estimate(weights, warnings, is_sure, prior.weight, errors, scores.bounds(factor))
+
+
+def _without_noise(
+    spec: LogisticSpec, release: Release, view: LabeledRows, budget: PrivacyBudget
+) -> Estimate:
+    """Find the coefficients of a fit with an infinite epsilon."""
+    bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
+    best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
+    exact = budget.part_of(logistic_plan.centered(best))
+    return Estimate(budget.release(release, exact).value)
+
+
+def _release_moment(
+    spec: LogisticSpec, release: Release, view: LabeledRows, row_norm: float, budget: PrivacyBudget
+) -> tuple[np.ndarray, Whitening]:
+    """Release the mean product of rows, a constant and labels, and whiten the rows by it."""
+    beside = logistic_plan.weights_beside(row_norm)
+
+    def _joint_moment(rows: slice, block: Block) -> np.ndarray:
+        # A record is one vector: its row, a constant and its label.
+        labels = np.eye(spec.n_classes)[view.codes[rows]] - 1 / spec.n_classes
+        constants = np.full(len(labels), beside[0])
+        return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
+
+    total = view.map_sum(_joint_moment, (spec.n_features + 1 + spec.n_classes) ** 2)
+    noisy, noise_std = budget.release(release, total, row_norm, rounding=spec.rounding)
+    moment, noise_std = noisy / spec.n_units, noise_std / spec.n_units
+    whitening = logistic_plan.whitening_of(moment, noise_std, beside[0], spec.n_features)
+    clip_norm = logistic_plan.level_factor(spec) * whitening.clip_norm
+    class_noise = noise_std / beside[1] * math.sqrt(0.5)
+    return moment, replace(whitening, clip_norm=clip_norm, class_noise=class_noise)
+
+
+def _farthest(spec: LogisticSpec, scores: Scores) -> float:
+    """Return the size to which predictions clip scores; those beside a prior are not clipped."""
+    if spec.prior is not None:
+        return math.inf
+    return _FARTHEST[spec.n_columns > 1] * scores.size / math.sqrt(spec.n_columns)
 
 
 def _counted(

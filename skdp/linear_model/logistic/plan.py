@@ -7,7 +7,8 @@ from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import ndtri, softmax
+from scipy.stats.qmc import Sobol
 
 from skdp._prior import AGREEMENT
 from skdp.data.parts import Targets
@@ -381,6 +382,11 @@ _STD_OF_HIDDEN = 0.7  # not tuned
 # classes, else the third, and s the strength per score times the curvature of the loss, relative to
 # that for equal classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
+# Above this s, the momentum of two classes grows as the curvature falls, as that of rare ones.
+_SHOWN = 5.0  # benchmarks/classification/momentum.md
+# Number of points that stand for normal rows, as a power of two.
+_DRAWS = 10  # not studied
+_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
@@ -415,7 +421,9 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
     has_many = spec.n_units >= _MANY * spec.n_features
     least = min(_LARGEST, 1 - lost / max(lost, strength)) if has_many else 0.0
     if is_of_two:
-        return max(1 - pace.n_steps / n_steps(spec), least)
+        # The curvature is 1/4 for equal classes, and less for rare ones, which need longer steps.
+        shorter = max(4 * curvature, _SHOWN / max(_SHOWN, strength))
+        return max(min(_LARGEST, 1 - shorter * pace.n_steps / n_steps(spec)), least)
     largest = _curvatures_at(start[-1]).max()
     # With more momentum, even noise-free steps would diverge.
     paces = [
@@ -477,14 +485,66 @@ def _excess(
     if more is explained; and overfitting to the records.
     """
     n_free, (total, clearest, hidden, started) = spec.n_classes - 1, known
-    led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
+    led = _led(curvature, pace)
     growth = _OF_GROWTH * max(clearest, total) ** _POWER / led
     left = (1 - started) * math.exp(-led * started)
-    flatter = replace(pace, curvature=_FLATTER * pace.curvature)
-    noise = (spread * flatter.weight_noise(spread)).sum()
-    of_scores = hidden * left**2 + (1 - total) * curvature * noise
+    of_scores = hidden * left**2 / 2 + (1 - total) * _loss_by_noise(curvature, spread, pace)
     chance = led * spread.sum() / spec.n_units
-    return float(growth + n_free * (of_scores / 2 + _OF_CHANCE * chance))
+    return float(growth + n_free * (of_scores + _OF_CHANCE * chance))
+
+
+def _led(curvature: float, pace: Pace) -> float:
+    """Return how far all steps lead, in steps of Newton's method at the start."""
+    return curvature * pace.n_steps * pace.step / (1 - pace.momentum)
+
+
+def _loss_by_noise(curvature: float, spread: np.ndarray, pace: Pace) -> float:
+    """Predict the log loss that the noise of a column of weights adds, if rows explain nothing."""
+    flatter = replace(pace, curvature=_FLATTER * pace.curvature)
+    return curvature * float((spread * flatter.weight_noise(spread)).sum()) / 2
+
+
+class LongerSteps:
+    """Factors by which steps grow while the scores of rows grow, as the loss becomes flatter.
+
+    Classes that rows nearly tell apart need long scores, and so many steps of one length. The
+    curvature of the loss at released weights follows for normal rows. As noise grows with the
+    factor, and what has not converged falls with it, their predicted sum limits the factor.
+    """
+
+    def __init__(
+        self, spec: LogisticSpec, pace: Pace, most: float, offsets: np.ndarray, white: Whitening
+    ) -> None:
+        """Compute what does not change from step to step; no factor exceeds `most`."""
+        self._most = most
+        spread, n_free = seen_spread(white), spec.n_classes - 1
+        self._along = np.sqrt(spread)[:, np.newaxis] * white.vectors.T
+        self._curvature = curvature_at(offsets)
+        of_noise = _loss_by_noise(self._curvature, seen_spread(white, _MARGIN), pace)
+        self._noise = n_free * of_noise * _led(self._curvature, pace) / _OF_GROWTH
+        self._noise_square = n_free * float((spread * pace.weight_noise(spread)).sum())
+        self._points = normal_points(min(len(spread), len(offsets)))
+
+    def factor_at(self, weights: np.ndarray) -> float:
+        """Return the factor of the step from these weights."""
+        if self._most == 1:
+            return 1.0
+        along = self._along @ weights[:-1]
+        signal = max(0.0, 1 - self._noise_square / max(float(np.vdot(along, along)), _TINY))
+        scores = math.sqrt(signal) * self._points @ np.linalg.qr(along, mode="r") + weights[-1]
+        likely = softmax(of_classes(scores), axis=1)
+        unexplained = float(np.sum(likely * (1 - likely))) / len(likely)
+        unexplained /= likely.shape[1] - 1
+        unexplained = min(1.0, max(unexplained / self._curvature, _TINY))
+        noise = max(self._noise * unexplained, _TINY)
+        likely_best = math.sqrt((1 - unexplained) ** _POWER / noise)
+        return max(1.0, min(likely_best, 1 / unexplained, self._most))
+
+
+def normal_points(n_columns: int) -> np.ndarray:
+    """Return public points spread evenly over a normal law, the same in every fit."""
+    points = Sobol(n_columns, scramble=False).random_base2(_DRAWS) + 0.5 / 2**_DRAWS
+    return np.asarray(ndtri(points))
 
 
 # ------------------------------

@@ -11,8 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr, ndtri, softmax
-from scipy.stats.qmc import Sobol
+from scipy.special import entr, softmax
 
 from skdp.data.parts import Targets
 from skdp.data.rows import Block, products_of
@@ -26,6 +25,7 @@ from skdp.linear_model.logistic.plan import (
     centered,
     curvature_at,
     loss_level,
+    normal_points,
     of_classes,
     seen_spread,
 )
@@ -52,9 +52,9 @@ _TINY = np.finfo(float).tiny
 _LONGEST = 30.0  # not tuned
 #: With more classes than this, coefficients have no errors: they would fill the memory.
 MOST_CLASSES = 100  # not tuned
-# For errors: number of drawn rows, as a power of two; Newton steps; and most products of directions
-# and classes for which all curvatures are computed.
-_DRAWS, _STEPS, _IN_FULL = 10, 20, 700  # not studied
+# For errors: number of Newton steps; and most products of directions and classes for which all
+# curvatures are computed.
+_STEPS, _IN_FULL = 20, 700  # not studied
 # For errors, the true scores are assumed to have at most this standard deviation.
 _MOST_VARIED = 6.0  # not studied
 # Least eigenvalue that is inverted, relative to the largest one.
@@ -327,12 +327,6 @@ def _residuals(scores: np.ndarray, true: np.ndarray, limit: float) -> _Residuals
     return _Residuals(likely, columns, np.minimum(1.0, limit / np.maximum(sizes, limit)))
 
 
-def _draws(n_columns: int) -> np.ndarray:
-    """Return public points spread evenly over a normal law, the same in every fit."""
-    points = Sobol(n_columns, scramble=False).random_base2(_DRAWS) + 0.5 / 2**_DRAWS
-    return np.asarray(ndtri(points))
-
-
 def std_errors(
     path: Path, white: Whitening, level: float, n_units: int, published: np.ndarray
 ) -> np.ndarray | None:
@@ -365,7 +359,7 @@ def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.nda
     """
     roots, n_columns = np.sqrt(spread)[:, np.newaxis], path.weights.shape[1]
     weights, offsets = roots * path.weights[:-1], path.weights[-1]
-    coef, points, noise = weights, _draws(2 * n_columns), path.variance / roots**2
+    coef, points, noise = weights, normal_points(2 * n_columns), path.variance / roots**2
     noise_of_one = noise - (n_columns > 1) * noise / n_columns
     precisions = (noise.min() / noise) ** 2
     parts, least = precisions / precisions.sum(), noise.min() * math.sqrt(2 / precisions.sum())
@@ -405,7 +399,7 @@ def _variances(
     n_columns = coef.shape[1]
     left, sizes, right = np.linalg.svd(coef, full_matrices=False)
     rank = min(len(sizes), max(1, _IN_FULL // n_columns))
-    points = _draws(2 * n_columns)[:, : len(sizes)]
+    points = normal_points(2 * n_columns)[:, : len(sizes)]
     scores = (points * sizes) @ right + offsets
     found, left, points = _residuals(scores, scores, limit), left[:, :rank], points[:, :rank]
     squares = np.einsum("ni,nj->nij", points, points).reshape(len(points), -1)
