@@ -117,18 +117,6 @@ class Estimate(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class Fitted(NamedTuple):
-    """Weights with which the entries of a scaled row predict its scaled response.
-
-    `shortened` is how much shorter the calibration makes coefficients than their noise explains.
-    `doubt` says why predictions may be no better than the mean, if they may.
-    """
-
-    weights: np.ndarray
-    shortened: np.ndarray
-    doubt: str
-
-
 def solve_least_squares(
     spec: LeastSquaresSpec,
     plan: LeastSquaresReleases,
@@ -156,15 +144,17 @@ def solve_least_squares(
     white = descent_steps.release_whitening(spec, plan, records, scaling, found, budget)
     whitened = descent_steps.whitened(records, white, spec.loosening)
     descent = descent_steps.descend(spec, plan.steps, whitened, budget, off_center)
-    fitted = _calibrated(spec, plan, whitened, records.responses, descent, budget, off_center)
-    of_fit = warnings_for_fit(spec, found, descent, doubt=fitted.doubt, off_center=off_center)
-    coef, intercept = _in_units(spec, fitted.weights, scaling, part.scale)
+    weights, shortened, doubt = _calibrated(
+        spec, plan, whitened, records.responses, descent, budget, off_center
+    )
+    of_fit = warnings_for_fit(spec, found, descent, doubt=doubt, off_center=off_center)
+    coef, intercept = _in_units(spec, weights, scaling, part.scale)
     return Estimate(
         part,
         coef,
         intercept,
         bounds_of(scaling.center, scaling.multiplier, scaling.largest),
-        _noise_stds(spec, found, white, descent, fitted, part.scale.size * scaling.multiplier),
+        _noise_stds(spec, found, white, descent, shortened, part.scale.size * scaling.multiplier),
         of_bound or tuple(of_fit),
     )
 
@@ -177,14 +167,20 @@ def _calibrated(
     descent: Descent,
     budget: PrivacyBudget,
     off_center: float,
-) -> Fitted:
-    """Shorten predictions toward their mean by a released factor, and add the mean error."""
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Shorten predictions toward their mean by a released factor, and add the mean error.
+
+    Return the weights with which entries of scaled rows predict scaled responses; by how much more
+    than their noise explains the slopes are shortened; and why predictions may be no better than
+    the mean, if they may.
+    """
     white = whitened.white
     weights, shortened = white.root @ descent.weights, np.zeros(spec.n_features)
     if plan.calibration is None:
-        return Fitted(weights, shortened, "")
-    known = descent, whitened, responses, spec, budget, off_center
-    calibration = descent_steps.calibrate(plan.calibration, *known)
+        return weights, shortened, ""
+    calibration = descent_steps.calibrate(
+        plan.calibration, descent, whitened, responses, spec, budget, off_center
+    )
     factor, is_doubtful, by_chance = calibration.factor, calibration.is_doubtful, False
     slopes, constant = weights[: spec.n_features], weights[spec.n_features :]
     if not spec.is_weak:
@@ -199,7 +195,7 @@ def _calibrated(
     middle = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
     constant = factor * constant + ((1 - factor) * middle + calibration.mean)
     doubt = MOSTLY_NOISE if is_doubtful else _BY_CHANCE if by_chance else ""
-    return Fitted(np.append(factor * slopes, constant), shortened, doubt)
+    return np.append(factor * slopes, constant), shortened, doubt
 
 
 def _in_units(
@@ -219,7 +215,7 @@ def _noise_stds(
     found: Scales,
     white: Whitening,
     descent: Descent,
-    fitted: Fitted,
+    shortened: np.ndarray,
     units: np.ndarray,
 ) -> np.ndarray | None:
     """Return the standard deviations of coefficients due to noise; None if they are unknown.
@@ -230,4 +226,4 @@ def _noise_stds(
     if spec.cost.is_private and not is_known:
         return None
     variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
-    return units * np.hypot(np.sqrt(variances)[: spec.n_features], fitted.shortened)
+    return units * np.hypot(np.sqrt(variances)[: spec.n_features], shortened)

@@ -225,13 +225,7 @@ def release_agreement(
     coef, intercept = spec.prior
     slopes, constant = coef, intercept
     if scaling is not None:
-        is_seen = scaling.multiplier > 0
-        center = np.zeros(len(coef)) if scaling.center is None else scaling.center
-        intercept += float(center @ np.where(is_seen, 0.0, coef))
-        coef = np.where(is_seen, coef, 0.0)
-        slopes = np.zeros(scaling.n_columns)
-        slopes[: len(coef)] = coef / np.where(is_seen, scaling.multiplier, 1.0)
-        constant = intercept + float(coef @ center)
+        coef, intercept, slopes, constant = _on_scaled_rows(coef, intercept, scaling)
     # If noise has hidden the scale of the responses, the prior's predictions give the scale.
     with np.errstate(all="ignore"):
         ratio = float(np.linalg.norm(coef * stds)) / scale.size
@@ -273,6 +267,22 @@ def release_agreement(
     whole = weight * coef if scaling is None else None
     unexplained = Targets.of(view.map_rows(_unexplained))
     return PriorPart(scale, unexplained, weight * coef, weight, whole, ends)
+
+
+def _on_scaled_rows(
+    coef: np.ndarray, intercept: float, scaling: Scaling
+) -> tuple[np.ndarray, float, np.ndarray, float]:
+    """Return a prior's coefficients and intercept, for rows of the data and for scaled rows.
+
+    A feature that the fit leaves out has the coefficient 0, and the intercept has what it predicts
+    at its center.
+    """
+    is_seen = scaling.multiplier > 0
+    center = np.zeros(len(coef)) if scaling.center is None else scaling.center
+    intercept += float(center @ np.where(is_seen, 0.0, coef))
+    coef, slopes = np.where(is_seen, coef, 0.0), np.zeros(scaling.n_columns)
+    slopes[: len(coef)] = coef / np.where(is_seen, scaling.multiplier, 1.0)
+    return coef, intercept, slopes, intercept + float(coef @ center)
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:
