@@ -424,10 +424,16 @@ def hulls(
 
     If a column shows only the bin of 0, or few of its rows, its interval gets 0, and the bins
     visible in the average of all such columns, which has less noise. The average leaves out bins
-    that are visible in a column: else large counts of few columns would be bins of all.
+    that are visible in a column: else large counts of few columns would be bins of all. Where only
+    bins of one sign are visible, a standard deviation of their noise is taken off their rows: with
+    it, half of a column around 0 may seem to be all of it.
     """
     shown = _are_shown(counts / noise_std)
-    is_hidden = ~shown[:, 1:].any(axis=1) | ((counts * shown).sum(axis=1) < _LEAST_INSIDE * n_rows)
+    below, above = shown[:, 1:].reshape(len(shown), 2, _N_POWERS).any(axis=-1).T
+    is_one_sided = (below != above) & ~shown[:, 0]
+    margin = is_one_sided * noise_std * np.sqrt(shown.sum(axis=1))
+    inside = (counts * shown).sum(axis=1) - margin
+    is_hidden = ~shown[:, 1:].any(axis=1) | (inside < _LEAST_INSIDE * n_rows)
     if is_hidden.any():
         is_left = ~shown[is_hidden]
         n_left = np.maximum(is_left.sum(axis=0, keepdims=True), 1)
