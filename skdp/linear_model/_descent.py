@@ -286,10 +286,7 @@ def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALI
 def calibration_products(
     predicted: np.ndarray, true: np.ndarray, size: float, bounds: tuple[float, float] = CALIBRATED
 ) -> np.ndarray:
-    """Return clipped products, of responses and predictions and of predictions alone; and errors.
-
-    `size` is the expected root mean square of predictions.
-    """
+    """Return clipped products of predictions, in units of `size`, and responses; and errors."""
     most_predicted, most_true = (bound * (1 - 1e-12) for bound in bounds)
     errors = np.clip(true - predicted, -most_true, most_true)
     predicted = np.clip(predicted / size, -most_predicted, most_predicted)

@@ -792,10 +792,7 @@ class DPPersonalizedRegressor(
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows and ids for methods of a fitted model."""
-        if self.user_column is None:
-            X = checks.check_rows_of(X, self)
-        else:
-            self._check_features(X)
+        self._check_features(X)
         return check_rows_and_ids(X, groups, as_python(self.user_column), type(self).__name__)
 
     def _check_features(self, X: Any) -> None:

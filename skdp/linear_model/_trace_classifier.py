@@ -268,10 +268,7 @@ def _descend(
     start: tuple[FixedRank, float],
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float, float]:
-    """Take all steps; return the mean of the last half of the iterates, truncated to the rank.
-
-    The results are coefficients, an intercept, and the noise std of each coordinate.
-    """
+    """Take all steps; return the mean of the last iterates, of the given rank, and its noise."""
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)

@@ -323,7 +323,6 @@ class _Gradient(NamedTuple):
 
     @property
     def flattening(self) -> float:
-        """The factor by which clipping is assumed to multiply the curvature."""
         return max(self.unclipped, _LEAST_FLATTENING)
 
 
@@ -452,7 +451,6 @@ class _LengthsForMatrices:
     def next_length(
         self, gradient: _Gradient, plan: Release | None, level: float
     ) -> tuple[float, float]:
-        """Return the length of a step, and the factor by which the step multiplies older noise."""
         curvature = self.clipping.curvature(plan, gradient, level, self.budget)
         self.curvatures.append(curvature)
         rough = _ROUGH * self.clipping.records.design.n_records
@@ -543,10 +541,7 @@ def _warnings(
 def cut(
     point: FixedRank, offset: float, noise_std: float, by_chance: float, least_ratio: float
 ) -> Estimate:
-    """Set singular values that may be noise to 0, and shrink those just above noise.
-
-    `by_chance` is the std of a coordinate if responses are independent of matrices.
-    """
+    """Set singular values that may be noise or chance to 0, and shrink those just above noise."""
     if noise_std == 0:
         return Estimate(point, offset)
     edge = math.hypot(noise_std, by_chance) * sum(np.sqrt(point.shape))
@@ -564,10 +559,7 @@ def cut(
 def calibrate(
     release: Release, estimate: Estimate, records: Records, spread: Spread, budget: PrivacyBudget
 ) -> Calibration:
-    """Release mean products of predictions and responses, and the mean error.
-
-    The intercept is subtracted from responses. The spread of all responses is the unit.
-    """
+    """Release mean products of predictions and responses, and the mean error, in spreads."""
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
     norm = float(np.linalg.norm(estimate.point.values))

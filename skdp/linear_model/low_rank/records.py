@@ -97,10 +97,7 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 
 
 def inlier_mask(design: Design) -> np.ndarray:
-    """Mark the matrices that are not outliers by their norm.
-
-    Entries of sparse factors are first divided by the median size of their column.
-    """
+    """Mark matrices whose norm is no outlier, with sparse factors scaled by column first."""
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
     if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
         parts = (design.source.left, design.source.right)
@@ -329,10 +326,7 @@ def release_whitening(
 
 
 def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.ndarray]:
-    """Sum the second moments of rows and of columns of clipped matrices, in one pass.
-
-    A record with the response NaN is null.
-    """
+    """Sum the second moments of rows and of columns of clipped matrices, in one pass."""
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
     clipped = weighting_to(bound, design.n_entries)
 

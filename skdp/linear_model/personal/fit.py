@@ -360,11 +360,9 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Return which prior predicts each user best, if one response is left out at a time.
-
-    Errors follow from kernels for users with at most as many rows as features.
-    """
+    """Return which prior predicts each user best, if one response is left out at a time."""
     features, responses = starts.features_of(batch, prior)
+    # Kernels are the smaller matrices for users with at most as many rows as features.
     by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
     if by_kernels:
         inside = features @ features.transpose(0, 2, 1)
