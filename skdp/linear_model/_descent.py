@@ -59,7 +59,7 @@ class DescentStep(NamedTuple):
 
     gradient: Release
     vote: Release
-    # Curvature along the gradient; None if the step length follows from public facts.
+    # Curvature along the gradient; None if the curvature is public, or the step needs none.
     curvature: Release | None = None
 
 

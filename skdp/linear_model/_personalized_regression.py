@@ -792,7 +792,11 @@ class DPPersonalizedRegressor(
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows and ids for methods of a fitted model."""
-        self._check_features(X)
+        if self.user_column is None:
+            # scikit-learn asks for its own errors, such as that of 1-D input.
+            X = checks.check_rows_of(X, self)
+        else:
+            self._check_features(X)
         return check_rows_and_ids(X, groups, as_python(self.user_column), type(self).__name__)
 
     def _check_features(self, X: Any) -> None:

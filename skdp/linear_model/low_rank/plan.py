@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.linalg.norms import n_halvings
-from skdp.linear_model import _descent as descent
+from skdp.linear_model import _descent as descents
 from skdp.linear_model.low_rank.records import N_POWERS, diagonal_limit
 from skdp.linear_model.low_rank.spec import TraceSpec
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
@@ -68,7 +68,7 @@ _LARGEST_SHARE_OF_RESIDUALS = 0.02
 # Largest share of the search for the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
 # The release whose value bounds the gradients.
-_SPREAD = descent.RESPONSE_SPREAD
+_SPREAD = descents.RESPONSE_SPREAD
 _RESIDUALS = "residual spread"
 
 
@@ -92,7 +92,7 @@ class FittedReleases(NamedTuple):
     margins: Release | None
     # The start; None if it is random.
     start: Release | None
-    steps: tuple[descent.DescentStep, ...]
+    steps: tuple[descents.DescentStep, ...]
     # The calibration; None unless the signal is weak.
     calibration: Release | None
     # The spread of residuals after the steps and, for tables, their sums by row and column.
@@ -117,7 +117,7 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     features = _plan_features(spec) if is_private and spec.is_vector else None
     first = _plan_round(spec, 0) if is_private and spec.is_centered else None
     # Empty if noise would hide the center of the responses.
-    center = descent.plan_center(
+    center = descents.plan_center(
         spec,
         refined=(_LEAST_SHARE, _PRECISION),
         precision=_PRECISION,
@@ -169,7 +169,7 @@ def _plan_fit(
     if spec.is_weak:
         precision, limits = _CALIBRATION_PRECISION, _CALIBRATION_LIMITS
         part = share_for_counts(1, n_units, mu, precision=precision, limits=limits)
-        calibration = descent.plan_calibration(spec, part)
+        calibration = descents.plan_calibration(spec, part)
         share -= part
     steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
     return FittedReleases(*scales, start, steps, calibration, *last)
@@ -283,20 +283,20 @@ def covariance_bound(spec: TraceSpec) -> float:
     change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
-    fraction = descent.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
+    fraction = descents.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
     # By Chebyshev's inequality, at most this fraction of matrices is longer.
     return 1 / math.sqrt(fraction) * math.sqrt(size)
 
 
 def _plan_steps(
     spec: TraceSpec, share: float, votes: float, curvatures: float
-) -> tuple[descent.DescentStep, ...]:
+) -> tuple[descents.DescentStep, ...]:
     """Plan the releases of each step, which get the remaining share."""
     n_steps = spec.n_iter
-    shares = descent.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
+    shares = descents.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum
     shape = (spec.rank * sum(spec.matrix_shape) + spec.fit_intercept,)
-    steps = descent.plan_descent(spec, shares, votes, change, follows=_SPREAD, shape=shape)
+    steps = descents.plan_descent(spec, shares, votes, change, follows=_SPREAD, shape=shape)
     if not spec.has_curvatures:
         return steps
     share = curvatures / n_steps

@@ -12,7 +12,7 @@ from skdp._estimator import check_not_pure
 from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
 from skdp.linalg.norms import n_halvings
-from skdp.linear_model import _descent as descent
+from skdp.linear_model import _descent as descents
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, clip_rows
@@ -198,7 +198,7 @@ class HeadReleases(NamedTuple):
     products: Release
     mean_products: Release | None  # None if noise would hide it
     head_norm: Search
-    steps: tuple[descent.DescentStep, ...] | AltminReleases
+    steps: tuple[descents.DescentStep, ...] | AltminReleases
     scales: tuple[Search, ...]  # variances of noise and intercepts; () if users or rows are few
     prior_vote: Release
 
@@ -223,7 +223,7 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
         _plan_user_moment(spec),
     )
     # Products of whitened rows, which have no units, and responses have the units of y.
-    remedy = descent.OTHER_UNITS_OF_Y if spec.decorrelate else descent.OTHER_UNITS
+    remedy = descents.OTHER_UNITS_OF_Y if spec.decorrelate else descents.OTHER_UNITS
     norm = _search(spec, "product norm", remedy=remedy)
     if not spec.is_pooled:
         return PersonalReleases(*before, model=_plan_heads(spec, before, norm))
@@ -247,11 +247,13 @@ def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum
     if not spec.fit_intercept:
         return ()
     if _counts_are_cheap(spec):
-        return descent.plan_median(spec.cost, _count_share(spec), descent.ANY_SIZE, _N_REFINEMENTS)
+        return descents.plan_median(
+            spec.cost, _count_share(spec), descents.ANY_SIZE, _N_REFINEMENTS
+        )
     if _noise_of_mean(spec, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
-    norm = _level(spec, f"{descent.RESPONSE_CENTER} norm", descent.OTHER_UNITS_OF_Y)
-    return ClippedSum(norm, _sum(spec, descent.RESPONSE_CENTER, _RESPONSE_SHARE, norm))
+    norm = _level(spec, f"{descents.RESPONSE_CENTER} norm", descents.OTHER_UNITS_OF_Y)
+    return ClippedSum(norm, _sum(spec, descents.RESPONSE_CENTER, _RESPONSE_SHARE, norm))
 
 
 def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]:
@@ -265,7 +267,7 @@ def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]
     count = _search(spec, "row count", points)
     if not spec.fit_intercept:
         return count, ()
-    level = _search(spec, "user level", remedy=descent.OTHER_UNITS_OF_Y)
+    level = _search(spec, "user level", remedy=descents.OTHER_UNITS_OF_Y)
     return count, (level, _search(spec, "response part", PARTS))
 
 
@@ -328,25 +330,25 @@ def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
 
 def _plan_steps(
     spec: PersonalSpec, share: float, norm: Search
-) -> tuple[descent.DescentStep, ...] | AltminReleases:
+) -> tuple[descents.DescentStep, ...] | AltminReleases:
     """Plan the steps: gradients with counts, or normal equations."""
     if not spec.n_iter:
         return ()
     if spec.solver == "altmin":
         return _plan_altmin(spec, share)
     votes = _share_of_counts(spec.n_iter, spec, _VOTE_PRECISION, _VOTE_LIMITS)
-    shares = descent.shares_of_steps(share - votes, spec.n_iter, _GROWTH)
+    shares = descents.shares_of_steps(share - votes, spec.n_iter, _GROWTH)
     change, shape = sensitivity.row_sum, (spec.n_features, spec.n_components)
-    return descent.plan_descent(spec, shares, votes, change, follows=norm.name, shape=shape)
+    return descents.plan_descent(spec, shares, votes, change, follows=norm.name, shape=shape)
 
 
 def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
     """Plan the normal equations of each step, and their clip levels."""
-    matrix_norm = _level(spec, "normal matrix norm", descent.OTHER_UNITS_OF_Y, SQUARES)
-    product_norm = _level(spec, "normal product norm", descent.OTHER_UNITS_OF_Y, SQUARES)
+    matrix_norm = _level(spec, "normal matrix norm", descents.OTHER_UNITS_OF_Y, SQUARES)
+    product_norm = _level(spec, "normal product norm", descents.OTHER_UNITS_OF_Y, SQUARES)
     size, change = spec.n_features * spec.n_components, sensitivity.user_moment
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
-    for step, both in enumerate(descent.shares_of_steps(rest, spec.n_iter, _GROWTH), start=1):
+    for step, both in enumerate(descents.shares_of_steps(rest, spec.n_iter, _GROWTH), start=1):
         matrix = _sum(
             spec, f"normal matrix {step}", both / 2, matrix_norm, size, size, change=change
         )
