@@ -54,7 +54,7 @@ class Transform:
 
     @property
     def maps(self) -> trace_records.Maps:
-        """Maps of rows and of columns."""
+        """The maps of rows and of columns."""
         return [self.row_map, self.column_map]
 
     def mapped(self, records: Records) -> Records:
