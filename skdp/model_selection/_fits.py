@@ -33,35 +33,36 @@ class Candidate(NamedTuple):
 
     parameters: dict[str, Any]
     run: _run.Run
-    kinds: Sequence[Hashable]  # of the steps, without parameters of their own
-    of_steps: tuple[dict[str, Any], ...]  # own parameters of the steps
-    shares: Mapping[int, float]  # of the private steps, by step number
+    kinds: Sequence[Hashable]  # a key of each step, apart from the candidate's parameters
+    of_steps: tuple[dict[str, Any], ...]  # the candidate's parameters of each step
+    shares: Mapping[int, float]  # of the private steps, by the number of the step
 
 
 class Keys(NamedTuple):
-    """Keys of a candidate at a step: candidates with equal keys share the fit of the step.
+    """Keys of a candidate at a step, which show what it has in common with other candidates.
 
     One fit of a step serves all candidates that agree in the earlier steps and in the parameters of
     the step. Free parameters, which affect no release, may differ.
     """
 
     fit: Hashable  # equal for candidates that share the fit of the step
-    result: Hashable  # equal if free parameters of the step are equal, too
+    result: Hashable  # equal if the free parameters of the step are equal, too
 
 
 def candidates_of(
     grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], _run.Run]
 ) -> list[Candidate]:
-    """Check each pipeline of a grid, and set the parameters of each candidate on its steps.
+    """Check the pipelines of a grid, and set the parameters of each candidate on its steps.
 
-    Refuse unknown parameters, and parameters that must not be searched.
+    `checked` makes the run of a pipeline: once for all candidates with the same estimators as
+    steps. Refuse unknown parameters, and parameters that must not be searched.
     """
     candidates, found = list[Candidate](), dict[Hashable, tuple[_run.Run, list[Hashable], Any]]()
     for parameters in grid:
         for name in parameters:
             _check_searched(name)
         exchanged = _exchanged(parameters, estimator)
-        # The candidates refer to these objects, so no other object can get the same id.
+        # The grid refers to these objects as long as their ids are compared.
         key = tuple((name, id(value)) for name, value in exchanged.items())
         if key not in found:
             run = checked(clone(estimator).set_params(**clone(exchanged, safe=False)))
@@ -83,7 +84,7 @@ def candidates_of(
 
 
 def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
-    """Return the parameters that replace steps of a pipeline, parts of steps, or shares."""
+    """Return the parameters that are shares or whole estimators: steps, and parts of steps."""
     if not hasattr(estimator, "steps"):
         return {}
     given = estimator.get_params()
@@ -93,7 +94,7 @@ def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
 
 
 def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
-    """Return a key of a step without the candidate's parameters."""
+    """Return a key of a step, apart from the candidate's parameters."""
     functions = step.target and (step.target.func, step.target.inverse_func)
     facts = step.columns, step.before, functions, None if step.is_private else step.estimator
     return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
@@ -101,8 +102,7 @@ def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
 
 def _check_searched(name: str) -> None:
     """Refuse parameters of the guarantee, and parameters that the search sets itself."""
-    # A step may be named privacy_unit. Parameters of a unit, as in privacy_unit__bounds, may be
-    # searched.
+    # Only the end of a name counts: privacy_unit__bounds, a parameter of a unit, may be searched.
     parts = name.split("__")
     if parts[-1] in _GUARANTEE:
         raise ValueError(
@@ -119,7 +119,7 @@ def _check_searched(name: str) -> None:
 def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
     """Return the candidate's parameters of each step.
 
-    Parameters of a private part of a ColumnTransformer belong to the transformer, too.
+    A parameter of a private part of a ColumnTransformer is also one of the ColumnTransformer.
     """
     if not steps[0].prefix:
         return (parameters,)
@@ -146,7 +146,7 @@ def _steps_for(of_steps: Iterable[dict[str, Any]], run: _run.Run) -> list[Step]:
         if parameters:
             one.set_params(**parameters)
             if not step.is_private:
-                # The step was accepted without these parameters, which may change that.
+                # With these parameters, an accepted step may learn.
                 for refusal in not_private(step.name, one, is_behind=is_behind):
                     raise ValueError(refusal)
         is_behind = is_behind or (step.is_private and step.columns is None)
@@ -155,7 +155,7 @@ def _steps_for(of_steps: Iterable[dict[str, Any]], run: _run.Run) -> list[Step]:
 
 
 def _keys_of(candidate: Candidate, places: Sequence[_run.Place]) -> list[Keys]:
-    """Return the keys of a candidate at each step, which show the fits that it shares."""
+    """Return the keys of a candidate at each of its steps."""
     keys: list[Keys] = []
     before: Hashable = ()
     steps, given = candidate.run.steps, (candidate.kinds, candidate.of_steps)
@@ -165,7 +165,7 @@ def _keys_of(candidate: Candidate, places: Sequence[_run.Place]) -> list[Keys]:
             if place.spec is not None and not place.follows:
                 free = free_parameters(place.step, place.spec)
             own = place.step.get_params(deep=False)
-        # Candidates may differ in which parameters are free, so the names are part of the key.
+        # The names of free parameters are part of the key, as other candidates may have other ones.
         fit = before, kind, tuple(sorted(free)), _key(own, without=free)
         before = before, kind, _key(own)
         keys.append(Keys(fit, before))
@@ -173,11 +173,11 @@ def _keys_of(candidate: Candidate, places: Sequence[_run.Place]) -> list[Keys]:
 
 
 def free_parameters(step: Any, spec: Any) -> frozenset[str]:
-    """Return the free parameters of a step, which affect only the use of its releases."""
+    """Return the free parameters of a step, which change only what is computed from releases."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
-    # A released second moment of all rows serves any number of components. Other solvers release a
-    # basis of `n_components` columns.
+    # A released second moment serves any number of components. Other solvers release a basis of
+    # `n_components` columns.
     is_whole = {spec.solver, *spec.guided_solvers} <= {"covariance"}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
@@ -188,10 +188,11 @@ def _key(parameters: dict[str, Any], without: frozenset[str] = frozenset()) -> H
 
 
 def _value_key(value: Any) -> Hashable:
+    """Return a key that is equal for equal values, by their pickles."""
     try:
         return str(joblib.hash(as_python(value)))
     except Exception:
-        # An object that cannot be pickled gets its own key: that may cost fits, but no privacy.
+        # An object without a pickle gets a key of its own: a further fit is safe.
         return object()
 
 
@@ -200,6 +201,7 @@ def _value_key(value: Any) -> Hashable:
 
 # Share of the choice: if one fit serves all candidates, and if there are several fits.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
+# The last fit of a step gets this multiple of the share of a fit in the search.
 _FINAL_PARTS = 9  # not studied
 # The sum of all shares may exceed 1 by this, as they are rounded.
 _ROUNDING = 1e-12  # not tuned
@@ -222,14 +224,14 @@ def split_budget(
     *,
     refits: bool = False,
 ) -> BudgetSplit:
-    """Split a budget between a search's fits, a last one if `refits`, and the choice.
+    """Split a budget between the choice, the fits of a search and, if `refits`, the last fits.
 
     The choice gets a small part of the square of mu. The private steps share the rest by the
     caller's shares, or in proportion to their squares of mu. If one fit of a step serves all
-    candidates, it gets the whole part of the step. With G fits and one last fit for the chosen
-    candidate, the part of the step is split into G + 9 parts: one for each fit of the search, and
-    nine for the last fit, which thus has a third of the noise. If candidates have different steps
-    or shares, all parts shrink until the most expensive choice is affordable.
+    candidates, this fit gets the whole part of the step. With G fits and one last fit for the
+    chosen candidate, the part of the step is split into G + 9 parts: one for each fit of the
+    search, and nine for the last fit, whose noise is thus a third. If candidates have different
+    steps or shares, all parts shrink until the budget suffices for any choice.
     """
     fits, reserved = dict[str, dict[Hashable, float]](), dict[str, list[float]]()
     for one, own in zip(candidates, keys, strict=True):
@@ -267,7 +269,11 @@ def split_budget(
 
 
 def _shares(steps: Sequence[Step]) -> dict[int, float]:
-    """Return the share of each step; with an infinite epsilon, equal shares."""
+    """Return the shares of the private steps, by the number of the step.
+
+    Without shares by the caller, they are in proportion to the squares of mu; equal if these are
+    infinite.
+    """
     private = [i for i, step in enumerate(steps) if step.is_private]
     if all(steps[i].share is not None for i in private):
         return shares_of(steps, PrivacyCost(1.0, 0.5)).of
@@ -286,7 +292,7 @@ def _shares(steps: Sequence[Step]) -> dict[int, float]:
 class Search:
     """The candidates of a search, and the costs of their fits."""
 
-    run: _run.Run  # common to all candidates
+    run: _run.Run  # of one candidate, for facts that are the same for all
     candidates: Sequence[Candidate]
     places: Sequence[Sequence[_run.Place]]
     keys: Sequence[Sequence[Keys]]
@@ -317,8 +323,7 @@ def search_of(
     """Check grid and data; return the candidates, and the costs of their fits."""
     checked = partial(_run.prepare, X=X, y=y, seed=seed, users=users)
     candidates = candidates_of(grid, estimator, checked)
-    # Each candidate is first traced as if its steps had the whole cost. These traces show how many
-    # fits will share the cost.
+    # To count the distinct fits, all steps are planned as if each could spend the whole cost.
     places = []
     for one in candidates:
         shares = Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta)
@@ -326,7 +331,7 @@ def search_of(
     keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
-    # One run stands for all candidates: if possible, one that takes its classes from labels.
+    # If any candidate relies on a promise, as of classes taken from labels, the record says so.
     runs = (one.run for one in candidates)
     run = min(runs, key=lambda run: (not run.lack_classes, run.enforced))
     return Search(run, candidates, places, keys, split)
@@ -335,7 +340,7 @@ def search_of(
 def warnings_for_fits(search: Search) -> list[str]:
     """Plan all fits, which refuses too small budgets; return their warnings.
 
-    If a step is fitted again at the end, only the warnings about that fit are returned.
+    If a step has a last fit, only the warnings of this fit are returned.
     """
     warnings: list[str] = []
     final = search.split.final
@@ -356,9 +361,9 @@ def warnings_for_fits(search: Search) -> list[str]:
 def fit_candidates(
     search: Search, charge: Charge | None, records: dict[str, PrivacySpent]
 ) -> list[tuple[Any, ...]]:
-    """Fit the steps of all candidates; add the costs of the fits to `records`.
+    """Fit the steps of all candidates; add the records of the fits to `records`.
 
-    The first fit charges the whole cost.
+    The first fit charges the cost of the whole search.
     """
     members, start = range(len(search.candidates)), _run.Prefix((), None, search.run.X)
     found = _Fits(search, search.split.search, charge, records).behind(start, members)
@@ -368,9 +373,9 @@ def fit_candidates(
 def refit(
     search: Search, chosen: int, fitted: Sequence[Any], records: dict[str, PrivacySpent]
 ) -> tuple[Any, ...]:
-    """Fit the chosen candidate again, from the first of its steps that get a last fit.
+    """Fit the chosen candidate again, from the first step with a last fit on.
 
-    Earlier steps have spent their whole part, and stay as they are.
+    Earlier steps have spent their whole part in the search, and stay as they are.
     """
     shares, prefix = search.split.final, _run.Prefix((), None, search.run.X)
     for one in fitted[: min(shares[chosen].of)]:
@@ -379,7 +384,7 @@ def refit(
 
 
 class _Fits(NamedTuple):
-    """Fits candidates with the given shares, and adds the costs to the records."""
+    """Fits candidates with the given shares, and adds the records of the fits."""
 
     search: Search
     shares: Sequence[Shares]
@@ -389,10 +394,10 @@ class _Fits(NamedTuple):
     def behind(self, prefix: _run.Prefix, members: Sequence[int]) -> dict[int, tuple[Any, ...]]:
         """Fit the steps behind a prefix, for all candidates that share it.
 
-        Depth first, so that memory holds the rows of one sequence of steps at a time.
+        It goes depth first, so that memory holds the rows of one sequence of steps at a time.
         """
         number, found, keys = len(prefix.fitted), dict[int, tuple[Any, ...]](), self.search.keys
-        # Candidates behind one prefix have equally many steps, as keys contain the names.
+        # Candidates with one prefix have equally many steps.
         if number == len(keys[members[0]]):
             return dict.fromkeys(members, prefix.fitted)
         for group in _grouped(members, lambda j: keys[j][number].fit):
@@ -411,7 +416,7 @@ class _Fits(NamedTuple):
     ) -> list[tuple[Any, Any]]:
         """Fit a private step once, for candidates that differ only in free parameters of the step.
 
-        Return the step of each candidate, with the scales by which it corrects an earlier scaler.
+        Return the step of each candidate, and the factors that correct the scaler before the step.
         """
         number, records, split = len(prefix.fitted), self.records, self.search.split
         step = runs[0].steps[number]
@@ -420,7 +425,7 @@ class _Fits(NamedTuple):
             label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
             label += step.label.removeprefix(step.name)
         first, *others = (_run.handed(run, number, own, label) for run in runs)
-        # Candidates that would correct the scaler differently are compared without correcting it.
+        # If fits would correct the scaler differently, candidates are compared without corrections.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
         given = _run.Place(first), label, None if records else self.charge
         released = _run.fit_private(runs[0], prefix, *given, corrects_scales=corrects)
@@ -440,7 +445,7 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
 
 
 def make_of(first: Any, released: _run.Fitted, others: Iterable[Any]) -> None:
-    """Fit the other candidates from the releases of the first; only free parameters differ."""
+    """Set the fitted attributes of other candidates by the releases of the first one's fit."""
     for other in others:
         for name in set(_run.FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
@@ -452,9 +457,9 @@ def make_of(first: Any, released: _run.Fitted, others: Iterable[Any]) -> None:
 
 
 def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
-    """Return the warnings of the chosen steps.
+    """Return the warnings of the chosen candidate's steps.
 
-    Warnings of a fit that candidates share but use differently are left out.
+    Left out are warnings about the releases of a step that has several candidates with one fit.
     """
     private = search.candidates[chosen].shares
     for number in private:

@@ -30,7 +30,7 @@ from skdp.privacy.precision import as_python
 
 # Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned
-# Number of other directions that are simulated exactly: they may swap with components.
+# Number of directions beside the components that are simulated exactly, as they may swap with one.
 _N_NEIGHBORS = 5  # not studied
 _MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
 # Rough limit on the multiplications of all draws together.
@@ -45,21 +45,21 @@ def expected_subspace_error(
 
     The error is the distance of the released components from the exact components of the same
     clipped rows, for ``solver="covariance"``. The distance is the sine of the largest angle
-    between the two subspaces, as :func:`skdp.metrics.subspace_distance` does.
+    between the two subspaces, as in :func:`skdp.metrics.subspace_distance`.
 
     Parameters
     ----------
     estimator : DPPCA or DPTruncatedSVD
         Estimator with the parameters of the planned fit. It need not be fitted, and is not changed.
-        The bounds must be given, `n_components` must be an int or None, and `solver` "covariance"
-        or "auto", which is read as "covariance".
+        The bounds must be given, `n_components` must be an int or None, and `solver` "covariance",
+        or "auto", which counts as "covariance".
     eigenvalues : array-like of shape (n_features,)
         Guess of the eigenvalues of the covariance (for a ``DPPCA`` that centers) or of the second
         moment per row, in any order, in the squared units of X; where users are protected, of a
-        random row of a random user. It must not come from private rows: use public rows, a released
-        spectrum or general knowledge of such data.
+        random row of a random user. The guess must not come from private rows: use public rows, a
+        released spectrum or general knowledge of such data.
     n_samples : int
-        Number of rows of the planned fit; of users with ``privacy_unit="user"``.
+        Number of rows of the planned fit, or of users with ``privacy_unit="user"``.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def expected_subspace_error(
 
     See Also
     --------
-    skdp.metrics.subspace_distance : The error that is predicted, measured.
+    skdp.metrics.subspace_distance : Measures this error for two subspaces.
 
     Notes
     -----
@@ -88,17 +88,17 @@ def expected_subspace_error(
 
     .. math:: 1 - \tau^2 \sum_{j > k} \frac{1}{(\lambda_i - \lambda_j)^2}.
 
-    The component is lost once this is not positive [2]_. The formula holds in the limit, for one
-    direction. Here k directions err together, in a matrix of finite size, and directions next to
-    the border change places. So the k leading directions and the five next to them are simulated
-    exactly, on the diagonal matrix of the :math:`\lambda_i`. All other directions enter by random
-    terms with the mean in the formula. Up to 200 draws with a fixed public seed are averaged: the
-    same arguments give the same result.
+    The component is lost if this part is not positive [2]_. The formula holds for one direction, in
+    the limit of large matrices. Here k directions err together, the matrix is finite, and noise may
+    exchange a component and a direction with nearly the same eigenvalue. So the k leading
+    directions and the next five are simulated exactly, on the diagonal matrix of the
+    :math:`\lambda_i`. All other directions enter by random terms whose mean is that of the formula.
+    Up to 200 draws with a fixed public seed are averaged: equal arguments give equal results.
 
-    With a private center the noise of the mean is added as well. Clipping is accounted for on
-    average: the eigenvalues are scaled such that their sum, the mean squared norm, does not exceed
-    ``row_norm ** 2``. Three effects are not predicted: how clipping turns the directions, how the
-    sample differs from its population, and what ``DPTruncatedSVD`` gains where the mean guides it.
+    With a private center, the noise of the mean is added. Clipping counts on average: the
+    eigenvalues are scaled such that their sum, the mean squared norm, is at most ``row_norm ** 2``.
+    Three effects are not predicted: how clipping turns the directions, how the sample differs from
+    its population, and what ``DPTruncatedSVD`` gains if a released mean guides its solver.
 
     References
     ----------
@@ -141,9 +141,9 @@ def expected_subspace_error(
     if off_diagonal_std == 0 or n_components == len(spectrum):
         return 0.0
     norm_squared = spectrum.sum() + len(spectrum) * mean_std**2
-    # Clipping shortens rows beyond the bound, and with them the noise that centering adds.
+    # Clipping shortens long rows, and with them the noise of the center that was subtracted.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
-    # All that follows is in units of the noise off the diagonal.
+    # From here on, numbers are in units of the noise std off the diagonal.
     n_in_units = n_samples * shrinkage / off_diagonal_std
     return _mean_sine(n_in_units * spectrum, n_components, n_in_units * mean_std**2)
 
@@ -185,16 +185,17 @@ def _noise_of(
     released = clone(estimator).set_params(solver="covariance")
     plan = released.plan(n_samples, n_features).parts
     branch = plan.branches.branches[0]
-    # Of two means, the last one centers the rows. Without centering, no mean matters.
+    # If a plan has two means, the last one centers the rows.
     mean = None if plan.center is None else (plan.center, *branch.means)[-1]
-    # The std of the plan is that on the diagonal, sqrt(2) times the one wanted.
+    # A plan states the std on the diagonal, which is sqrt(2) times the std off the diagonal.
     off_diagonal_std = _known_std(branch.solver) * math.sqrt(0.5)
     return off_diagonal_std, 0.0 if mean is None else _known_std(mean)
 
 
 def _known_std(release: Release) -> float:
+    """Return the noise std of a release; refuse one that depends on an earlier release."""
     if release.noise_std is None:
-        # The release of a bound is named like the parameter that would replace it.
+        # The release of a bound has the name of the parameter that would replace the release.
         parameter = release.follows.replace(" ", "_")
         raise ValueError(
             f"{parameter}=None leaves the bound to the fit, so that the noise is not known in "
@@ -204,10 +205,10 @@ def _known_std(release: Release) -> float:
 
 
 def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise_moment: float) -> float:
-    """Average the sine of the largest angle over draws of noise, in units of its std.
+    """Average the sine of the largest angle over draws of noise.
 
-    Off the diagonal, noise has std 1. The noise of the mean adds n times its covariance to the
-    second moment of the rows; `mean_noise_moment` is the expectation of a diagonal entry.
+    The unit is the std of the noise off the diagonal. The noise of the center adds n times its
+    outer product to the second moment; `mean_noise_moment` is the mean of a diagonal entry of this.
     """
     affordable = int(_EFFORT / (len(spectrum) * n_components**2))
     n_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, affordable))
@@ -227,7 +228,7 @@ def _draw_sine(
     leading, rest = spectrum[:n_leading], spectrum[n_leading:]
     mean_error = generator.normal(size=n_leading)
     if moment > 0 and len(rest):
-        # One more direction is simulated exactly: that of the error of the mean.
+        # Along the error of the mean, one more direction is simulated exactly.
         leading = np.append(leading, rest.mean())
         mean_error = np.append(mean_error, math.sqrt(len(rest)))
         rest = rest[:-1]
@@ -241,7 +242,7 @@ def _draw_sine(
     # A component whose eigenvalue lies within the spectrum of the rest is lost.
     if np.any(gaps <= 0):
         return 1.0
-    # Angles between noisy vectors and the remaining directions, to first order.
+    # Angles between the noisy components and the remaining directions, to first order.
     turned = generator.normal(size=gaps.shape) / gaps @ overlaps.T
     squared_cosines = np.linalg.eigvalsh(overlaps @ overlaps.T - turned.T @ turned)
     return math.sqrt(1.0 - min(max(squared_cosines[0], 0.0), 1.0))
@@ -250,17 +251,17 @@ def _draw_sine(
 # ------------------------------
 # Tuning on public rows, at the noise level of the private fit.
 
-# Units with statistics that are sums over rows or users.
+# Units of estimators whose statistics are sums over rows or users.
 _UNITS = ("row", "record", "response", "user")
 
 
 def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     r"""Make fits to few public rows as noisy as the fit to many private rows will be.
 
-    The more rows a private fit has, the smaller its relative noise. Parameters can be chosen on
-    public rows, at no cost, if fits to them are as noisy as the private fit will be: with n' public
-    rows instead of n private ones they spend :math:`\mu\, n / n'`. At the same epsilon they would
-    be far noisier, and the simplest model would win.
+    The more rows a private fit has, the smaller is its relative noise. On public rows, parameters
+    can be chosen at no cost, if the fits are as noisy as the private fit will be: fits to n' public
+    rows spend :math:`\mu\, n / n'`, where the fit to n private rows spends :math:`\mu`. At the same
+    epsilon, fits to fewer rows would be far noisier, and the simplest model would win.
 
     Parameters
     ----------
@@ -271,7 +272,8 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
         Number of rows of the private fit; of users for ``privacy_unit="user"`` and
         :class:`skdp.DPPersonalizedRegressor`.
     n_public : int
-        Number of public rows, or users, of one fit: in a search with k folds, those in k - 1 folds.
+        Number of public rows, or users, of one fit: in a search with k folds, the number in k - 1
+        folds.
 
     Returns
     -------
@@ -328,9 +330,9 @@ def epsilon_curve(
 ) -> Bunch:
     """Estimate the score of a private fit at each epsilon, from public rows.
 
-    A search over epsilon would always choose the largest. This function shows what each epsilon
-    buys. Every fit is to a part of the public rows, with the noise of a fit to `n_samples` private
-    rows (:func:`matched_noise`), and is scored on the other public rows.
+    A search over epsilon would always choose the largest. This function shows the score that each
+    epsilon buys. Each fit is made to a part of the public rows, with the noise of a fit to
+    `n_samples` private rows (:func:`matched_noise`), and is scored on the other public rows.
 
     Parameters
     ----------
@@ -344,7 +346,7 @@ def epsilon_curve(
         Owner of each public row, if all private steps have ``privacy_unit="user"``. All rows of a
         user are on one side of each split.
     epsilons : array-like of shape (n_epsilons,)
-        Epsilons to try. Several private steps split each epsilon as in `estimator`.
+        Epsilons to try. Several private steps split each epsilon in the proportions of `estimator`.
     n_samples : int
         Number of rows of the private fit; of users with ``privacy_unit="user"``.
     scoring : str, callable or None, default=None
@@ -352,7 +354,7 @@ def epsilon_curve(
     n_repeats : int, default=10
         Number of random splits.
     test_size : float, default=0.25
-        Part of the rows, or users, that scores a fit, between 0 and 1.
+        Fraction of the rows, or users, that a fit is scored on, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
         Seed of the splits. The noise is fresh in every fit.
 
@@ -360,8 +362,8 @@ def epsilon_curve(
     -------
     Bunch
         ``epsilons`` of shape (n_epsilons,), ``scores`` of shape (n_epsilons, n_repeats), their
-        ``mean``, ``median`` and ``std`` over the splits. If scores have no lower end, such as R2, a
-        single split may spoil the mean.
+        ``mean``, ``median`` and ``std`` over the splits. A score without a lower bound, such as R2,
+        may be so low on one split that the mean says little.
 
     Raises
     ------
@@ -469,7 +471,7 @@ def _with_epsilon(estimator: Any, epsilon: float) -> Any:
     squares = {prefix: step._cost().mu ** 2 for prefix, step in steps.items()}
     planned, total = clone(estimator), sum(squares.values())
     for prefix, step in steps.items():
-        # The mu of `epsilon` for all steps together, at the delta of this step.
+        # The mu that all steps together may spend, at the delta of this step.
         whole_mu = clone(step).set_params(epsilon=epsilon)._cost().mu
         mu = whole_mu * np.sqrt(squares[prefix] / total)
         planned.set_params(**{f"{prefix}epsilon": _epsilon_of_mu(step, mu)})

@@ -38,9 +38,9 @@ from skdp.privacy.noise import may_be_guessed
 from skdp.privacy.releases import as_html
 
 # ------------------------------
-# Estimators of scikit-learn that contain others, and may learn from data themselves.
+# What estimators of scikit-learn with parts, and steps that learn nothing, reveal themselves.
 
-# What such an estimator itself learns or reveals, in the report's words.
+# Texts of the report.
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
 _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
@@ -52,12 +52,12 @@ _EMPTY = "drops columns that have no values (keep_empty_features=True)"
 _BEHIND = "may reveal single rows in an error: put it before the first private step"
 _OBJECTS = "calls objects that may have learned from rows, or store them"
 
-# Transformers with dense output for any input, among scikit-learn's and ours.
+# Transformers of scikit-learn and of skdp with dense output for any input.
 _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, MinMaxScaler}
 
 
 def complaint_of_warnings(step: Any) -> str:
-    """Return the warning of a step that learns nothing; "" if there is none."""
+    """Return how warnings or errors of a step that learns nothing reveal values; "" if not."""
     if rules.refuses_rows(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
@@ -69,7 +69,7 @@ def complaint_of_warnings(step: Any) -> str:
 
 
 def _complaint_of_holder(holder: Any) -> str:
-    """Return what an estimator that contains others learns or reveals itself; "" if nothing."""
+    """Return what an estimator with parts learns or reveals itself; "" if nothing."""
     if type(holder) is TransformedTargetRegressor and holder.check_inverse:
         return _INVERSE
     if type(holder) is ColumnTransformer:
@@ -120,13 +120,13 @@ def _is_dense(part: Any) -> bool:
 
 PRIVATE, NOT_PRIVATE, UNKNOWN = "private", "not private", "unknown"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
-#: What the verdict "private" covers.
+#: What the verdict "private" covers: of a search, and of any other estimator.
 ALL_OF_IT = "every step in it is private; what was done before is not checked"
 COVERED = f"{ALL_OF_IT}; privacy_spent(search) counts all fits of a search"
-#: The note of a verdict on rows and records together.
+#: Added to a verdict on steps that protect rows and steps that protect records.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
-# Classes whose records are complete; a subclass may store more than its record says.
+# Classes whose records cover all that they store; a subclass may store more.
 _ROOMS = (decomposition, linear_model, preprocessing)
 _OURS = (
     *(covariance.DPCovariance, DPGridSearch, DPPipeline, DPRandomizedSearch),
@@ -163,7 +163,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
     status : str
         ``"private"``, ``"learns nothing"``, ``"frozen"``, ``"not private"`` or ``"unknown"``.
     records : tuple of PrivacySpent, default=()
-        Records of its cost. Those of a frozen step do not count in any total.
+        Records of its cost. The records of a frozen step do not count in a total.
     note : str, default=""
         Why it is not private, or a condition of its status.
     seeded : bool, default=False
@@ -198,16 +198,16 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 
 
 class _Met(NamedTuple):
-    """What `fitted_steps` has visited; `privacy_spent` raises the first of the errors."""
+    """What `fitted_steps` has met so far; `privacy_spent` raises the first of the errors."""
 
     errors: list[ValueError]
     paths: dict[int, str]  # by the ``id`` of each private estimator
 
 
 def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
-    """Yield the steps of a fitted estimator, outer steps first; no data are read.
+    """Yield the steps of a fitted estimator, outer steps first.
 
-    A private estimator must not appear in two places.
+    A private estimator must not occur in two places.
     """
     record = _own_record(estimator)
     if isinstance(estimator, str) and estimator == "drop":
@@ -250,7 +250,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
 
 
 def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list[PrivacyStep]:
-    """Return the steps inside an estimator; keep errors for the end of the walk."""
+    """Return the steps inside an estimator; collect errors, so that all steps are visited."""
     inner: list[PrivacyStep] = []
     for name, part in parts:
         try:
@@ -277,11 +277,11 @@ def _steps_of_carried(model: Any, path: str, met: _Met, stored: Any) -> Iterator
 
 
 def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
-    """Return a step that has no budget, and no parts to visit."""
+    """Report an estimator without a budget and without known parts."""
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
         complaint, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
-        # Anything that can be called may learn or store rows; a dtype is a class, but harmless.
+        # The parameter dtype may be a class, which can be called, but learns nothing.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if complaint else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=complaint or (CALLS if calls else ""))
@@ -300,13 +300,14 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
 
 
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
+    """Remove a note about warnings and errors, for a step whose holder hides them."""
     is_warning = step.note in (_INVERSE, _UNKNOWN, _NAMED, _EMPTY, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
 
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
-    """Report a step that has a record, and whether it is private."""
-    # A choice among candidates may depend on all that their private steps store.
+    """Report an estimator with a record."""
+    # A subclass among the private steps of a search or pipeline may store more than it releases.
     wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
     steps = rules.private_steps(wrapped)
     kinds = {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
@@ -333,13 +334,13 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
 
 
 class _FrozenPath(str):
-    """Path of a frozen estimator, which may occur several times, as nothing fits it again."""
+    """Path of a frozen estimator, which may occur several times, as it is never fitted again."""
 
     __slots__ = ()
 
 
 def _check_met_once(estimator: int, path: str, met: _Met) -> None:
-    """Refuse an estimator that occurs twice: its record is that of its last fit alone."""
+    """Refuse an estimator that occurs twice: its record is only that of the last fit."""
     first = met.paths.get(estimator)
     if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
@@ -351,10 +352,10 @@ def _check_met_once(estimator: int, path: str, met: _Met) -> None:
 
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
-    """Return the search as a step: the cost of its fits on folds, and how it chose."""
+    """Report a search of scikit-learn: the cost of its fits on folds, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], True
     try:
-        # Estimators among the parameters are cloned, as the search does.
+        # Like the search, clone estimators among the parameters.
         given = clone(candidates, safe=False)
         models = [clone(search.estimator).set_params(**one) for one in given]
         fits = [step for model in models for step in rules.fitted_once(model)]
@@ -379,10 +380,10 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
 
 
 def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
-    """Refuse folds in which one user's rows move other users to other folds.
+    """Refuse folds of users that depend on positions or numbers of rows, as those of GroupKFold.
 
-    KFold and plain GroupKFold make such folds, by positions or numbers of rows: fits to neighboring
-    datasets would differ in many users.
+    Another row of one user could move other users to other folds, and fits to neighboring datasets
+    would differ in many users.
     """
     splitter = search.cv
     is_by_ids = isinstance(splitter, GroupShuffleSplit) or (
@@ -397,9 +398,9 @@ def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
 
 
 def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
-    """Return how many fits each record stands for, if each private step is fitted once.
+    """Return the records of one fit of each private step, with the number of equal records.
 
-    Each record is reduced to one release of sensitivity 1, which spends the whole cost of a fit.
+    Each record has one release of sensitivity 1, which spends the whole cost of the fit.
     """
     cost = Counter[PrivacySpent]()
     for step in steps:
@@ -412,7 +413,7 @@ def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
 
 
 def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
-    """Compose the fits of each record, each made `times` times, to one release."""
+    """Compose all fits with the same record, each made `times` times, to one release."""
     composed = []
     for record, n in cost.items():
         name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")
@@ -422,7 +423,7 @@ def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpe
 
 
 def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
-    """Return the record with one release of sensitivity 1, whose noise spends the whole cost."""
+    """Replace the releases of a record by one of sensitivity 1 that spends the whole cost."""
     if record._is_pure:
         release = Release(name, "laplace", 1.0, math.sqrt(2) / record.epsilon, 1.0)
     else:
@@ -435,8 +436,8 @@ def _note(complaints: dict[str, bool]) -> str:
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
-    """Return the record that an estimator itself has set, and not that of an inner one."""
-    # Not isinstance, which takes a proxy for an instance of the class of its object.
+    """Return the record that an estimator itself has set; None for a record of its parts."""
+    # For a proxy of an object, isinstance would look at the class of that object.
     is_known = issubclass(type(estimator), (PrivateEstimator, *_OURS))
     record = vars(estimator).get("privacy_spent_") if is_known else None
     return record if isinstance(record, PrivacySpent) else None
@@ -489,7 +490,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
 
     @property
     def is_private(self) -> bool:
-        """Whether a step is private, and no step may have learned without privacy."""
+        """Whether some step is private, and no step may have learned without privacy."""
         statuses = {step.status for step in self.steps}
         is_finite = self.spent is not None and math.isfinite(self.spent.epsilon)
         return PRIVATE in statuses and not statuses & {NOT_PRIVATE, UNKNOWN} and is_finite
@@ -498,7 +499,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         which = {
-            # The text of the guarantee names such a seed.
+            # The guarantee itself names a seed that may be guessed.
             "no guarantee against anyone who can guess random_state of ": lambda step: (
                 step.seeded and not any(record.guessable for record in step.records)
             ),
@@ -515,7 +516,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # A promise of an author covers all steps with the same record.
+        # The author's word, stated elsewhere in the verdict, covers all steps with the same record.
         words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
         records = (one for one in step.records if not any(one is word for word in words))
         return step.status != FROZEN and not all(record.enforced for record in records)
@@ -550,7 +551,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
 def privacy_spent(estimator: Any) -> PrivacyReport:
     """Return the cost of all steps of a fitted estimator, and whether it is private.
 
-    Visits every step of pipelines, unions, column transformers, transformed targets, frozen
+    It visits every step of pipelines, unions, column transformers, transformed targets, frozen
     estimators, grid and randomized searches, and pipelines and searches of skdp, however nested.
     The records of steps with a ``privacy_spent_`` are composed. The report names the other steps
     that have learned from the data without privacy. The report concerns these steps only: earlier
@@ -574,10 +575,10 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         If the estimator, or a private step of it, has not been fitted.
     ValueError
         If the steps protect different units or differ in adjacency, or the noise of two steps came
-        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`: rows and records, which are
-        rows of the same X with their responses, compose to records. Also if the same private
-        estimator appears in two places. If a step is not private, the report says so instead, and
-        no error is raised.
+        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`; but rows and records, which
+        are rows of the same X with their responses, compose to records. Also if the same private
+        estimator occurs in two places. If a step is not private anyway, the report says so, and no
+        error is raised.
 
     See Also
     --------
@@ -592,29 +593,29 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     once. Equal records of different fits count separately.
 
     A ``FrozenEstimator`` was fitted before, to other rows, which are public or have their own
-    report. The report calls it frozen, and does not count it. If it was fitted to the same rows,
-    either it learned without privacy, or its record has to be added with ``compose``.
+    report. The report calls it frozen, and does not count its record. If it was fitted to the same
+    rows, either it learned without privacy, or its record has to be added with ``compose``.
 
-    A ``FixedThresholdClassifier`` of a frozen classifier learns nothing else: its report is that of
+    A ``FixedThresholdClassifier`` of a frozen classifier learns nothing else: the report is that of
     the classifier.
 
-    A ``GridSearchCV`` or ``RandomizedSearchCV`` has fitted every candidate on every fold. All of
-    these fits count, by its candidates and folds, in addition to the last fit, unless it searches
-    over a search or over another estimator that holds private ones. In the record, fits of equal
-    cost are one release of sensitivity 1 of the same cost. Scores that are computed from the rows
-    without privacy, and stored, chose the candidate: so no such search is private.
+    A ``GridSearchCV`` or ``RandomizedSearchCV`` has fitted every candidate on every fold. The
+    report counts these fits in addition to the last fit, unless the search is over a search or over
+    another estimator that contains private ones. In the record, fits of equal cost are one release
+    of sensitivity 1 with their cost together. No such search is private: it has stored scores that
+    were computed from the rows without privacy, and has chosen a candidate by them.
 
-    Steps that learn nothing are known by their class. Whether a function of a
-    ``FunctionTransformer`` mixes rows cannot be seen, as the verdict says. Private steps that were
-    fitted before, and are stored beside their fitted clones, count as "as given". All other
-    estimators that hold private ones, such as ensembles, are called not private, and their fits are
-    not counted: skdp does not know what they store. Also called not private are:
+    Steps that learn nothing are known by their class. The verdict names functions of a
+    ``FunctionTransformer``, as skdp cannot see whether a function mixes rows. Private steps that
+    were passed fitted, and of which the estimator has fitted clones, are listed "as given". All
+    other estimators that contain private ones, such as ensembles, are called not private, and their
+    fits are not counted: skdp does not know what they store. Also called not private are:
 
     - a ``ColumnTransformer`` that measures how dense its output is, unless ``sparse_threshold=0``;
     - a ``TransformedTargetRegressor`` that tries its functions on y, unless
       ``check_inverse=False``;
-    - a ``FunctionTransformer`` that calls more than plain functions, such as a method of a fitted
-      estimator: what that has learned is unknown;
+    - a ``FunctionTransformer`` of an object that is no plain function, such as a method of a fitted
+      estimator, which may have learned;
     - a ``OneHotEncoder`` with `drop`, which warns of unknown categories, outside of a
       :class:`skdp.DPPipeline`;
     - a pipeline with memory, which stores rows on disk, or with callbacks that ask for rows.
@@ -650,7 +651,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, met)
-        # Private steps that were passed fitted, as parameters; the model has fitted clones.
+        # Private steps that were passed fitted; the model contains fitted clones of them.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():
@@ -659,16 +660,15 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         steps += beside
         for error in met.errors:
             raise error
-        # An estimator that only shows the record of another one has none of its own.
+        # An estimator may have the record of a part as a property, and no record itself.
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         if records := _distinct(steps):
-            # Rows and records are one unit, as a row of X is part of a record. A single record is
-            # not composed.
+            # Rows and records are one unit, as a row of X is part of a record.
             first, *others = records
             spent = first.compose(*others, same_unit=True) if others else first
         else:
-            # Without private steps fitted beside them, it is unknown what these have learned.
+            # Without any record, nothing says that these steps have learned from private rows.
             for number, step in enumerate(steps):
                 if step.note == _LEARNED:
                     steps[number] = step._replace(status=UNKNOWN, note=_UNTOLD)
@@ -690,13 +690,13 @@ def guarantee(spent: PrivacySpent) -> str:
 
 
 def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
-    """Return the records to compose; one that several steps share counts once."""
+    """Return the records to compose; a record that several steps share counts once."""
     counted = (record for step in steps if step.status != FROZEN for record in step.records)
     return list({id(record): record for record in counted}.values())
 
 
 def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
-    """Return the steps of a status with their reasons; steps with one reason are joined."""
+    """Return a text for each reason of the steps with a status, with all steps of this reason."""
     labels: dict[str, list[str]] = {}
     for step in steps:
         if step.status == status:
@@ -705,6 +705,6 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Return how a fitted estimator itself has learned without privacy, apart from caches."""
+    """Return texts about column selections, dense outputs and imputers that followed the data."""
     steps = fitted_steps(estimator, "", _Met([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

@@ -42,8 +42,8 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # ------------------------------
 # Releases of a choice or a score.
 
-#: Advice if a clip level is at an end of the public grid; a small level is right if losses are
-#: alike.
+#: Advice if a clip level is at an end of the public grid. Losses that are nearly equal have a small
+#: level without any mistake, hence "if".
 OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
 
 
@@ -57,7 +57,7 @@ class JudgedReleases(NamedTuple):
 def plan_level(
     cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
 ) -> tuple[Search | None, float]:
-    """Plan the search for a clip level, unless losses are bounded; return also the share left."""
+    """Plan the search for a clip level, unless losses are bounded; also return the share left."""
     if is_bounded:
         return None, 1.0
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
@@ -66,8 +66,8 @@ def plan_level(
 # ------------------------------
 # Private clip levels, and rounding of clipped values.
 
-# Values are rounded to this part of the clip level, which makes sums exact: a row then moves a sum
-# by its own value, and does not change the rounding of others.
+# Values are rounded to multiples of this part of the clip level, whose sums are exact: a row moves
+# a sum by its own value, and does not change the rounding of other values.
 _STEP = 2.0**-20  # not tuned
 # With few values, the clip level is a lower quantile, down to this one.
 LEAST_QUANTILE = 0.5  # not studied
@@ -76,7 +76,7 @@ LEAST_QUANTILE = 0.5  # not studied
 def release_level(
     search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
 ) -> float:
-    """Release the `most` quantile of values as a clip level; with few rows, a lower one."""
+    """Release the `most` quantile of values as a clip level; with few values, a lower quantile."""
     q = max(LEAST_QUANTILE, search.highest_quantile(len(values), most=most))
     return budget.quantile(search, values, q=q)
 
@@ -84,7 +84,7 @@ def release_level(
 def in_steps(values: np.ndarray) -> np.ndarray:
     """Round values in [-1, 1] to multiples of a power of two, which have exact sums.
 
-    Limits of clipping are such multiples, so that rounding does not increase the sensitivity.
+    The limits of clipping are such multiples, so rounding does not increase the sensitivity.
     """
     return np.asarray(np.rint(values / _STEP) * _STEP)
 
@@ -92,11 +92,10 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Scores from counts, in tables with true classes in rows and predicted classes in columns.
 
-# Number of bins of scores. Half of the bins lie within the distance from the median that a fraction
-# `_SPREAD` of scores does not exceed. The others are wider by this factor, and lie within three
-# times that distance.
+# Bins of scores: their number; how quickly their width grows with the distance from the median; and
+# the fraction of scores within the released distance from the median, the unit of the bin limits.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
-# Share of each search, for the median of scores and for the distance `_SPREAD`. Then shares of the
+# Share of each of two searches, for the median of scores and for that distance. Then shares of the
 # sum that corrects an area: alone, and beside counts of outcomes.
 _PLACE_SHARE = 0.05  # not studied
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
@@ -106,7 +105,7 @@ _REDRAWS = 200  # not studied
 
 
 def _share(part: Any, whole: Any) -> np.ndarray:
-    """Divide noisy counts, which may be negative; return 0 if the total is not positive."""
+    """Divide noisy counts, which may be negative; return 0 for a divisor that is not positive."""
     return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
 
 
@@ -128,23 +127,23 @@ def area(counts: np.ndarray) -> float:
 
 
 def _pairs(counts: np.ndarray) -> float:
-    """Count pairs of both classes in the right order; a pair in one bin counts half."""
+    """Count pairs of scores of both classes in the right order; a pair in one bin counts half."""
     return float(counts[1] @ (np.cumsum(counts[0]) - counts[0] / 2))
 
 
 class CountedReleases(NamedTuple):
-    """Releases of scores from counts, in order."""
+    """The releases behind scores from counts, in order."""
 
-    middle: Any  # searches of bin limits for scores, if any
-    spread: Any
+    middle: Any  # search for the median of scores, or None
+    spread: Any  # search for the distance from the median, or None
     counts: Release
-    order: Any = None  # a sum over rows that corrects the area
+    order: Any = None  # a sum over rows that corrects the area, or None
 
 
 def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
-    """Plan one release of histograms of these sizes; with `of_scores` the last is of scores."""
+    """Plan one release of histograms of these sizes; with `of_scores`, the last is of scores."""
     middle = spread = order = None
     share = 1.0
     if of_scores:
@@ -162,7 +161,7 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bin of each score, with other numbers for the second class; and bin ends."""
+    """Return the bin of each score, with bins of its own for each class; and the bin limits."""
     scores, is_second = judged.T
     alone = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, alone, q=0.5)
@@ -181,12 +180,12 @@ def release_area(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Correct the area from noisy counts by a sum over rows; return it with its noise std.
+    """Correct the area from noisy counts by a sum over rows; return the area and its noise std.
 
-    An area is linear in the distribution of either class. Each row adds the fraction of counted
-    scores of the other class in the right order with its own score, minus the area from the counts.
-    So only products of errors of the counts remain. In units of one over the size of the smaller
-    class, what a row adds is in an interval of length 1 that includes 0.
+    An area is linear in the distribution of scores of either class. Each row adds the fraction of
+    counted scores of the other class that are in the right order with its own score, minus the area
+    from the counts. So only products of errors of the counts remain. In units of one over the size
+    of the smaller class, the addend of a row is in an interval of length 1 that includes 0.
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
@@ -215,7 +214,7 @@ def release_counts(
 ) -> tuple[list[np.ndarray], float]:
     """Release several histograms together; return them with the std of their noise.
 
-    Each histogram sums to the public number of units, which removes the noise of the sum.
+    The sum of each histogram is set to the public number of units.
     """
     weights = None if people is None else people.weights
     numbered = zip(cells, sizes, strict=True)
@@ -230,14 +229,14 @@ def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float)
     """Return the standard deviation of a score if its counts have noise of `std`."""
     generator = np.random.default_rng(0)
     noise = std * generator.standard_normal((_REDRAWS, *counts.shape))
-    noise -= noise.mean(axis=(1, 2), keepdims=True)  # as their sum is known
+    noise -= noise.mean(axis=(1, 2), keepdims=True)  # the sum of the counts has no noise
     return float(np.std([score(counts + one) for one in noise])) if std else 0.0
 
 
 # ------------------------------
 # Losses of rows, whose means are scores; each loss depends on its own row only.
 
-# Rows of a sparse matrix that are made dense at a time.
+# Number of rows of a sparse matrix that are made dense at a time.
 _BATCH = 4096  # not studied
 # Losses of at most this size have differences that do not overflow.
 _LARGEST_LOSS = 1e100  # not tuned
@@ -279,7 +278,7 @@ def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each label among the public classes, -1 for others; and the classes."""
+    """Return the index of each label among the public classes, or -1; and the classes."""
     classes = np.asarray(steps[-1][1].classes_)
     return known_codes(checked_labels(y), classes), classes
 
@@ -295,18 +294,19 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     check_inverse(name, getattr(last, "transformer_", None))
     results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
     if results.shape != (shape or results.shape[:1]):
-        # The error does not show the shape of results, which may depend on rows.
+        # The shape of the results may depend on rows, so the error does not show it.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
     return results
 
 
 @checks.redact_errors
 def _applied(rows: Any, last: Any, method: str) -> Any:
+    """Call a method of the last step, without warnings, and without errors that show values."""
     return quietly(getattr(last, method), rows)
 
 
 def _taken(rows: Any, last: Any) -> Any:
-    """Clip huge entries, which estimators of scikit-learn may refuse."""
+    """Clip huge entries of rows, which an estimator of scikit-learn may refuse."""
     if isinstance(last, PrivateEstimator):
         return rows
     rows = checks.check_rows(rows, type(last).__name__, ensure_all_finite="allow-nan")
@@ -329,9 +329,10 @@ def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _from_private(steps: Steps) -> tuple[Steps, Steps]:
-    """Return the steps before the first private one, and the others; all if none is private.
+    """Split steps at the first private one, or at the beginning, if none is private.
 
-    Rows are compared before the first private step, as inverses of earlier steps may refuse rows.
+    Rows are compared in the form that the first private step gets: inverses of earlier steps may
+    refuse rows.
     """
     private = (i for i, (_, step) in enumerate(steps) if isinstance(step, PrivateEstimator))
     first = next(private, 0)
@@ -352,7 +353,7 @@ def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
 
 
 def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    """Return each pair of label and prediction as one number; an unknown prediction is wrong."""
+    """Return each pair of label and prediction as one number; unknown labels count as wrong."""
     codes, classes = _codes(steps, y)
     predicted = known_codes(_results("predict", steps, X, codes.shape), classes)
     predicted = np.where(predicted < 0, (codes + 1) % len(classes), predicted)
@@ -361,7 +362,7 @@ def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    """Return the scores of rows, and whether each row is of the second class."""
+    """Return two columns: the score of each row, and whether its label is the second class."""
     codes, classes = _codes(steps, y)
     if hasattr(steps[-1][1], "decision_function"):
         scores = _results("decision_function", steps, X, codes.shape)
@@ -374,25 +375,25 @@ def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
 class Score(NamedTuple):
     """A score that is a mean of losses of rows, or is computed from counts of rows."""
 
-    losses: Callable[[Steps, Any, Any], np.ndarray]  # or the counted outcomes of rows
-    methods: tuple[str, ...] = ("predict",)
-    of_classes: bool = False  # whether it needs labels
+    losses: Callable[[Steps, Any, Any], np.ndarray]  # of a mean; else the outcomes to count
+    methods: tuple[str, ...] = ("predict",)  # of the estimators that can be scored
+    of_classes: bool = False  # whether the score is for classifiers
     is_bounded: bool = False  # whether losses are in [0, 1]; otherwise a level is searched
     is_signed: bool = False  # whether losses may be negative
-    of_counts: Any = None  # computes the score from counts
-    of_two: bool = False  # whether it needs two classes
+    of_counts: Any = None  # a function that computes the score from counts, or None
+    of_two: bool = False  # whether there must be two classes
 
 
 _OF_CLASSES: dict[str, Any] = {"methods": ("predict_proba",), "of_classes": True}
-#: Scores that follow from counts: of the pairs of labels and predictions, or of scores by class.
+#: Scores from counts: of pairs of label and prediction, or of binned scores by class.
 COUNTED = {
     "accuracy": Score(_outcomes, of_classes=True, of_counts=_accuracy),
     "balanced_accuracy": Score(_outcomes, of_classes=True, of_counts=_balanced_accuracy),
     "f1": Score(_outcomes, of_classes=True, of_counts=_f1, of_two=True),
     "roc_auc": Score(_scores, **_OF_CLASSES, of_counts=area, of_two=True),
 }
-#: The scores, by their names. For "r2" squared errors suffice, as they rank candidates with the
-#: same responses alike.
+#: The scores of a search, by their names. R2 and squared errors rank candidates with the same
+#: responses alike.
 SCORES = {
     **COUNTED,
     "accuracy": Score(_mistakes, of_classes=True, is_bounded=True),
@@ -409,7 +410,7 @@ SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 
 def checked_scoring(scoring: str | None, estimator: Any) -> str:
-    """Return the name of a score, by default the estimator's own; refuse scores that do not fit."""
+    """Return the name of a score, by default the estimator's own; refuse a score of other kinds."""
     if scoring is None and is_classifier(estimator):
         scoring = "accuracy"
     elif scoring is None and hasattr(estimator, "predict"):
@@ -433,7 +434,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
         _, judging = _from_private(_steps_of(estimator))
         judged = [step for _, step in judging if hasattr(step, "fit")]
     for method in score.methods:
-        # Both methods return scores that rank rows.
+        # Both methods return scores that order rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
         if not all(any(hasattr(one, each) for each in methods) for one in judged):
             return f"needs the method {' or '.join(methods)} of"
@@ -451,7 +452,7 @@ def classes_for(scoring: str, last: Any) -> Any:
 
 
 def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
-    """Refuse responses that the score would refuse."""
+    """Refuse missing responses, and responses that the losses would refuse."""
     if _takes_responses(scoring):
         checks.check_given(y, name)
     if y is None:
@@ -468,7 +469,7 @@ def _takes_responses(scoring: str) -> bool:
 def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
     """Compute the loss of each row or, with users, the mean loss of each user's rows.
 
-    If a score follows from counts, rows of users count by themselves.
+    Outcomes that are counted remain those of rows.
     """
     losses = of_people(partial(row_losses, SCORES[scoring], model), people, X, y)
     return losses if people is None or SCORES[scoring].of_counts else people.means(losses)
@@ -477,7 +478,7 @@ def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None)
 def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute the finite losses, or the outcomes to count, of all rows under a fitted model."""
     with np.errstate(all="ignore"):
-        # float64, as smaller dtypes cannot represent the limits.
+        # Smaller dtypes cannot represent the limits.
         losses = score.losses(_steps_of(model), X, y).astype(np.float64)
     least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
     losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
@@ -485,6 +486,7 @@ def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
 
 
 def _steps_of(model: Any) -> Steps:
+    """Return the steps of a pipeline, also of one inside a search; or the model as one step."""
     if isinstance(model, DelegatesMixin):
         return _steps_of(model._wrapped())
     return list(model.steps) if isinstance(model, Pipeline) else [(type(model).__name__, model)]
@@ -493,7 +495,7 @@ def _steps_of(model: Any) -> Steps:
 # ------------------------------
 # The noisy score.
 
-# Share of the search for the clip level of losses, and the wanted quantile of their sizes.
+# Share of the search for the clip level of losses, and the quantile of their sizes that it finds.
 _LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Constraints of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {
@@ -515,7 +517,7 @@ class PrivateScore:  # numpydoc ignore=PR02
         Standard deviation of the noise. It covers neither the bias by clipping nor the sampling
         error, by which the scores of other rows would differ.
     level : float
-        Clip level of the losses; 1 if losses need no clipping.
+        Clip level of the losses; 1 for losses that are not clipped.
     privacy_spent : PrivacySpent
         Record of the cost of the score.
 
@@ -555,19 +557,22 @@ def private_score(
     r"""Score a fitted estimator on private rows that it has not seen, with noise.
 
     The losses of the rows are clipped, and their mean is released and turned into a score. The clip
-    level is a private .95 quantile of their sizes, with few rows a lower one, but at least the
-    median. So the largest losses count too little, and the score looks better than it is.
+    level is a private .95 quantile of the sizes of the losses; with few rows a lower quantile, but
+    at least the median. So the largest losses count too little, and the score looks better than it
+    is.
 
-    Balanced accuracy, F1 and the area under the ROC curve follow from released counts instead: of
-    true and predicted classes, and of scores in 20 bins by class. A sum over rows corrects the
-    area: how many counted scores of the other class are in order with that of a row. A list of such
-    scores, which may include the accuracy, costs one release of these counts.
+    Balanced accuracy, F1 and the area under the ROC curve are computed from released counts: of
+    true and predicted classes, and of scores in 10 bins for each of two classes. A released sum
+    over rows corrects the area: each row adds the fraction of counted scores of the other class
+    that are in the right order with its score. A list of such scores, which may include the
+    accuracy, costs one release of these counts.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted estimator that may be published, and maps every row by itself, as those of skdp and
-        nearly all of scikit-learn do. For other classes the caller has to make sure of this.
+        A fitted estimator that may be published. It has to map every row by itself, as all
+        estimators of skdp and nearly all of scikit-learn do; for other classes the caller has to
+        make sure of this.
     X : array-like of shape (n_samples, n_features)
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None
@@ -607,26 +612,27 @@ def private_score(
 
     Notes
     -----
-    **Privacy.** Unit: one row, with its response if there are any (then called a record); with
-    `users` one user with all of its rows, and what follows counts users in place of rows.
-    Adjacency: `adjacency`. Mechanism: Gaussian counts for the level, which take a fifth of the
-    budget, and a Gaussian mean; accuracy and the Brier score need no level. One row moves the mean
-    of n losses in [0, B] by at most B / n. Losses of log-likelihoods are in [-B, B], and one row
-    moves their mean by twice as much with "replace". Counts of classes or of scores are disjoint:
-    one row moves them by :math:`\sqrt 2` with "replace", by 1 with "zero_out", and both kinds
-    together by :math:`\sqrt 2` times that. Bins of scores follow from Gaussian counts for the
-    median and the spread of the scores, which take a tenth of the budget. The sum that corrects the
-    area takes .7 of it, or .4 in a list with scores of predicted classes; in units of one over the
-    size of the smaller class, one row moves it by at most 1. A label that is not among the classes
-    counts as wrong. Assumed public: the number of rows, and the estimator. A ledger does not know
-    which rows are meant, and charges the score in full.
+    **Privacy.** Unit: one row, or one record (a row with its response); with `users` one user with
+    all of its rows, and then users replace rows in the following sentences. Adjacency: `adjacency`.
+    Mechanism: Gaussian counts for the level, which take a fifth of the budget, and a Gaussian mean;
+    accuracy and the Brier score need no level. One row moves the mean of n losses in [0, B] by at
+    most B / n. Losses of log-likelihoods are in [-B, B], and one row moves their mean by twice as
+    much with "replace". Counts of classes or of scores are disjoint: one row moves them by
+    :math:`\sqrt 2` with "replace", by 1 with "zero_out", and both kinds together by :math:`\sqrt 2`
+    times that. Bins of scores follow from Gaussian counts for the median and the spread of the
+    scores, which take a tenth of the budget. The sum that corrects the area takes .7 of the budget,
+    or .4 in a list with scores of predicted classes; in units of one over the size of the smaller
+    class, one row moves this sum by at most 1. A label that is not among the classes counts as
+    wrong. Assumed public: the number of rows, and the estimator. A ledger does not know which rows
+    are scored, and charges the score in full.
 
-    If the rows were set apart before the fit, every row is either in the fit or in the score, and
-    so are all rows of a user. Fit and score together then cost the larger of the two records, not
-    their sum [1]_, provided that unit and adjacency agree. The split must not depend on the rows. A
-    random split that nobody knows does not. Nor does a split by positions or by a known seed, if
-    the order of the rows reveals nothing about them. A split of users by positions of their rows
-    does depend on the rows, and so does a split that uses responses, such as a stratified one.
+    If rows are set apart before the fit, each row is either in the fit or in the score; the same
+    must hold for all rows of a user. Fit and score together then cost the larger of the two
+    records, not their sum [1]_, provided that unit and adjacency agree. The split must not depend
+    on the rows. Independent of them are a random split that nobody knows, and, if the order of the
+    rows reveals nothing about them, a split by positions or by a known seed. Dependent on the rows
+    are a split of users by positions of their rows, and a split that uses responses, such as a
+    stratified one.
 
     References
     ----------
@@ -652,7 +658,7 @@ def private_score(
     for name in names:
         checks.validate_plain(SCORING, {"scoring": name}, "private_score")
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
-        # The error of scikit-learn shows what was passed, which may be rows.
+        # The error of scikit-learn would show the argument, which may be rows.
         raise TypeError(f"estimator must be a fitted estimator, got {type(estimator).__name__}.")
     check_is_fitted(estimator)
     if "r2" in names:
@@ -721,7 +727,7 @@ def _score_of_losses(
 def _scores_of_counts(
     names: list[str], estimator: Any, X: Any, y: Any, people: People | None, given: dict[str, Any]
 ) -> dict[str, PrivateScore]:
-    """Release counts of outcomes, of scores, or of both; compute all scores from them."""
+    """Release counts of outcomes, of binned scores, or of both; compute all scores from them."""
     n_classes = max(len(classes_for(name, _steps_of(estimator)[-1][1])) for name in names)
     of_all: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
@@ -752,7 +758,7 @@ def _scores_of_counts(
 def opened(
     name: str, plan: Plan, of_rows: np.ndarray, people: People | None, given: Mapping[str, Any]
 ) -> PrivacyBudget:
-    """Open the budget of a score or choice; with a seed, noise depends on the losses."""
+    """Open a budget for losses of rows; with a seed, its noise is keyed by them, too."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
     seed = given["random_state"]
     warn_of_privacy(*checks.warnings_for_settings(plan.cost, counted, n_units, seed))
@@ -763,6 +769,6 @@ def opened(
 
 
 def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:
-    """Return the source of noise; with a seed, noise depends on the losses and on the users."""
+    """Return the source of noise; with a seed, it is keyed by the losses and the users, too."""
     keyed = (losses,) if people is None else (losses, people.codes)
     return NoiseSource(seed, () if seed is None else digests(*keyed))

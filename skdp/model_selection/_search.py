@@ -36,11 +36,11 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
-# With more fits than this, the search warns that its fits and its choice are not reliable.
+# With more fits of a step than this, a search warns that fits and choice are not reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# Part of the choice's share that finds the clip level C of `choose`.
+# Part of the choice's share that finds the clip level of `choose`.
 _RANGE_SHARE = 0.1  # not studied
-# C is this quantile of the ranges of losses; with few rows a lower one (LEAST_QUANTILE or more).
+# The clip level is this quantile of the ranges of losses; with few rows a lower quantile.
 _MOST = 0.75  # not studied
 
 
@@ -94,7 +94,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, scoring)
-            # Refusals, and warnings from public facts, come before the charge.
+            # Nothing has been charged when these calls refuse a budget, or warn of public facts.
             whole, charge = self._begin(search.run, search.split.whole, warnings_for_fits(search))
             self._warn_of_many(search.split)
             records: dict[str, PrivacySpent] = {}
@@ -120,7 +120,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             warnings = [*warnings_of_chosen(search, best, fitted), *warnings]
             model = with_one_record(search.candidates[best].run, fitted, spent, self.ledger)
             self._set_results(search, best, model, spent)
-        # Warnings come last: if they raise errors, the fitted model, which has been paid, remains.
+        # Warnings come last: if they become errors, the model, whose budget is spent, remains.
         warn_of_privacy(*warnings)
         return self
 
@@ -177,7 +177,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         )
 
     def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
-        # Deletes an attribute of an earlier fit, as this fit may not set it.
+        # An earlier fit may have set this attribute, and this fit may not.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
         self.best_index_ = best
@@ -194,7 +194,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
 
 def _choice_plan(search: Search, scoring: str) -> Plan | None:
-    """Plan the choice, which refuses too small a mu; None for a single candidate."""
+    """Plan the choice; refuse a budget that is too small. None for a single candidate."""
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
         return None
@@ -227,9 +227,10 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
     """Choose the index of a candidate which has, with high probability, a small total loss.
 
     Only the differences between candidates matter, so the losses need no public bound. The median
-    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So any
-    row moves the difference between two candidates by at most C, and exchanging a row moves it by
-    at most 2 C. C is a private quantile of the ranges of losses. Losses in [0, 1] need no C.
+    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So each
+    row adds at most C to the difference between two candidates, and exchanging a row moves the
+    difference by at most 2 C. The clip level C is a private quantile of the ranges of the rows'
+    losses. Losses in [0, 1] need no clip level.
     """
     if plan.level is None:
         losses = score.in_steps(np.clip(losses, 0.0, 1.0))
@@ -240,7 +241,10 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
 
 
 def centered_losses(losses: np.ndarray, level: float) -> np.ndarray:
-    """Clip the losses of each row to half of `level` around their median, in units of `level`."""
+    """Return the losses of each row minus their median, clipped to [-.5, .5] times `level`.
+
+    The result is in units of `level`.
+    """
     around = losses - np.median(losses, axis=1, keepdims=True)
     return score.in_steps(np.clip(around / level, -0.5, 0.5))
 
@@ -268,7 +272,7 @@ def plan_choice_by_counts(
 
 
 def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
-    """Sum the weights of pairs of rows of two classes in the wrong order; ties count half."""
+    """Sum the weights of pairs of rows of both classes in the wrong order; ties count half."""
     order = np.argsort(scores[is_second])
     ordered = scores[is_second][order]
     below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
@@ -281,9 +285,10 @@ def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -
 def choose_by_counts(
     scoring: str, judged: np.ndarray, people: People | None, plan: Plan, budget: PrivacyBudget
 ) -> int:
-    """Choose the index of a candidate by counts, as all candidates have the same labels.
+    """Choose the index of a candidate by counts.
 
-    The fewer pairs are in the wrong order, the larger is the area under the curve.
+    The fewer pairs are in the wrong order, the larger is the area under the curve: the labels are
+    the same for all candidates.
     """
     if isinstance(plan.parts, score.JudgedReleases):
         weights = np.ones(len(judged)) if people is None else people.weights
@@ -315,10 +320,10 @@ class DPGridSearch(BaseDPSearch):
     """Search over a grid of hyperparameters; the whole search costs one `epsilon` and `delta`.
 
     All distinct fits share one budget. One candidate is chosen privately, by the rows that all
-    candidates were fitted to. If the candidates needed different fits, the chosen one is fitted
-    again with most of the budget. Parameters that affect only the use of released numbers are free:
-    one fit serves all of their values, as for `n_components` of :class:`skdp.DPPCA` with
-    ``solver="covariance"``.
+    candidates were fitted to. If the candidates needed different fits, the chosen candidate is
+    fitted again with most of the budget. Parameters that change only what is computed from released
+    numbers are free: one fit serves all of their values, such as those of `n_components` of
+    :class:`skdp.DPPCA` with ``solver="covariance"``.
 
     Parameters
     ----------
@@ -336,10 +341,10 @@ class DPGridSearch(BaseDPSearch):
         budget. Or a :class:`skdp.DPPipeline`, whose shares are used.
     param_grid : dict or list of dict
         Parameters mapped to lists of values, as in :class:`~sklearn.model_selection.GridSearchCV`.
-        A step of a pipeline by its name, with estimators or "passthrough" as values, and the
-        `shares` of a :class:`skdp.DPPipeline` are parameters, too. Parameters of the guarantee are
-        refused: :func:`skdp.model_selection.epsilon_curve` shows what a larger epsilon buys. A step
-        that needs more than five distinct fits gives a warning.
+        The name of a step, with estimators or "passthrough" as values, and the `shares` of a
+        :class:`skdp.DPPipeline` are parameters, too. Parameters of the guarantee are refused:
+        :func:`skdp.model_selection.epsilon_curve` shows what a larger epsilon buys. If a step needs
+        more than five distinct fits, a warning says so.
     epsilon : float, default=1.0
         Privacy budget of everything that `fit` publishes, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
@@ -393,21 +398,21 @@ class DPGridSearch(BaseDPSearch):
 
     Notes
     -----
-    **Privacy.** Unit and adjacency: those of the private steps, which have to agree; rows and
-    records together are records, a record being a row with its response. Mechanisms: those of the
-    fits; a search with Gaussian counts for the level that losses are clipped to; and the
-    exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential privacy.
-    The median of a row's losses is subtracted from them, and the differences are clipped to half of
-    the level. So one row moves the difference between two candidates by at most twice the level. A
-    user counts once, with the means of the losses of its rows. Areas under the ROC curve are
-    compared by the same mechanism, by the pairs of rows of both classes in the wrong order: one of
-    n rows moves their number by less than n. F1 and balanced accuracies follow from Gaussian counts
-    of true and predicted classes for all candidates together.
+    **Privacy.** Unit and adjacency: those of the private steps, which have to agree; if some steps
+    protect rows and others records (rows with responses), the search protects records. Mechanisms:
+    those of the fits; a search with Gaussian counts for the level that losses are clipped to; and
+    the exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential
+    privacy. The median of a row's losses is subtracted from them, and the differences are clipped
+    to half of the level. So one row moves the difference between two candidates by at most twice
+    the level. A user counts once, with the means of the losses of its rows. Areas under the ROC
+    curve are compared by the same mechanism, by the number of pairs of rows of both classes in the
+    wrong order: one of n rows moves this number by less than n. F1 and balanced accuracies follow
+    from Gaussian counts of true and predicted classes for all candidates together.
     Released: all that the fits release, ten counts, and the choice. Assumed public: the shape of X
-    and the parameters. The squares of mu of all fits and of the choice add up to that of
-    (`epsilon`, `delta`). The choice takes 5% of it where one fit serves all candidates, else 10%. A
-    last fit takes nine times as much as a fit of the search. Not covered: what `predict`,
-    `transform` and `score` return.
+    and the parameters. The squares of mu of all fits and of the choice add up to the square of the
+    mu of (`epsilon`, `delta`). The choice takes 5% of this square if one fit serves all candidates,
+    else 10%. A last fit takes nine times as much as a fit of the search. Not covered: results of
+    `predict`, `transform` and `score`.
 
     There is no `n_jobs`, no `cv` and no `error_score`; set the threads on the estimator. Candidates
     are judged by the rows that they were fitted to: holding rows back costs more than it gains,
@@ -468,7 +473,7 @@ class DPGridSearch(BaseDPSearch):
 class DPRandomizedSearch(BaseDPSearch):
     """Search over random candidates; the whole search costs one `epsilon` and `delta`.
 
-    The search is that of :class:`DPGridSearch`, with candidates drawn from distributions.
+    It searches as :class:`DPGridSearch` does, with candidates drawn from distributions.
 
     Parameters
     ----------
@@ -479,7 +484,7 @@ class DPRandomizedSearch(BaseDPSearch):
         :class:`~sklearn.model_selection.RandomizedSearchCV`.
     n_iter : int, default=3
         Number of candidates. Each candidate that needs a fit of its own leaves less budget for the
-        others. A warning is given if a step needs more than five distinct fits.
+        others. If a step needs more than five distinct fits, a warning says so.
     epsilon : float, default=1.0
         Privacy budget of everything that `fit` publishes, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
@@ -493,7 +498,7 @@ class DPRandomizedSearch(BaseDPSearch):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
-        Also draws the candidates; ``None`` takes fresh noise and candidates.
+        An int draws the candidates, too; ``None`` takes fresh noise and candidates.
 
     Attributes
     ----------

@@ -25,33 +25,33 @@ from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import check_scalar
 
 # ------------------------------
-# List all that an object reveals.
+# List all objects that an object refers to.
 
 Fit = Callable[[Any, int | None], Any]
 
-# Types whose pickles lack members, and the names of these members.
+# Types whose members are not in pickles, and the names of these members.
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
-#: Stands for an object that cannot be compared.
+#: Text about an object that cannot be compared.
 UNREADABLE = "is a {}, which has no pickle: no check can read it"
 _ARRAYS = (bool, int, float, complex, np.ndarray, array, memoryview)
 
 
 class Part(NamedTuple):
-    """The type of an object in words, and its numbers; None if it cannot be read."""
+    """The type of an object in words, and its contents as an array; None if unreadable."""
 
     form: str
     numbers: Any
 
 
 def _digest(data: Any) -> np.ndarray:
-    """Hash bytes to a string, which can be compared but is no number."""
+    """Hash bytes to an array that can be compared, but has no numbers."""
     return np.array(np.void(sha256(data).digest()[:8]))
 
 
 def _inside(value: Any) -> Any:
-    """Return an array, or an object's members by name; raise an error if it cannot be read."""
+    """Return an array, or an object's members by name; raise an error for an unreadable object."""
     kind = type(value)
     if kind in (str, bytes, bytearray):
         return _digest(value.encode(errors="surrogatepass") if kind is str else value).view("S8")
@@ -75,20 +75,22 @@ def _inside(value: Any) -> Any:
 
 
 def _reduced(value: Any) -> Any:
-    """Return the members in a pickle, and attributes that the pickle leaves out."""
+    """Return the members in an object's pickle, and attributes that the pickle leaves out."""
     if isinstance(value, TracebackType):
-        raise TypeError("What libraries register to pickle it leaves out what its frames hold.")
+        raise TypeError(
+            "A pickle of a traceback, as libraries make it, lacks its frames' variables."
+        )
     reduce = copyreg.dispatch_table.get(type(value))
     reduced: Any = reduce(value) if reduce else value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return _digest(pickle.dumps(value))
     arguments, state, items, pairs = [*reduced[1:5], None, None, None][:4]
     named = {"()": arguments, "[]": items and [*items], "{}": pairs and dict(pairs)}
-    # Members of an error that do not pickle.
+    # Members of an error that are not in its pickle.
     named |= {n: getattr(value, n, None) for n in ("__traceback__", "__context__", "__cause__")}
     named["array"] = np.asarray(value) if hasattr(value, "__array__") else None
     named = {name: one for name, one in named.items() if one is not None}
-    # What data frames do not pickle is a cache, and is left out.
+    # Attributes of data frames that are not in the pickle are caches, and are left out.
     is_frame = "array" in named and not isinstance(value, np.ndarray)
     for one in (state, None if is_frame else object.__getstate__(value)):
         for place, part in enumerate(one if isinstance(one, tuple) else (one,)):
@@ -122,7 +124,7 @@ def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
         except Exception:
             inside = None
         if isinstance(inside, dict):
-            # The value is stored, too: as long as it exists, no other object gets its id.
+            # As long as the value is stored, no other object gets its id.
             seen[id(value)] = name, value
             named = [(f"{name}.{key}".removeprefix("."), one) for key, one in inside.items()]
             todo += named[::-1]
@@ -142,7 +144,7 @@ def all_of(value: Any) -> tuple[tuple[str, Any], ...]:
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the numbers that a fit has released, as flat arrays; texts become integers.
 
-    Of an estimator, all public attributes count as released.
+    For an estimator, these are all public attributes that end with an underscore.
     """
     if hasattr(result, "fit"):
         names = [name for name in dir(result) if name[-1] == "_" != name[0]]
@@ -158,7 +160,7 @@ def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
-    """Draw different seeds that every generator accepts."""
+    """Draw different seeds below 2**32, which every generator accepts."""
     return np.random.default_rng(random_state).choice(2**32, n_seeds, replace=False).tolist()
 
 
@@ -172,7 +174,7 @@ def global_seed(seed: int | None) -> ExitStack:
 
 
 def outputs_of(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
-    """Fit once, and ignore warnings; the first output is the number of outputs.
+    """Fit once, and ignore warnings; return the released arrays, and first their total length.
 
     numpy's global generator gets the same seed.
     """
@@ -182,7 +184,7 @@ def outputs_of(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
 
 
 def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
-    """Return the numbers of a fit as a flat array."""
+    """Fit once; return all released numbers as a flat array."""
     return np.concatenate([*outputs_of(fit, data, seed).values()])
 
 
@@ -199,23 +201,24 @@ def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
 
 
 def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
-    """Fit both datasets with the same seeds; yield each output's values in all fits."""
+    """Fit both datasets with the same seeds; return an array of output, dataset and seed."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
     tasks = product((data, other), seeds_of(n_fits, seed))
     return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
 
 
 # ------------------------------
-# From the errors of a guess to a bound on privacy.
+# From the error rates of a guess to a bound on privacy.
 
 
 def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
-    """Return the pair of error rates that proves least, of those that the errors allow.
+    """Return the pair of error rates that proves least, among all pairs within three bounds.
 
-    Each rate has a bound by Clopper and Pearson, with a quarter of the risk, and so has their mean,
-    with half of the risk. Few errors in total are never likelier than if both rates were the mean
-    (Hoeffding 1956, "On the distribution of the number of successes in independent trials"), if the
-    mean is below 1/2; otherwise nothing is proved.
+    Each rate has an upper bound by Clopper and Pearson, with a quarter of the risk, and the mean of
+    both rates has one with half of the risk. The bound on the mean holds for different rates, too:
+    few errors in total are never likelier than with two equal rates (Hoeffding 1956, "On the
+    distribution of the number of successes in independent trials"), if the mean is below 1/2;
+    otherwise nothing is proved.
     """
     wrong, miss = np.asarray(errors), (1 - confidence) / 4
     first, second = _upper_bound(wrong, n_fits, miss)
@@ -225,7 +228,7 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
 
 
 def _upper_bound(wrong: np.ndarray, n_tested: int, miss: float) -> np.ndarray:
-    # If all guesses are wrong, the bound is 1.
+    # The function gives NaN for an error in every guess.
     return np.nan_to_num(beta.isf(miss, wrong + 1, n_tested - wrong), nan=1.0)
 
 
@@ -291,26 +294,25 @@ def lower_bound_of_epsilon(
 # ------------------------------
 # Guesses about which of two datasets a fit has seen.
 
-# A guess uses at most this many outputs and squares of outputs: those that differ most between the
-# two datasets.
+# A guess uses at most this many outputs and squares of outputs, which differ most between the two
+# datasets; and the number of folds of its fits.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
-# Few quantiles of scores serve as thresholds, so that none is best by chance; far tails may prove
-# epsilon.
+# Quantiles of scores as thresholds: few, so that none is best by chance; far tails for epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
-# Confidence at which statistic and threshold are chosen. If it is low, a choice that errs seldom by
-# chance may win.
+# Confidence at which scores and threshold are chosen: if it were low, a choice with few errors by
+# chance could win.
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 
-# Scores: of each fold of learned fits by a model of the other folds; of all learned fits by a model
-# of all; and of the tested fits by that model.
+# Scores of fits: of each training fold by a model of the other folds; of all training fits by a
+# model of all; and of the test fits by that model.
 Scores = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
 def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]:
-    """Yield scores that are larger for the second dataset: linear ones, then with squares."""
-    # Rows of both samples alternate, so that folds have equally many of each.
+    """Yield scores that are larger for the second dataset: linear in outputs, then with squares."""
+    # Fits to both datasets alternate, so that folds have equally many of each.
     rows, new = (np.swapaxes(one, 0, 1).reshape(-1, one.shape[2]) for one in (learned, tested))
     ranks = QuantileTransformer(output_distribution="normal", n_quantiles=min(100, len(rows)))
     X, X_test = ranks.fit_transform(rows), ranks.transform(new)
@@ -327,13 +329,13 @@ def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]
 
 
 def _thresholds(scores: np.ndarray) -> np.ndarray:
-    """Return quantiles of scores as thresholds, and numbers just below, as scores may repeat."""
+    """Return quantiles of scores as thresholds, and the next floats below, as scores may repeat."""
     places = np.quantile(scores, _QUANTILES, method="lower")
     return np.concatenate([places, np.nextafter(places, -np.inf)])
 
 
 def _errors(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Count both kinds of errors, if scores above a threshold mean the second dataset."""
+    """Count both kinds of errors of the guess that scores above a threshold mean the second."""
     is_above = scores.reshape(-1, 2, 1) > thresholds
     return np.array([is_above[:, 0].sum(axis=0), (~is_above[:, 1]).sum(axis=0)])
 
@@ -345,7 +347,7 @@ def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -
     for unseen, seen, tested in candidates:
         errors = np.sum([_errors(one, _thresholds(one)) for one in unseen], axis=0)
         found = lower_bound(errors, len(seen) // 2, confidence=_CONFIDENCE)
-        # Among equal bounds the outermost quantile wins; if nothing is proved, the middle one.
+        # Among equal bounds, the outermost quantile wins; if all are 0, the middle quantile.
         found += np.where(found > 0, outwards, -outwards)
         if found.max() > best:
             best = found.max()
@@ -372,7 +374,7 @@ class AuditReport(NamedTuple):
     confidence : float
         Probability with which each of both bounds holds.
     n_tested : int
-        Number of guesses for each dataset: of half of the fits.
+        Number of guesses for each dataset: half of its fits.
     errors : tuple of int
         How often the guess that proves `mu` mistook each dataset for the other one.
 
@@ -410,14 +412,14 @@ def audit(
 ) -> AuditReport:
     """Bound from below how much fits to two neighboring datasets reveal.
 
-    Half of the fits train a guess about which dataset a fit has seen; the other half tests it. Its
-    errors bound mu and epsilon. In ``joblib.parallel_config(n_jobs=2, verbose=1)`` two processes
-    fit, and print their progress.
+    Half of the fits train a guess about which dataset a fit has seen; the other half tests the
+    guess, whose errors bound mu and epsilon. In ``joblib.parallel_config(n_jobs=2, verbose=1)`` two
+    processes fit, and print their progress.
 
     Parameters
     ----------
     fit : callable
-        ``fit(data, seed)`` returns everything released: an array, a fitted estimator, whose public
+        ``fit(data, seed)`` returns all that is released: an array, a fitted estimator, whose public
         attributes are used, or an object of numbers and texts. The seed is an int below 2**32,
         different for each fit.
     data, neighbour : object

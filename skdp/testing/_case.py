@@ -22,7 +22,7 @@ _LARGEST = np.finfo(np.float64).max
 
 
 def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield rows that break careless code: of any scale, opposite, orthogonal, and random."""
+    """Yield rows that break careless code: of all scales, opposite, orthogonal, and random."""
     size, generator = len(first), np.random.default_rng(0)
     signs, axis = (-1.0) ** np.arange(size), np.eye(size)[-1]
     for scale in (0.0, 1e-310, 1e-200, 1.0, 1e9, 1e300):
@@ -40,7 +40,7 @@ def _has_labels(values: np.ndarray) -> bool:
 
 
 def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """Yield units of one row: an extreme row of each array, a known label, or a far number."""
+    """Yield units: for each array an extreme row, a label that occurs, or an extreme number."""
     extremes = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
     targets = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
     matrices = [one[0] for one in arrays if one.ndim > 1]
@@ -52,7 +52,7 @@ def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
 
 
 def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int) -> Arguments:
-    """Replace all rows of a unit by `count` copies of another row."""
+    """Replace all rows of a unit by `count` copies of the row of another unit."""
     start = [int(np.argmax(is_own))] * count
     pairs = zip(arrays, unit, strict=True)
     return tuple(np.insert(one[~is_own], start, row, axis=0) for one, row in pairs)
@@ -119,7 +119,7 @@ def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
 def climb(
     score: Callable[[np.ndarray], float], size: int, n_steps: int, generator: np.random.Generator
 ) -> float:
-    """Search for a row with a large score: random steps from the best of five random rows."""
+    """Search for a row with a large score, by random steps from the best of five random rows."""
     best_row, best = np.zeros(size), 0.0
     for step in range(n_steps):
         row = generator.normal(size=size)
@@ -134,32 +134,32 @@ def climb(
 
 @dataclass(frozen=True)
 class PrivacyCase:  # numpydoc ignore=PR02
-    """An estimator written on ``skdp.privacy``, and what checks need to know of it.
+    """An estimator written on ``skdp.privacy``, with data and facts for its checks.
 
     Parameters
     ----------
     estimator : estimator
-        Unfitted, with `get_params`. Its `fit` opens one budget. Choose an epsilon of some 100:
-        noise has to leave something to attack.
+        Unfitted, with `get_params`. Its `fit` opens one budget. Choose an epsilon of about 100:
+        with more noise, attacks would not come close to a sensitivity.
     data : tuple
         The arguments of `fit`: made-up data, as ordinary as those of users.
     neighbours : callable, default=replaced_rows
-        ``neighbours(*data, place=place)`` returns datasets, as tuples, in which one unit is
-        exchanged for others: that of the first row, the second, one in the middle, the last.
-        :func:`skdp.testing.replaced_users` exchanges all rows of a user.
+        ``neighbours(*data, place=place)`` returns datasets, as tuples, in which the unit of the row
+        with number `place` is exchanged: checks pass the first row, the second, one in the middle
+        and the last. :func:`skdp.testing.replaced_users` exchanges all rows of a user.
     null : callable, default=None
-        Makes a context in which fits treat the unit of the first row, which neighbors exchange, as
-        null, for adjacency ``"zero_out"``. None means ``"replace"``.
+        For adjacency ``"zero_out"``: makes a context in which fits treat the unit of the first row,
+        which neighbors exchange, as null. None means adjacency ``"replace"``.
     tightness : float, default=0.5
-        Part of its sensitivity by which an attack must move every release.
+        Attacks must move each release by at least this fraction of its sensitivity.
     expected_failures : dict, default={}
         Names of checks that fail, each with the reason.
 
     Raises
     ------
     TypeError
-        If `data` is not a tuple, or `fit` does not take it by position: for keyword-only arguments,
-        check a subclass whose `fit` passes them on.
+        If `data` is not a tuple, or `fit` does not take its entries by position: for keyword-only
+        arguments, check a subclass whose `fit` passes them on.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
 
 class Subject:
-    """A case in the form that checks use; our own tests have another form."""
+    """A case in the form that checks use; the tests of skdp have another class of this form."""
 
     def __init__(self, case: PrivacyCase) -> None:
         self.case, self.data = case, case.data
@@ -197,7 +197,7 @@ class Subject:
         self.places = list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def make(self, **more: Any) -> Any:
-        """Return an unfitted estimator, with those of the given parameters that it has."""
+        """Return an unfitted estimator; parameters that it does not have are ignored."""
         known = {name: value for name, value in more.items() if name in self.parameters}
         return type(self.case.estimator)(**{**self.parameters, **known})
 
@@ -206,18 +206,18 @@ class Subject:
         groups = []
         for number, place in enumerate(self.places):
             found = list(self.case.neighbours(*self.data, place=place))
-            # The first unit is exchanged for all others, any other unit for a third of them.
+            # The first unit is exchanged for all extreme units, any other unit for a third of them.
             groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
         return groups
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:
-        """Return a group of datasets that differ in a row, which can be null at place 0 only."""
+        """Return a group of datasets that differ in the unit of a row; only row 0 can be null."""
         if self.case.null is None or place:
             return Group(datasets, distance=1.0 if self.case.null is None else 2.0)
         return Group(datasets, origin=self.data, make_null=self.case.null)
 
     def changed(self, change: Callable[[Any], Any]) -> Arguments:
-        """Apply a function to the numbers of the data, but not to labels."""
+        """Apply a function to the arrays of the data, except labels and ids."""
         is_data = [issparse(one) or not _has_labels(np.asarray(one)) for one in self.data]
         pairs = zip(self.data, is_data, strict=True)
         return tuple(change(one) if changes else one for one, changes in pairs)
@@ -231,7 +231,7 @@ class Subject:
         return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:
-        """Return finite numbers that are far from usual ones."""
+        """Return data with the signs of the case and extreme finite sizes."""
         scales = (0.0, 1e300, 5e-324, 10.0 ** np.linspace(-300, 300, len(self.data[0])))
         return [self.changed(lambda a: (np.sign(a).T * scale).T) for scale in scales]  # noqa: B023
 
@@ -264,5 +264,5 @@ class Subject:
         return min(worst.values()) >= self.case.tightness
 
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Return whether fits to two datasets may have the noise that was drawn."""
+        """Return whether two fits may have drawn this noise: no number occurs in both."""
         return not np.isin(one, other).any()

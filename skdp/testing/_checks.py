@@ -34,8 +34,8 @@ from skdp.testing._case import PrivacyCase, Subject, climb
 
 #: Factor by which rounding may make a movement exceed its sensitivity.
 ROUNDING = 1 + 1e-12  # not tuned
-# Number of attacks. The weakest one finds a mistake two times in five, so all of them miss it once
-# in 100,000 times.
+# Number of attacks. The weakest attack finds a mistake with probability .4, so all of them miss it
+# with probability .00001.
 _N_ATTACKS = 24  # not tuned
 _N_STEPS = 30  # not studied
 #: A seed that is easy to find in a pickle.
@@ -53,12 +53,11 @@ def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
 def attacks(case: Subject) -> Iterator[dict[str, float]]:
     """Attack repeatedly, with new noise; yield the largest movement of each release so far.
 
-    The success of an attack depends on the bases that the noise leads to, and thereby on the
-    rounding of this processor.
+    The success of an attack depends on released bases, and so on noise and on rounding.
     """
     worst: dict[str, float] = {}
     for attempt in range(_N_ATTACKS):
-        # Fits in this context get other noise; number 0 gets the usual noise.
+        # Fits in this context get other noise; attempt 0 gets the noise of other checks.
         with patch.object(fits, "_attempt", attempt):
             for name, ratio in fits.farthest_of(case.make, case.groups()).items():
                 # Skipped releases do not move.
@@ -73,7 +72,7 @@ def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
         _assert_bounded(worst)
         if case.is_reached(worst):
             return
-    # If attacks move nothing, their failure proves nothing.
+    # An attack that moves nothing proves nothing.
     least = min(worst, key=worst.__getitem__)
     raise AssertionError(
         f"no attack gets far: {least} moved only {worst[least]:.3g} times its declared sensitivity"
@@ -86,7 +85,7 @@ def _assert_bounded(worst: dict[str, float]) -> None:
 
 
 def climbing_finds_no_worse_neighbor(case: Subject) -> None:
-    """Random steps uphill find no neighbor that moves a release further."""
+    """A search by random steps finds no neighbor that moves a release further than declared."""
 
     def _ratio(place: int, row: np.ndarray) -> float:
         first = np.array(case.data[0])
@@ -103,7 +102,7 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
 
 
 def a_null_unit_contributes_nothing(case: Subject) -> None:
-    """Once a unit is null, its values have no effect."""
+    """The values of a null unit have no effect."""
     groups = [group for group in case.groups() if group.make_null is not fits.Group.make_null]
     assert groups, "no unit of the neighbors can be null"
     for group in groups:
@@ -171,11 +170,11 @@ def check_plan(planned: Any, spent: Any) -> None:
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         pair = getattr(planned, name), getattr(spent, name)
         assert pair[0] == pair[1], f"{name} is {pair[0]} in the plan, and {pair[1]} in the record"
-    # In pure privacy an unused share costs less than a used one.
+    # In pure privacy, the unspent share of a skipped release lowers the cost of the record.
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
         # All branches of a plan spend the same, up to rounding.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
-    # The nodes that may come next, for each branch that begins with these releases.
+    # For each branch of the plan that begins with these releases: the nodes that may come next.
     begun = [nodes_of(planned.parts)]
     for release in spent.releases:
         nodes = itertools.chain.from_iterable(begun)
@@ -207,7 +206,7 @@ def noise_is_fresh_without_a_seed(case: Subject) -> None:
         with global_seed(0), fits.drawn_noise() as draws:
             estimator.fit(*case.data)
         assert not estimator.privacy_spent_.seeded, "privacy_spent_ tells of a seed"
-        # Symmetric noise has each number off the diagonal twice.
+        # Symmetric noise has each number off the diagonal twice, which is no repetition.
         noises += [np.unique(np.abs(draw)) for draw in draws]
     once = np.concatenate(noises)
     assert len(np.unique(once)) == len(once), "noise repeats, within a fit or in another one"
@@ -221,7 +220,7 @@ def a_seed_repeats_a_fit(case: Subject) -> None:
 
 
 def no_noise_is_shared_by_different_fits(case: Subject) -> None:
-    """Noise shared by two budgets, or two neighbors, would reveal the data exactly."""
+    """Fits with other parameters or data have other noise: common noise would reveal the data."""
     own, seeded = case.parameters, {"random_state": SECRET}
     others: list[dict[str, Any]] = [{"random_state": SECRET + 1}]
     others += [{name: own[name] / 2} for name in ("epsilon", "delta") if own.get(name)]
@@ -234,7 +233,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
     datasets += itertools.chain.from_iterable(group.datasets[:4] for group in groups)
-    # -0 becomes 0: equal numbers need equal bytes here.
+    # -0 becomes 0, so that equal numbers have equal bytes.
     arrays = [[x.toarray() if issparse(x) else x for x in case.arrays(one)] for one in datasets]
     contents = [all_of([np.where(x == 0, 0, x) for x in one]) for one in arrays]
     distinct = dict(zip(contents, datasets, strict=True))
@@ -248,8 +247,8 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
-    """Classes, modules, files, the environment, processes and sockets store nothing of a fit."""
-    # A first fit fills caches and imports, which do not depend on the data.
+    """Classes, modules, files, the environment, processes and sockets get nothing of a fit."""
+    # A first fit fills caches and imports modules, which does not depend on the data.
     with fits.leaving():
         case.make().fit(*case.strangers()[-1])
     before = beside(case.make())
@@ -262,7 +261,7 @@ def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Return the contents of classes, modules and context variables, with references to them."""
+    """Return all objects that classes, modules and context variables refer to, by their names."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
@@ -272,25 +271,25 @@ def beside(estimator: Any) -> dict[str, Any]:
         f"{owner}.{name}": _referents_of(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
-        # Python itself changes these three: shown warnings, builtins, and the loader of the module.
+        # Python itself changes these: shown warnings, builtins, and the loader of the module.
         if name not in ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
-        # Imported classes have caches and registries for other users.
+        # Caches and registries of imported classes serve other libraries, too.
         and not (isinstance(value, type | FunctionType) and value.__module__ not in owners)
     }
 
 
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
-    """Return all that is reachable from an object, by identity, up to classes, modules and `ends`.
+    """Return all objects that an object refers to, by ``id``, except classes, modules and `ends`.
 
-    The objects found then join the ends. Each object is kept, so that no new object gets its
-    identity, and with it a hash of an array or the identities of its references.
+    They become ends, too. Each is returned with the hash of an array, or the ids of its references;
+    as long as the object itself is stored, no other object gets its id.
     """
     todo, found = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
-        # Other threads may end at any time, with their objects.
+        # Of objects for each thread, only those of this thread: others may end at any time.
         referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
-        # As few calls of `id` as possible, as Python's audit hooks see each.
+        # Audit hooks make calls of `id` slow, so each is made once.
         names = list(map(id, referents))
         found[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
         for name, other in zip(names, referents, strict=True):
@@ -310,9 +309,9 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     for restored in (pickle.loads(pickled), copy.deepcopy(estimator)):
         assert getattr(restored, "random_state", None) is None, "a copy has random_state"
         fits.assert_same_fit(restored, estimator)
-    # Zero bytes at the end of the seed occur elsewhere, too, and three bytes may agree by chance.
+    # The zero bytes before the last three make the pattern too long to occur by chance.
     assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
-    # Two adjacent numbers of the data occur in no release by chance.
+    # A pair of adjacent numbers of the data occurs in no release by chance.
     traces = []
     for values in _numbers_in(case):
         is_fraction, differs = values != np.round(values), values[:-1] != values[1:]
@@ -340,7 +339,7 @@ def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
-    """Two fits in threads, from the same released values, have the results of one fit alone."""
+    """Fits in two threads, with the same released values, have the results of a fit alone."""
     once, budget = _recorded(case)
     scripted = fits.scripted_budget(budget.released)
     models = [case.make(random_state=fits.current_seed()) for _ in range(4)]
@@ -359,7 +358,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """Refused data leave the estimator as it was, and the error shows no value."""
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
-    # Digits of the data, which an error is unlikely to contain by chance.
+    # Digits of the data that an error is unlikely to contain by chance.
     digits = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
@@ -376,7 +375,7 @@ def _refusal(estimator: Any, data: Any) -> str:
     refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
     with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
         estimator.fit(*data)
-    # An error that is raised while another one is handled would refer to it.
+    # An error that is raised while another one is handled would refer to the other one.
     assert caught.exception.__context__ is None, "the error holds another one"
     return str(caught.exception)
 
@@ -416,7 +415,7 @@ def privacy_checks() -> dict[str, str]:
     --------
     >>> from skdp.testing import privacy_checks
     >>> privacy_checks()["a_null_unit_contributes_nothing"]
-    'Once a unit is null, its values have no effect.'
+    'The values of a null unit have no effect.'
     """
     return {check.__name__: str(check.__doc__).partition("\n")[0] for check in CHECKS}
 
@@ -447,16 +446,16 @@ def check_privacy(case: PrivacyCase) -> list[str]:
     Raises
     ------
     AssertionError
-        If checks fail unexpectedly, or pass although failure is expected. All are named, each with
-        its reason.
+        If checks fail, or pass although they are expected to fail. The error names all of them,
+        each with its reason.
     ValueError
         If `expected_failures` names no check.
 
     Notes
     -----
-    **Privacy.** Errors quote data: check with made-up ones. The checks see releases that are made
+    **Privacy.** Errors quote data: check with made-up data. The checks see releases that are made
     by a :class:`skdp.privacy.PrivacyBudget`, and all other outputs. No check proves that
-    a sensitivity is right: an attack refutes wrong ones.
+    a sensitivity is right: an attack can only refute a wrong one.
 
     Examples
     --------
@@ -475,7 +474,7 @@ def check_privacy(case: PrivacyCase) -> list[str]:
 
 
 def _fault(check: Callable[[Subject], None], case: PrivacyCase) -> str:
-    """Run a check; return how it has failed, "" if it has passed."""
+    """Run a check; return how it has failed, or "" if it has passed or has failed as expected."""
     name, fault = check.__name__, ""
     try:
         check(Subject(case))

@@ -12,7 +12,7 @@ from skdp.testing import _audit as fits
 from skdp.testing._audit import Fit, Part, columns_of_fits, parts_of
 from skdp.testing._recording import messages_of
 
-# All statistical tests together find something by chance with this probability.
+# Probability that all statistical tests together find something by chance.
 _CHANCE = 1e-9  # not tuned
 
 
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 # ------------------------------
 # Repeated noise.
 
-# After this many seconds without an answer, a forked process is given up.
+# Seconds to wait for the answer of a forked process.
 _PATIENCE = 300.0  # not tuned
 _N_REPEATS = 3  # not studied
 _BACKENDS = {"fits": "sequential", "threads": "threading", "processes": "loky"}
@@ -52,11 +52,11 @@ _BACKENDS = {"fits": "sequential", "threads": "threading", "processes": "loky"}
 def find_repeated_noise(
     fit: Fit, data: Any, neighbour: Any, *, n_fits: int = 40, random_state: int | None = None
 ) -> list[Finding]:
-    """Search for fits that draw the same noise: what differs between them is then due to the data.
+    """Search for fits that draw the same noise: their difference is then a function of the data.
 
     Without a seed no two fits may be equal: one after the other, in two threads, in two processes
-    with copies of `fit`, or in forks of this process. With one seed, noise on other data must
-    differ.
+    with copies of `fit`, or in forks of this process. With one seed, other data must get other
+    noise.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def find_repeated_noise(
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
-    """Name the attributes with these numbers, or else "output"; texts have no noise."""
+    """Return findings about the outputs with these numbers, except texts, which have no noise."""
     named = fits.outputs_of(fit, data, 0)
     names = np.repeat([*named], [len(one) for one in named.values()])
     found = dict.fromkeys(map(str, names[numbers]))
@@ -119,6 +119,7 @@ def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]
 
 
 def _several(fit: Fit, data: Any) -> list[np.ndarray]:
+    """Fit several times without a seed."""
     return [fits.numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
@@ -130,7 +131,7 @@ def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
     """Fit in two forks, which begin with the whole state of this process."""
     found = []
     for _ in range(2):
-        # The warnings concern threads, which a fork does not have.
+        # Python warns that a fork has none of the threads of this process.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
         with pool:
@@ -147,7 +148,7 @@ def _fit_in_fork() -> list[np.ndarray]:
 
 # Outputs count as equal if they differ by at most this many units in the last place of the largest.
 _ROUNDING = 16  # not tuned
-# Of sums smaller than this many noise standard deviations, lost digits reveal the value.
+# Outputs below this many noise standard deviations have digits that larger sums have lost.
 _SMALL = 0.25  # not studied
 
 
@@ -156,10 +157,11 @@ def find_low_bits(
 ) -> list[Finding]:
     """Search for noise whose low bits reveal the value behind it.
 
-    Floating-point noise added to a value cannot give all numbers that it gives with another value
-    [1]_. An output is named if no two fits give the same number, so that it is on no lattice that
-    noise of this size would fill, and one of two things shows that noise is added: with the same
-    seeds, outputs of both datasets differ by a constant; or low bits are set with one of them only.
+    A value plus floating-point noise cannot be every number that another value plus noise can be
+    [1]_. An output is named if no two fits give the same number, so that the output is on no
+    lattice that noise of this size would fill, and if one of two signs shows that noise is added:
+    with the same seeds, outputs of both datasets differ by a constant; or only outputs of one
+    dataset have certain low bits.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ def find_low_bits(
         ``fit(data, seed)`` returns what is released: an array, or a fitted estimator.
     data, neighbour : object
         Two datasets that differ in one unit, in the form that `fit` takes. The second sign is most
-        visible if the value behind the noise is 0 with one of them.
+        visible if the value without noise is 0 for one of the datasets.
     n_fits : int, default=300
         Number of fits to each dataset, at least 20.
     random_state : int, default=None
@@ -185,10 +187,11 @@ def find_low_bits(
 
     Notes
     -----
-    **Privacy.** The findings are functions of both datasets: check with made-up data. An estimator
-    that draws noise without the seed, and adds it to large values, passes without being safe. So
-    does one that transforms its noisy values. Noise that follows from the seed alone is named on a
-    lattice, too, if its standard deviation exceeds `n_fits` steps: then hardly any number repeats.
+    **Privacy.** The findings are functions of both datasets: check with made-up data. Two kinds of
+    estimators pass without being safe: those that draw noise without the seed, and add it to large
+    values, and those that transform their noisy values. Noise that follows from the seed alone is
+    named even on a lattice, if its standard deviation exceeds `n_fits` steps: then hardly any
+    number repeats.
 
     References
     ----------
@@ -215,10 +218,10 @@ def find_low_bits(
 
 
 def _is_plain(pair: np.ndarray) -> bool:
-    """Return whether numbers never repeat, and low bits depend on the value."""
+    """Return whether outputs never repeat, and a sign shows noise in floating point."""
     if not np.isfinite(pair).all() or any(len(np.unique(one)) < len(one) for one in pair):
         return False
-    # Two samples that differ by a constant, up to rounding.
+    # Whether the outputs of both datasets differ by a constant, up to rounding.
     rounding = _ROUNDING * np.spacing(np.abs(pair).max())
     is_shifted = np.ptp(pair[0] - pair[1]) <= rounding < np.ptp(pair[0]) / 16
     return bool(is_shifted or _bits_differ(pair))
@@ -232,7 +235,7 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def _bits_differ(pair: np.ndarray) -> bool:
-    """Return whether low bits of small outputs are set with only one of the datasets."""
+    """Return whether small outputs of only one dataset have certain low bits."""
     small = _SMALL * pair.std(axis=1).min()
     bits = [_lowest_bits(one[np.abs(one) < small]) for one in pair]
     level = max((one.min() for one in bits if len(one)), default=0)
@@ -244,7 +247,7 @@ def _bits_differ(pair: np.ndarray) -> bool:
 # Exact functions of the data.
 
 _N_SEEDS = 4  # not studied
-# Statistics that estimators without privacy often store, of columns or of all numbers.
+# Statistics of columns, or of all numbers, that estimators without privacy often store.
 _STATISTICS = np.sum, np.mean, np.std, np.var, np.min, np.max, np.median
 
 
@@ -254,19 +257,19 @@ def find_data_dependent_attributes(
     """Search for anything that a fit reveals of its data without noise.
 
     Both datasets are fitted with several seeds. Values that are the same for all seeds have no
-    noise, and must be the same for both datasets, to the last bit: everything in a pickle of the
-    result, attributes that the pickle leaves out, closures of functions, and attributes of the
-    class; types, shapes and orders; warnings, errors, printed text and log records. An object
-    without a pickle is named, as nobody can read it. Attributes that equal a statistic of the data
-    are named even if both datasets have the same one.
+    noise, and must be the same for both datasets, to the last bit: all that a pickle of the
+    result contains, attributes that the pickle leaves out, closures of functions, and attributes of
+    the class; types, shapes and orders; warnings, errors, printed text and log records. An object
+    without a pickle is named, as it cannot be compared. An attribute that equals a statistic of
+    the data is named even if the statistic is the same for both datasets.
 
     Parameters
     ----------
     fit : callable
         ``fit(data, seed)`` returns a fitted estimator, or an array.
     data, neighbour : object
-        Two datasets that differ in one unit, in the form that `fit` takes. If they, or
-        the first of a tuple, are tables, attributes are compared with statistics of them.
+        Two datasets that differ in one unit, in the form that `fit` takes. If a dataset, or the
+        first entry of a tuple, is a table, attributes are compared with statistics of the table.
     random_state : int, default=None
         Seed of the seeds.
 
@@ -322,7 +325,7 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
 
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
-    """Describe the mistake in an attribute's values by dataset and seed; "" if there is none."""
+    """Describe the mistake in the values of an attribute, by dataset and seed; "" without one."""
     parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
     hidden = [one.form for side in parts for one in side if one.numbers is None]
     if hidden:
@@ -339,7 +342,7 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
     apart = is_fixed & (bits[0, 0] != bits[1, 0]).any(axis=1)
     known = statistics if numbers.dtype.kind in "biuf" else {}
     exact = [name for name, pair in known.items() if all(map(np.array_equal, firsts, pair))]
-    # Small whole numbers may be equal by chance.
+    # A constant whole number may equal a statistic by chance.
     is_distinctive = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
     if apart.any():
         part = "" if apart.all() else f" in {apart.sum()} of {apart.size} numbers"

@@ -34,13 +34,13 @@ class RecordingBudget(PrivacyBudget):
         super()._begin(*plan)
         self.values: list[np.ndarray] = []
         self.released: list[np.ndarray] = []
-        # Values of sums that are released in each epoch, by the number of the release.
+        # By the number of a release of prefix sums, a matrix: a square root of the matrix of sums.
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
         """Return the values whose movement the sensitivity bounds.
 
-        Of sums of epochs, these are the data of each epoch times a square root of the prefix sums.
+        For prefix sums of epochs, these are the addends of the epochs times that square root.
         """
         value = self.values[number]
         if number not in self.roots:
@@ -53,7 +53,7 @@ class RecordingBudget(PrivacyBudget):
         return self.released[-1].copy()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-        """Return the answer to a release; `place` is its number, and that of the epoch of sums."""
+        """Return the released value; `place` is its number, and that of the epoch of sums."""
         released = super()._publish(release, value)
         if self.is_private and release.mechanism != CHOICE:
             check_lattice(release, released)
@@ -73,7 +73,7 @@ class RecordingBudget(PrivacyBudget):
 
 
 class WatchedSums(InitialNoiseSums):
-    """Sums that start from 0, are recorded when they are read, and get noise only then.
+    """Sums without initial noise, which are recorded when they are read, and get noise only then.
 
     The sums of all epochs are one release.
     """
@@ -94,7 +94,7 @@ class WatchedSums(InitialNoiseSums):
 
 
 class ReplayBudget(RecordingBudget):
-    """Answers with given releases, whatever the data."""
+    """Returns given released values, whatever the data."""
 
     script: Sequence[np.ndarray] = ()
 
@@ -104,12 +104,12 @@ class ReplayBudget(RecordingBudget):
 
 
 def scripted_budget(script: Iterable[np.ndarray]) -> type[ReplayBudget]:
-    """Return a class of budgets that answer with the given releases."""
+    """Return a class of budgets that return the given released values."""
     return type("ScriptedBudget", (ReplayBudget,), {"script": list(script)})
 
 
 def check_lattice(release: Release, released: np.ndarray) -> None:
-    """Refuse a released number with bits below the lattice step of its noise std."""
+    """Refuse released numbers that are no multiples of the lattice step of their noise std."""
     assert np.isfinite(released).all(), release.name
     np.testing.assert_array_equal(np.fmod(released, lattice_step(release.noise_std or 0.0)), 0)
     assert not np.signbit(released[released == 0]).any(), release.name
@@ -122,11 +122,11 @@ def check_lattice(release: Release, released: np.ndarray) -> None:
 
 #: Seed of the noise and of the algorithm in fits that are recorded.
 SEED = 2**100 + 7  # not tuned
-_attempt = 0
+_attempt = 0  # added to the seed, in repeated attacks
 
 
 def current_seed() -> int:
-    """Return the seed of fits in the context of a recording."""
+    """Return the seed of recorded fits."""
     return SEED + _attempt
 
 
@@ -134,7 +134,7 @@ def current_seed() -> int:
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
-    """Within a context, make the i-th budget a `kind_of(i)`; yield the list of budgets."""
+    """Give the i-th budget that is opened in the context the class `kind_of(i)`; yield a list."""
     begin = PrivacyBudget._begin
     made: list[Any] = []
 
@@ -151,7 +151,7 @@ def budgets_of(
 
 
 def fit_with(estimator: Any, data: Any, kind: type[RecordingBudget]) -> tuple[Any, RecordingBudget]:
-    """Fit with another kind of budget than the estimator's own; return the model and the budget.
+    """Fit with another class of budget; return the model and the budget.
 
     `data` is X, or the tuple of all arguments of `fit`.
     """
@@ -165,17 +165,17 @@ def fit_with(estimator: Any, data: Any, kind: type[RecordingBudget]) -> tuple[An
 
 
 def record(make_estimator: Callable[[], Any], data: Any) -> RecordingBudget:
-    """Fit, and return the budget with its records."""
+    """Fit, and return the budget, which has recorded the releases."""
     return fit_with(make_estimator(), data, RecordingBudget)[1]
 
 
 def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> RecordingBudget:
-    """Fit with given releases instead of new ones; return the budget."""
+    """Fit with given released values instead of new ones; return the budget."""
     return fit_with(make(), data, scripted_budget(script))[1]
 
 
 def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Return the result of a function, and all of its output: warnings, prints, log records."""
+    """Return the result of a function, and its warnings, printed text and log records."""
     output, logger, write = io.StringIO(), logging.getLogger(), os.write
     log = logging.Formatter(logging.BASIC_FORMAT)
 
@@ -189,7 +189,7 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
         contextlib.redirect_stderr(output),
         patch.multiple(sys, __stdout__=output, __stderr__=output),
         patch.object(os, "write", _write),
-        # The output of all loggers, whatever their handlers.
+        # Records of all loggers, whatever their handlers.
         patch.object(logging.Logger, "handle", lambda _, one: output.write(log.format(one) + "\n")),
         contextlib.ExitStack() as after,
     ):
@@ -199,8 +199,7 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     return result, [*(str(warning.message) for warning in caught), output.getvalue()]
 
 
-# Audit events of Python by which something leaves a process, and signs that a file is opened for
-# writing.
+# Audit events of Python for data that leave a process, and flags of files opened for writing.
 _EXITS = {
     *("os.link", "os.mkdir", "os.putenv", "os.rename", "os.symlink", "os.truncate", "os.unsetenv"),
     *("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"),
@@ -212,7 +211,7 @@ _listeners: list[Callable[[str, tuple[Any, ...]], None]] = []
 
 @contextlib.contextmanager
 def leaving(ledger: Any = None) -> Iterator[list[str]]:
-    """Yield a list that collects what any thread writes to files or sends, except to a ledger."""
+    """Yield a list of the events by which any thread writes or sends data, except to a ledger."""
     found: list[str] = []
     own = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
 
@@ -231,15 +230,15 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 
 @lru_cache
 def _listen_to_python() -> None:
-    # Audit hooks cannot be removed, and see every call of `id`.
+    # One hook for all contexts: hooks cannot be removed, and slow down every call of `id`.
     sys.addaudithook(lambda *event: [one(*event) for one in _listeners])
 
 
 @contextlib.contextmanager
 def drawn_noise() -> Iterator[list[np.ndarray]]:
-    """Yield a list that collects the noise of all releases in the context, in units of its scale.
+    """Yield a list of the noise of all releases in the context, in units of its scale.
 
-    Noise is collected as it is drawn: on the lattice of a release, it may agree by chance.
+    The noise is not yet rounded to a lattice, where different noise may agree by chance.
     """
     draws: list[np.ndarray] = []
     draw = noise.draw
@@ -263,16 +262,16 @@ def noise_of(estimator: Any, *data: Any) -> np.ndarray:
 # ------------------------------
 # The contents of an estimator.
 
-#: Attributes of a stream that identify it, or its threads and processes.
+#: Attributes of a stream that belong to this object, its threads and its process.
 OF_ONE_OBJECT = {"_id", "_lock", "_process"}
-#: Key of the order of attributes among the contents.
+#: Key of the order of the attributes, one of the contents.
 ORDER = "the order of attributes"
 
 
 def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> None:
-    """Assert that two fitted estimators have equal contents, parameters aside, to the last bit.
+    """Assert that two fitted estimators have equal contents, to the last bit, except parameters.
 
-    A refit has the attribute order of the first fit.
+    A refit may have the attributes in another order.
     """
     contents = contents_of(original)
     assert_holds(again, contents | ({ORDER: contents_of(again)[ORDER]} if is_refit else {}))
@@ -307,8 +306,9 @@ def contents_of(estimator: Any) -> dict[str, Any]:
 class Group:
     """Datasets, each as arguments of `fit`, that are all neighbors of each other.
 
-    With an `origin` each is a neighbor of that one only, in which `make_null` makes a unit null:
-    inside the fit, as no data would have the same effect. Two others may differ in more units.
+    With an `origin`, each dataset is a neighbor of the origin only. `make_null` makes the differing
+    unit of the origin null, inside the fit, as no data would have the same effect. The distance of
+    two datasets is in units of the sensitivity.
     """
 
     datasets: Sequence[tuple[Any, ...]]
@@ -320,7 +320,8 @@ class Group:
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
     """Return the largest movement of each release between datasets of a group.
 
-    Fits of a group get the releases of its first fit: contents and output must be equal, too.
+    All fits of a group get the released values of the first fit: their contents, warnings and
+    prints must be equal.
     """
     worst: dict[str, float] = {}
     for group in groups:
@@ -346,8 +347,8 @@ def farthest(
 ) -> dict[str, float]:
     """Return the largest movement of each release, in units of its declared sensitivity.
 
-    The movement is that between any two fits or, with an `origin`, from one to all others. All fits
-    get the same releases, and may differ in noiseless values only.
+    A movement is between any two fits or, with an `origin`, between the origin and any other fit.
+    All fits got the same released values, and may differ in noiseless values only.
     """
     ratios: dict[str, float] = {}
     releases = replays[0].spent().releases
@@ -369,7 +370,7 @@ def farthest(
 
 
 def farthest_apart(mechanism: str, values: np.ndarray, starts: np.ndarray) -> float:
-    """Return the largest distance of values from others, in the norm that the noise covers."""
+    """Return the largest distance of values from starts, in the norm of the mechanism."""
     _, *shape = values.shape
     rows = *shape[:1], math.prod(shape[1:])
 

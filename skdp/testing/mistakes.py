@@ -1,8 +1,8 @@
 """Planted mistakes: small estimators that leak in different ways, and the check that finds each.
 
 All estimators of this module release the mean of rows that are clipped to norm 1.
-:class:`NoisyMean` is correct. The others are copies with one mistake each, to try checks on. Use
-none for anything else.
+:class:`NoisyMean` is correct. The other classes are copies with one mistake each. Use them to try
+checks, and for nothing else.
 
 Examples
 --------
@@ -29,7 +29,7 @@ class NoisyMean:
     Parameters
     ----------
     mu : float, default=1.0
-        Gaussian differential privacy of a fit, if one row is replaced.
+        The mu of Gaussian differential privacy of a fit, if one row is replaced.
     random_state : int, default=None
         Seed of the noise, together with the data; None takes fresh noise.
 
