@@ -31,9 +31,10 @@ class WrongSensitivity(ClippedMean):
 class LeakedAttribute(ClippedMean):
     """Sets a statistic that was not released."""
 
-    def _validate(self, X, y):
+    def fit(self, X, y=None):
+        super().fit(X)
         self.total_ = float(X.sum())
-        return super()._validate(X, y)
+        return self
 
 
 class LeakedBranch(ClippedMean):
@@ -89,8 +90,8 @@ class WrongPlan(ClippedMean):
 class RemembersTheLastFit(ClippedMean):
     """Averages with what another fit has released."""
 
-    def _set_attributes(self, result, spec):
-        return super()._set_attributes((result + getattr(self, "mean_", result)) / 2, spec)
+    def _keep(self, spec, result, budget):
+        return super()._keep(spec, (result + getattr(self, "mean_", result)) / 2, budget)
 
 
 class TalksOfValues(ClippedMean):
