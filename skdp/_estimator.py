@@ -34,7 +34,7 @@ from skdp.units import Unit
 # ------------------------------
 # Progress of fits, for callbacks of scikit-learn, which has them from version 1.9 on.
 
-# scikit-learn's interface of callbacks is experimental, so only this module uses it.
+# scikit-learn calls its interface of callbacks experimental: only this module uses it.
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:
@@ -85,8 +85,8 @@ class Progress:
 
     The tasks of an estimator are its passes over the data, each named after the next release.
     The tasks of a pass are its groups of blocks, each of which one thread computes. The tasks of a
-    pipeline or a search, the *whole*, are the fits of its steps. Callbacks see no data. If they ask
-    to stop a fit, they are ignored: a stop that follows from a score would depend on the data.
+    pipeline or a search, the *whole*, are the fits of its steps. Callbacks see no data, and cannot
+    stop a fit: a stop that follows from a score would depend on the data.
     """
 
     #: The open budget, whose releases name the passes.
@@ -94,7 +94,7 @@ class Progress:
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
-        # Whether callbacks see a pass as one subtask: the number of blocks would show that of rows.
+        # Whether a pass has one subtask only: the number of its groups follows from private rows.
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
@@ -108,7 +108,7 @@ class Progress:
         for number in range(1, n_groups + 1):
             if group is None:
                 group = self.begin(task.subcontext(f"group {number}"))
-            # Passes that start within a pass are not reported.
+            # A pass that starts within this pass is not reported.
             token = OBSERVER.set(None)
             try:
                 value = next(groups)
@@ -118,7 +118,7 @@ class Progress:
                 self.end(group)
                 group = None
             if number == n_groups:
-                # The task ends before the last yield, after which the caller may stop iterating.
+                # The caller may stop iterating after the last yield, so the task ends before it.
                 self.end(task)
             yield value
 
@@ -126,7 +126,7 @@ class Progress:
         """Return the next task of the fit; `n_tasks`, the number of its subtasks, may be None."""
         context = self.context
         if context.max_subtasks == len(context._children_map):
-            # A fit may take more tasks than it has announced.
+            # A fit may need more tasks than it has announced.
             context.max_subtasks = None
         return context.subcontext(name, max_subtasks=n_tasks)
 
@@ -139,7 +139,7 @@ class Progress:
         task.call_on_fit_task_end(estimator=self.estimator)
 
 
-# Progress of the pipeline or search of which this thread fits a step.
+# Progress of the pipeline or search whose step this thread fits.
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
@@ -150,7 +150,7 @@ def report(
     """Report passes of a fit to callbacks; without `n_passes`, the fits of a pipeline's steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
-        # The number of blocks of users follows from private rows, so callbacks must not see it.
+        # The number of blocks of users follows from private rows, and must not be shown.
         task.max_subtasks = None if hides_groups else n_passes()
         progress.begin(task)
     variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
@@ -173,7 +173,7 @@ def announce_fits(n_fits: int) -> None:
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
     """Report the fit of a step as a task of its pipeline or search."""
-    # Nobody would end callbacks of the step itself.
+    # No one would tell callbacks of the step itself that its tasks end.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -204,7 +204,7 @@ def check_unwatched(
     estimator: Any,
     remedy: str = "pass them to set_callbacks of the whole, and none here",
 ) -> None:
-    """Refuse callbacks on a part of a pipeline or search, which nobody would call there."""
+    """Refuse callbacks of a part of a pipeline or search, which would not be called."""
     if getattr(estimator, "_skl_callbacks", None):
         raise TypeError(f"{where}{type(estimator).__name__} has callbacks of its own: {remedy}.")
 
@@ -230,18 +230,19 @@ T = TypeVar("T")
 #: A view of the data for solvers, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]
 
-# Parameters that noise does not depend on: two do not change the result; the seed is the key.
+# Parameters that are no part of the key of the noise: two do not change the result, and the seed is
+# the key itself.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 # Parameters of later versions count only if they differ from their defaults, so that older fits
 # keep their noise.
 _LATER = ("class_weight", "prior", "scales")
 
-#: A function that gets the record of a plan before the first release.
+#: A function that gets the record of a plan before the first release, and charges a ledger.
 Charge = Callable[[PrivacySpent], None]
 
 
 class Part(NamedTuple):
-    """Cost and charge of a step, and the owner of its rows, which a pipeline or search sets."""
+    """What a pipeline or search sets on a step: its cost, the charge, and the owner of its rows."""
 
     cost: PrivacyCost
     charge: Charge | None = None
@@ -249,10 +250,10 @@ class Part(NamedTuple):
 
 
 class BudgetMixin(checks.PlainParametersMixin):
-    """Base of all objects that spend a budget; only its `_open_budget` opens one."""
+    """Base of all objects that spend a budget, which only `_open_budget` opens."""
 
     ledger: Any
-    # A pipeline or search sets it on a clone, for the time of the fit.
+    # Set on the clone that a pipeline or search fits, until the end of the fit.
     _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **checks.BUDGET,
@@ -340,17 +341,17 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             with restored_on_error(self, n_passes, hides_groups=hides_groups):
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))
-            # Warnings come last: if they raise errors, the paid model remains.
+            # Warnings come last: if they become errors, the model, whose budget is spent, remains.
             warn_of_privacy(*warnings)
         return self
 
     def _release(
         self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Plan (unless given a plan), warn, make the releases, and set the fitted attributes."""
+        """Plan, unless a plan is passed; warn; make the releases; return their results."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
-        # These warnings come before anything is spent: if they raise errors, the fit costs nothing.
+        # Nothing is spent yet: if these warnings become errors, the fit costs nothing.
         warn(*self._public_warnings(spec, plan))
         return spec, self._solve(spec, plan.parts, view, budget, generator), budget
 
@@ -424,23 +425,23 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     def _n_passes(self, plan: Plan) -> int | None:
         """Estimate the number of passes over the data that a fit takes; None if unknown."""
-        # With noise, there is a pass for each release, two more, and two that hash the data if
-        # there is a seed. Without noise, some fits run until they converge.
+        # With noise, there are a pass for each release, two other passes and, with a seed, two that
+        # hash the data. Without noise, some fits run until they converge.
         return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
 
     def _expected_passes(self, X: Any) -> int | None:
-        """Return how many passes a fit of the unchecked X will take; None if X will be refused."""
+        """Return the number of passes of a fit to X, which is not checked; None for a bad X."""
         try:
             return self._n_passes(self.plan(X.shape[0], math.prod(X.shape[1:]), like=X))
         except Exception:
             return None
 
     def _reserved_part(self) -> float:
-        """Return which fraction of delta a fit reserves for a tail event, whatever the data."""
+        """Return the fraction of delta that a fit reserves for a tail event, whatever the data."""
         return 0.0
 
     def _cost(self) -> PrivacyCost:
-        """Return the cost that a fit may spend: only here a fit reads epsilon and delta."""
+        """Return the cost that a fit may spend; only here `epsilon` and `delta` are read."""
         if self._part is not None:
             return self._part.cost
         epsilon, delta = as_python(self.epsilon), as_python(self.delta)
@@ -448,7 +449,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Make a dataclass from `facts`, and from parameters as plain values for other fields."""
+        """Make a dataclass of `facts` and, for its other fields, of parameters as plain values."""
         facts, given = {"cost": self._cost(), **facts}, {}
         for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             if name in facts:
@@ -475,29 +476,31 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 class PlannedEstimator(PrivateEstimator):
     """Base class for your own estimator with a plan of its releases, like the estimators of skdp.
 
-    Its author promises that `fit` releases what `plan` lists, and nothing else of its rows. Then
-    the estimator may be a step of a :class:`skdp.DPPipeline` or a search, a ledger counts it, and
-    :func:`skdp.privacy_spent` calls it *private on its author's word*. Its record has
-    ``enforced=False``, since a promise is no proof: :func:`skdp.testing.check_privacy` attacks it.
+    The author promises that `fit` releases what `plan` lists, and nothing else that depends on the
+    rows. Then the estimator may be a step of a :class:`skdp.DPPipeline` or a search, a ledger
+    counts its cost, and :func:`skdp.privacy_spent` calls it *private on its author's word*. Its
+    record has ``enforced=False``, since a promise is no proof:
+    :func:`skdp.testing.check_privacy` attacks the estimator.
 
     A subclass has the parameters `epsilon` and `delta`; a method ``plan(n_samples, n_features)``
-    that declares all releases of the `cost`, a :class:`skdp.privacy.PrivacyCost`, with
-    ``enforced=False``; and a method ``fit(X, y=None)`` that refuses bad data first, then opens its
-    one budget by `open_budget`, and sets ``privacy_spent_``. The `cost` follows from the
-    parameters; in a pipeline or search it is the part that the step gets. Clones of the step do not
-    get that part. Behind other private steps `fit` and `transform` take any finite rows. Units
-    other than
-    rows, and another adjacency, are class attributes `privacy_unit` and `adjacency`.
+    that declares all releases, which spend `self.cost`, a :class:`skdp.privacy.PrivacyCost`, in a
+    plan with ``enforced=False``; and a method ``fit(X, y=None)`` that refuses bad data first, then
+    opens its one budget by `open_budget`, and sets ``privacy_spent_``. The `cost` is that of
+    `epsilon` and `delta`; in a pipeline or search it is the part of the step, which clones of the
+    step do not have. Behind other private steps, `fit` and `transform` must accept any finite rows.
+    Class attributes `privacy_unit` and `adjacency` state a unit other than ``"row"``, or an
+    adjacency other than ``"replace"``.
 
     See Also
     --------
-    skdp.testing.check_privacy : Attacks what you have written.
+    skdp.testing.check_privacy : Attacks your estimator.
 
     Notes
     -----
     **Privacy.** What the author promises. Noise comes from the operating system: a `random_state`
-    of a pipeline does not repeat it. If a step follows, scikit-learn's ``OneToOneFeatureMixin``, or
-    an integer parameter `n_components`, says how many columns `transform` returns.
+    of a pipeline does not repeat the noise. For a step behind the estimator, scikit-learn's
+    ``OneToOneFeatureMixin``, or an integer parameter `n_components`, has to tell how many columns
+    `transform` returns.
 
     Examples
     --------
@@ -553,12 +556,12 @@ class PlannedEstimator(PrivateEstimator):
         return self._cost()
 
     def open_budget(self, plan: Plan) -> PrivacyBudget:
-        """Open the budget of a plan; the first release charges the ledger.
+        """Open the budget of a plan, whose first release charges the ledger.
 
         Parameters
         ----------
         plan : Plan
-            What `plan` returns for the X that is fitted.
+            The plan that `plan` returns for the size of X.
 
         Returns
         -------
@@ -623,7 +626,7 @@ class PlannedEstimator(PrivateEstimator):
         self._part = part._replace(charge=_charge_once)
         self.fit(*data)
         if not whole:
-            # The author's fit may have spent a budget that was opened elsewhere, so charge it now.
+            # The author's fit may have opened another budget, and spent it: charge the cost.
             _charge_once(PrivacyBudget.of(plan_of(spec, spec.parts)).spent())
             raise ValueError(f"fit of {name} must call self.open_budget(plan), and spend by it.")
         return spec, None, None
@@ -640,7 +643,7 @@ class PlannedEstimator(PrivateEstimator):
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
-    """Return the names and plain values of the parameters that affect noise or result."""
+    """Return the names and plain values of the parameters that are part of the noise's key."""
     values = sorted(estimator.get_params(deep=False).items())
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
@@ -658,20 +661,20 @@ def restored_on_error(
 ) -> Iterator[None]:
     """Silence numpy during a fit; if the fit raises an error, restore the attributes.
 
-    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. Each
-    pass shows its groups, unless their number must be hidden.
+    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. They
+    see the groups of blocks of each pass, unless `hides_groups`.
     """
     # Refuse a bad n_jobs before anything else.
     effective_n_jobs(getattr(estimator, "n_jobs", None))
-    # With a seed, the fit uses one thread of BLAS, as more threads may round differently.
+    # With a seed, the fit uses one thread of BLAS: other numbers of threads may round differently.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # This call sets attributes that `_fit_context` of scikit-learn needs even after an error, so
-    # the state is copied after it.
+    # `_fit_context` of scikit-learn needs the attributes that this call sets, even after an error:
+    # the attributes to restore are copied after the call.
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)
     try:
-        # Overflowing values become null; an error or a warning would depend on single units.
+        # An error or a warning about overflow would depend on single units.
         with limits, np.errstate(all="ignore"), report(*about, hides_groups=hides_groups):
             yield
     except BaseException:
@@ -689,7 +692,7 @@ def plan_of(spec: Any, parts: Any) -> Plan:
 
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
-    """Check the size of X, given as two numbers or one shape, and `like`; return all three."""
+    """Check the arguments of `plan`: the size of X, as two numbers or a shape, and `like`."""
     refuse_masked(like)
     if getattr(n_samples, "shape", ()):
         raise TypeError("n_samples must be an int or a shape: pass X.shape, as no plan reads X.")
@@ -700,7 +703,7 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         n_features = math.prod(like.shape[1:])
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
-        # The error names the type only, as a printed value may show data.
+        # The error names the type only: the value may be data.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
@@ -711,7 +714,7 @@ def in_dtype(values: Any, dtype: np.dtype) -> Any:
     """Convert released numbers to the dtype of the data, without overflow; None stays None."""
     if values is None:
         return None
-    # Half of the largest float, as products of these values may round up to an overflow.
+    # Half of the largest float: products of these values may round up.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)
 
@@ -735,10 +738,10 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
 
 
 # ------------------------------
-# Models of scikit-learn that are made of a release carry its record, as text that needs no skdp.
+# A model of scikit-learn that is made of a release carries the record as text, which needs no skdp.
 
 _RECORD = "privacy_record_"
-# These attributes may change when a model is put into a pipeline.
+# Attributes that a pipeline may set on a model, which stays as it was made.
 _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
@@ -757,9 +760,9 @@ def carrying(model: Any, maker: Any) -> Any:
 
 
 def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
-    """Return the record in a model, with the class of the fit, warnings and units; or None.
+    """Return the record that a model carries, the class of its fit, warnings and number of units.
 
-    The record is None if the model was changed or fitted again after the release.
+    The record is None if the model was changed after the release. Return None without a record.
     """
     text = getattr(model, "__dict__", {}).get(_RECORD)
     if text is None:
@@ -771,6 +774,7 @@ def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None
 
 
 def _fingerprint(model: Any) -> str:
+    """Return a hash of the contents of a model."""
     return hashlib.sha256(repr(_state_of(model)).encode()).hexdigest()
 
 

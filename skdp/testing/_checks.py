@@ -85,7 +85,7 @@ def _assert_bounded(worst: dict[str, float]) -> None:
 
 
 def climbing_finds_no_worse_neighbor(case: Subject) -> None:
-    """A search by random steps finds no neighbor that moves a release further than declared."""
+    """Random steps find no neighbor that moves a release further than declared."""
 
     def _ratio(place: int, row: np.ndarray) -> float:
         first = np.array(case.data[0])
@@ -102,7 +102,7 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
 
 
 def a_null_unit_contributes_nothing(case: Subject) -> None:
-    """The values of a null unit have no effect."""
+    """No value of a null unit has an effect."""
     groups = [group for group in case.groups() if group.make_null is not fits.Group.make_null]
     assert groups, "no unit of the neighbors can be null"
     for group in groups:
@@ -220,7 +220,7 @@ def a_seed_repeats_a_fit(case: Subject) -> None:
 
 
 def no_noise_is_shared_by_different_fits(case: Subject) -> None:
-    """Fits with other parameters or data have other noise: common noise would reveal the data."""
+    """Noise differs with data and parameters, as common noise would reveal the data."""
     own, seeded = case.parameters, {"random_state": SECRET}
     others: list[dict[str, Any]] = [{"random_state": SECRET + 1}]
     others += [{name: own[name] / 2} for name in ("epsilon", "delta") if own.get(name)]
@@ -339,7 +339,7 @@ def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
-    """Fits in two threads, with the same released values, have the results of a fit alone."""
+    """Two fits in threads, with the same released values, have the results of a fit alone."""
     once, budget = _recorded(case)
     scripted = fits.scripted_budget(budget.released)
     models = [case.make(random_state=fits.current_seed()) for _ in range(4)]
@@ -415,7 +415,7 @@ def privacy_checks() -> dict[str, str]:
     --------
     >>> from skdp.testing import privacy_checks
     >>> privacy_checks()["a_null_unit_contributes_nothing"]
-    'The values of a null unit have no effect.'
+    'No value of a null unit has an effect.'
     """
     return {check.__name__: str(check.__doc__).partition("\n")[0] for check in CHECKS}
 
