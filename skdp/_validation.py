@@ -602,7 +602,14 @@ def by_chunks(
 
     @wraps(method)
     def _by_chunks(self: Any, X: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
-        if not containers.is_collection(X):
+        is_collection = containers.is_collection(X)
+        if is_collection or isinstance(X, RowBlocks):
+            # Results are computed when they are read, and another fit in between must not change
+            # the model: fits replace attributes.
+            model = object.__new__(type(self))
+            vars(model).update(vars(self))
+            self = model
+        if not is_collection:
             return method(self, X, *args, **kwargs)
         from skdp.data.dask_rows import mapped_by_chunks
 

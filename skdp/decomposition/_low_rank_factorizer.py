@@ -243,7 +243,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     @property
     def _projection(self) -> Projection:
-        return Projection(self.components_, self._shifted, middle=self._middle)
+        return Projection(self.components_, middle=self._middle)
 
     @property
     def _is_promised(self) -> bool:

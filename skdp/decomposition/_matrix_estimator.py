@@ -49,12 +49,13 @@ class Projection(NamedTuple):
     normalize: Callable[[Any], Any] | None = None  # how the unit scales rows before all else
     mean: np.ndarray | None = None
     stds: np.ndarray | None = None  # divisors of coordinates
-    middle: float = 0.0  # added to all entries by `undo`
+    middle: float = 0.0  # of the bounds of entries, subtracted from all entries by the fit
 
     def apply(self, X: Any) -> np.ndarray:
         """Project rows on the components; coordinates that overflow become large but finite."""
         with np.errstate(all="ignore"):
             rows = X if self.normalize is None else self.normalize(X)
+            rows = shift_entries(rows, self.middle) if self.middle else rows
             scores = np.asarray(rows @ self.components.T)
             if self.mean is not None:
                 scores = scores - self.mean @ self.components.T

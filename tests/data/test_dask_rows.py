@@ -1,5 +1,7 @@
 """Collections of dask: which are taken, what mends the others, and results that wait."""
 
+from copy import deepcopy
+
 import cloudpickle
 import dask
 import dask.array as da
@@ -213,6 +215,21 @@ def test_results_wait_and_are_those_of_arrays(name, method, models):
             np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-12)
         else:
             assert (computed == expected).all()
+
+
+@pytest.mark.parametrize("name", ["PCA", "scaler", "factorizer", "linear", "logistic", "pipeline"])
+def test_results_that_wait_are_of_the_fit_before_them(name, models):
+    model, method = deepcopy(models[name]), dict(WAITING)[name][-1]
+    expected = getattr(model, method)(ROWS)
+    blocks = skdp.RowBlocks(lambda: iter([ROWS[:400], ROWS[400:]]), ROWS.shape)
+    of_chunks, of_blocks = getattr(model, method)(array(ROWS)), getattr(model, method)(blocks)
+    y = {"logistic": TABLE["label"], "linear": NUMBERS, "pipeline": NUMBERS}.get(name)
+    model.fit(9 - 5 * ROWS[::-1], y)
+    for found in (of_chunks.compute(), np.concatenate(list(of_blocks))):
+        if expected.dtype.kind == "f":
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        else:
+            assert (found == expected).all()
 
 
 def test_sparse_results_wait():
