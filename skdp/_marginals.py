@@ -14,6 +14,7 @@ from skdp.data.reduce import BlockView
 from skdp.exceptions import shown
 from skdp.linalg.denoising import penalties_of
 from skdp.preprocessing.intervals import counting
+from skdp.preprocessing.scales import ScaleSpec
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
@@ -49,11 +50,8 @@ def plan_marginals(cost: PrivacyCost, n_columns: int, adjacency: str) -> Release
 def release_marginals(
     release: Release | None,
     view: BlockView,
-    n_rows: int,
-    interval: tuple[np.ndarray, np.ndarray],
-    mean: np.ndarray,
-    scale: np.ndarray,
-    clip_bounds: np.ndarray,
+    spec: ScaleSpec,
+    released: dict[str, np.ndarray],
     is_binary: np.ndarray,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
@@ -61,12 +59,14 @@ def release_marginals(
 
     Quantiles are corners of a piecewise linear function for each column: levels and numbers. The
     function is flat at a number that many rows have, and jumps at a gap between numbers. Return
-    also the standard deviation of the noise of a count, as a fraction of the rows.
+    also the standard deviation of the noise of a count, as a fraction of the rows. `released` are
+    the attributes of the moment.
     """
-    low, high = interval
-    center = np.clip(mean, low, high)
+    assert spec.interval is not None
+    (low, high), n_rows = spec.interval, spec.n_units
+    center = np.clip(released["location_"], low, high)
     ends = np.stack([low, high], axis=1)
-    scale = np.maximum(scale, _LEAST_SCALE * (high - low))
+    scale = np.maximum(released["scale_"], _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
     # As if all entries of a column were at its two ends, with the right mean.
@@ -83,7 +83,7 @@ def release_marginals(
         found[j] = _quantiles(line, noise_std / n_rows, edges[j], expected, found[j])
         if _has_many(found[j]):
             # The released moment describes rows that are clipped to these bounds.
-            found[j][1] = np.clip(found[j][1], *clip_bounds[:, j])
+            found[j][1] = np.clip(found[j][1], *released["feature_bounds_"][:, j])
     return np.stack(found), noise_std / n_rows
 
 

@@ -667,15 +667,13 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
     def _solve(
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
     ) -> tuple[dict[str, Any], Scales]:
-        moment = moments.release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
         centered = self.assume_centered
+        moment = moments.release_moment(plan, spec, view, budget, is_centered=centered)
         found, is_hidden = moments.attributes_of(moment, spec.prior, is_centered=centered)
         if spec.marginals:
-            facts = found["location_"], found["scale_"], found["feature_bounds_"], spec.are_binary
-            released = release_marginals(
-                plan.marginals, view, spec.n_units, spec.interval, *facts, budget
+            found["marginals_"], found["marginals_noise_std_"] = release_marginals(
+                plan.marginals, view, spec, found, spec.are_binary, budget
             )
-            found["marginals_"], found["marginals_noise_std_"] = released
             found["dtypes_"] = np.array(spec.dtypes, dtype=object)
         # A column stays flat only if its variance in the moment is hidden, too.
         return found, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)

@@ -228,14 +228,12 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         half = (unit.upper - unit.lower) / 2
         return replace(unit, lower=-half, upper=half, shift=unit.lower + half)
 
-    def _plan(self, spec: _spec.RowsSpec | _spec.EntriesSpec) -> Any:
+    def _plan(self, spec: _spec.AnySpec) -> Any:
         if isinstance(spec, _spec.RowsSpec):
             return plan_projection(spec)
         return (plan_one_pass if spec.solver == "two_sketch" else plan_entries)(spec)
 
-    def _solve(
-        self, spec: _spec.RowsSpec | _spec.EntriesSpec, plan: Any, *opened: Any
-    ) -> _spec.Factors:
+    def _solve(self, spec: _spec.AnySpec, plan: Any, *opened: Any) -> _spec.Factors:
         if isinstance(spec, _spec.RowsSpec):
             return solve_projection(spec, plan, *opened)
         solve = solve_one_pass if spec.solver == "two_sketch" else solve_best_fit

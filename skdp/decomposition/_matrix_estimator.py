@@ -460,12 +460,10 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                     f"{name}={bound:g} is for {purpose}, got {given_unit}: pass {name}=None.{hint}"
                 )
 
-    def _plan(self, spec: _spec.RowsSpec | _spec.EntriesSpec) -> Any:
+    def _plan(self, spec: _spec.AnySpec) -> Any:
         return plan_rows(spec) if isinstance(spec, _spec.RowsSpec) else plan_entries(spec)
 
-    def _solve(
-        self, spec: _spec.RowsSpec | _spec.EntriesSpec, plan: Any, *opened: Any
-    ) -> _spec.Factors:
+    def _solve(self, spec: _spec.AnySpec, plan: Any, *opened: Any) -> _spec.Factors:
         if isinstance(spec, _spec.RowsSpec):
             return solve_rows(spec, plan, *opened)
         return solve_entries(spec, plan, *opened)

@@ -219,6 +219,10 @@ class EntriesSpec(MatrixSpec):
     averages: bool = True  # whether the products of several steps give a basis, not the last alone
 
 
+#: The spec of any fit to a matrix.
+AnySpec = RowsSpec | EntriesSpec
+
+
 def rank_of(spec: MatrixSpec) -> int:
     """Return the number of components of a resolved spec."""
     assert isinstance(spec.n_components, Integral)
