@@ -9,16 +9,15 @@ import numpy as np
 from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._spec import Factors, RowsSpec, rank_of
 from skdp.decomposition.rows import plan as rows_plan
-from skdp.decomposition.rows.moments import decompose, decompose_toward
+from skdp.decomposition.rows.moments import decompose
 from skdp.decomposition.rows.solvers import (
-    Decomposition,
     passes_positivity_test,
     release_mean,
     solve_clipped,
     solve_guided,
 )
 from skdp.linalg.norms import unclipped_squares
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clipped, weighting_to
 from skdp.privacy.releases import SCALE_GRID, Search
 
@@ -43,46 +42,52 @@ def solve_rows(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the planned norms and mean, and the factors."""
-    mean, noise_std, rows = np.zeros(raw.n_features), 0.0, raw
-    decomposition: Decomposition = decompose
-    if isinstance(spec.center, np.ndarray):
-        mean = spec.center
+    """Release the planned norms and means, and the factors."""
     if plan.center is not None:
-        first = clip_to_norm(raw, plan.mean_norm, spec.mean_norm, spec, budget)
-        mean, center_std = release_mean(plan.center, first, budget)
-        rows = raw.centered(mean)
-    n_warnings = len(budget.warnings)
-    search = plan.row_norm
-    rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
+        return _solve_centered(spec, plan, plan.center, raw, budget, generator)
+    rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
+    facts = clipping_facts(plan.row_norm, rows.bound, spec, budget)
+    usual, *guided = plan.branches.branches
+    if not usual.means:
+        mean = spec.center if isinstance(spec.center, np.ndarray) else np.zeros(raw.n_features)
+        factors = solve_clipped(spec, usual.solver, rows, budget, generator)
+        return replace(factors, mean=mean, **facts)
+    for_mean = rows if spec.mean_norm is None else clipped(raw, spec.mean_norm)
+    if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
+        factors = solve_guided(spec, guided, rows, for_mean, budget, generator)
+        return replace(factors, **facts)
+    mean, noise_std = release_mean(usual.means[0], for_mean, budget)
+    factors = solve_clipped(spec, usual.solver, rows, budget, generator)
+    return replace(factors, mean=mean, mean_noise_variance=noise_std**2, **facts)
+
+
+def _solve_centered(
+    spec: RowsSpec,
+    plan: rows_plan.RowReleases,
+    center: Release,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    """Release a center, again if its noise is large, and the factors of centered rows."""
+    for_mean = clip_to_norm(raw, plan.mean_norm, spec.mean_norm, spec, budget)
+    mean, mean_std = release_mean(center, for_mean, budget)
+    n_warnings, search = len(budget.warnings), plan.row_norm
+    rows = clip_to_norm(raw.centered(mean), search, spec.row_norm, spec, budget)
     branch, *others = plan.branches.branches
-    if plan.center is not None:
-        if others and rows_plan.is_far(spec, branch, center_std, rows.bound):
-            (branch,) = others
-        if branch.means:
-            # Warnings about the norms around the first mean do not apply to the second mean.
-            del budget.warnings[n_warnings:]
-            wider = clipped(rows, rows_plan.WIDER * rows.bound)
-            left, center_std = release_mean(branch.means[0], wider, budget)
-            mean = mean + left
-            rows = raw.centered(mean)
-            search = branch.row_norm
-            rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
-        # The noise of the center adds an error to the second moment of centered rows.
-        decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
-    if spec.prior is not None:
-        decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
-    of_norms = clipping_facts(search, rows.bound, spec, budget)
-    if plan.center is None and branch.means:
-        first = rows
-        if spec.mean_norm is not None:
-            first = clip_to_norm(raw, None, spec.mean_norm, spec, budget)
-        if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-            factors = solve_guided(spec, others, rows, first, budget, generator)
-            return replace(factors, **of_norms)
-        mean, noise_std = release_mean(branch.means[0], first, budget)
+    if others and rows_plan.is_far(spec, branch, mean_std, rows.bound):
+        (branch,) = others
+    if branch.means:
+        # Warnings about the norms around the first mean do not apply to the second mean.
+        del budget.warnings[n_warnings:]
+        wider = clipped(rows, rows_plan.WIDER * rows.bound)
+        shift, mean_std = release_mean(branch.means[0], wider, budget)
+        mean, search = mean + shift, branch.row_norm
+        rows = clip_to_norm(raw.centered(mean), search, spec.row_norm, spec, budget)
+    # The noise of the center adds an error to the second moment of centered rows.
+    decomposition = partial(decompose, center_error=spec.shape[0] * mean_std**2)
     factors = solve_clipped(spec, branch.solver, rows, budget, generator, decomposition)
-    return replace(factors, mean=mean, mean_noise_variance=noise_std**2, **of_norms)
+    return replace(factors, mean=mean, **clipping_facts(search, rows.bound, spec, budget))
 
 
 def clip_to_norm(

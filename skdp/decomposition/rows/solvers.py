@@ -10,7 +10,12 @@ from scipy.linalg import eigh
 from skdp.data.rows import Rows
 from skdp.decomposition._spec import Factors, RowsSpec, rank_of, rank_or_none
 from skdp.decomposition.rows import plan as rows_plan
-from skdp.decomposition.rows.moments import decompose, decompose_guided, decompose_with_axis
+from skdp.decomposition.rows.moments import (
+    decompose,
+    decompose_guided,
+    decompose_toward,
+    decompose_with_axis,
+)
 from skdp.linalg import spectrum
 from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
@@ -446,6 +451,8 @@ def solve_clipped(
         return solve_power(rows, plan, budget, generator, is_exact=spec.is_exact)
     moment, rounding = rows.gram()
     released = budget.release(plan, moment, rows.bound, rounding=rounding)
+    if spec.prior is not None:
+        decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
     decomposed = partial(decomposition, *released)
     factors = decomposed(n_components=rank_or_none(spec.n_components))
     return replace(factors, decompose=decomposed)
