@@ -163,7 +163,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
     # It goes on.
     one.finalize()
     opened(SVD).checkpoint(tmp_path / "b", b"k" * 32)
-    with pytest.raises(ValueError, match="holds a DPTruncatedSVD"):
+    with pytest.raises(ValueError, match="it is a DPTruncatedSVD"):
         skdp.DPCovariance.resume(tmp_path / "b", b"k" * 32)
 
 

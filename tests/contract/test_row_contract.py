@@ -118,7 +118,7 @@ BAD_DATA = {
     ),
     "NaN in a block": (RowBlocks(lambda: [X[:-1], X[-1:] * np.nan], X.shape), "NaN"),
     "rows missing from the blocks": (RowBlocks(lambda: [X[:-1]], X.shape), "rows"),
-    "column missing from a block": (RowBlocks(lambda: [X[:, :-1]], X.shape), "columns"),
+    "column missing from a block": (RowBlocks(lambda: [X[:, :-1]], X.shape), "must have shape"),
     "both kinds of blocks": (
         RowBlocks(lambda: [X[:5], sparse.csr_array(X[5:])], X.shape),
         "dense or sparse as the first",
