@@ -155,7 +155,7 @@ def test_three_of_twenty_hang_up_between_answers(tmp_path, monkeypatch):
     grid = Leaving(tmp_path, {node: node for node in range(20)} | {99: 2})
     model = run(grid, patience=2.0)
     assert model.mean_.shape == (4,)
-    assert model.privacy_spent_.trust.endswith("left before the end, by their numbers: 2, 7, 11")
+    assert model.privacy_spent_.trust.endswith("owners who left before the end: 2, 7, 11")
     assert set(grid.models) == set(range(20)) - gone.keys()
     np.testing.assert_array_equal(grid.models[0].mean_, model.mean_)
 

@@ -219,7 +219,7 @@ def test_three_owners_hang_up_between_answers_and_are_named(tmp_path, monkeypatc
     print(f"{time.monotonic() - begin:.0f} s")
     first, *others = map(joblib.load, saved)
     trust = first.privacy_spent_.trust
-    assert trust.endswith(f"by their numbers: {', '.join(map(str, gone))}")
+    assert trust.endswith(f"left before the end: {', '.join(map(str, gone))}")
     for model in others:
         assert model.privacy_spent_.trust == trust
         np.testing.assert_array_equal(model.components_, first.components_)
