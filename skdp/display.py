@@ -45,7 +45,7 @@ _MUTED = "0.5"  # readable on white and on black
 _HIDDEN_COLOR = "0.75"  # unlike all colors of correlations
 
 
-def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
+def _with_attribute(attribute: str, estimator: Any, wanted: str) -> Any:
     """Return the given estimator or, of a pipeline, the last step; it must have `attribute`."""
     check_is_fitted(estimator)
     while isinstance(estimator, DelegatesMixin):
@@ -147,7 +147,7 @@ class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
         CorrelationDisplay
             The display, drawn.
         """
-        estimator = _that_has("correlation_", estimator, "a DPCovariance")
+        estimator = _with_attribute("correlation_", estimator, "a DPCovariance")
         stds = np.where(estimator.scale_ > 0, estimator.scale_, 1.0)
         names = getattr(estimator, "feature_names_in_", None)
         noise_std = estimator.noise_std_ / np.outer(stds, stds)
@@ -365,7 +365,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
         ExplainedVarianceDisplay
             The display, drawn.
         """
-        estimator = _that_has("explained_variance_", estimator, "a DPPCA or DPTruncatedSVD")
+        estimator = _with_attribute("explained_variance_", estimator, "a DPPCA or DPTruncatedSVD")
         return cls(
             estimator.explained_variance_,
             noise_variance=getattr(estimator, "noise_variance_", None),

@@ -135,7 +135,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 T = TypeVar("T", bound=ResolvedUnit)
 
 # Strings that users may pass instead of an object, and code for the object.
-_OBJECTS = {
+_EXAMPLES = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
     "interaction": "Interaction()",
@@ -217,7 +217,7 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     name = str(given).replace("_", "").lower().removesuffix("change")
-    example = _OBJECTS.get(name, _OBJECTS["entry"])
+    example = _EXAMPLES.get(name, _EXAMPLES["entry"])
     raise ValueError(
         f"privacy_unit={shown(given)} must be 'row', 'user' for a class that takes it, or an "
         f"object of skdp.units, such as privacy_unit=skdp.units.{example}."

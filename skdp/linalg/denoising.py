@@ -440,9 +440,9 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
     if total <= 0:
         return Estimate(0.0, 0.0)
     noise = found.noise.of_products(found.residual)[:-1, :-1]
-    used = float(np.sum(found.inverse * found.moment[:-1, :-1]))
-    flattered = 2 * (float(np.sum(found.inverse * noise)) + used * found.unexplained / n_units)
-    value = 1 - (found.unexplained + flattered) / total
+    degrees = float(np.sum(found.inverse * found.moment[:-1, :-1]))
+    optimism = 2 * (float(np.sum(found.inverse * noise)) + degrees * found.unexplained / n_units)
+    value = 1 - (found.unexplained + optimism) / total
     weights = np.outer(found.residual, found.residual)
     weights[-1, -1] -= found.unexplained / total
     noisy = found.noise.of_form(weights) / total**2

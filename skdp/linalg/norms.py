@@ -235,16 +235,16 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 # that matter, near the target, would get too little of the share.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Noise std of a fitted count, relative to the noise std of a released count.
-_OF_NOISE = 0.5  # not studied
+_FITTED_NOISE = 0.5  # not studied
 # A point may be the result if its fitted count is within so many noise stds of the target.
-_AS_GOOD = 2.0  # benchmarks/search/halvings.md
+_NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
 # A point whose odds are below this part of the largest odds cannot be the result.
 _RULED_OUT = 0.01  # not tuned
 _ROUNDING = 1e-6  # not tuned
 # Counts sum to the public number of units: weight of this equation, relative to a noisy count.
 _WEIGHT_OF_ALL = 30.0  # not tuned
 # Noisy counts are clipped to this many times the number of units.
-_FAR = 1e3  # not tuned
+_CLIP = 1e3  # not tuned
 # Limit of iterations; fits of so few numbers never reach it.
 _MOST_ITERATIONS = 10_000  # not tuned
 
@@ -313,7 +313,7 @@ class GridSearch:
             at_least = (counts >= self._target).astype(float)
         else:
             counts = self._fitted(points)
-            at_least = ndtr((counts - self._target) / (_OF_NOISE * noise_std))
+            at_least = ndtr((counts - self._target) / (_FITTED_NOISE * noise_std))
         self.counted = points, counts
         likely = np.append(at_least, 1.0) * np.append(1.0, 1 - at_least)
         self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
@@ -324,7 +324,7 @@ class GridSearch:
         # The fitted numbers are fractions of all units.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
         sums = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
-        found = np.clip(self._noisy / self._n_units, -_FAR, _FAR) + self._tree[:, -1]
+        found = np.clip(self._noisy / self._n_units, -_CLIP, _CLIP) + self._tree[:, -1]
         lines = np.vstack([sums.reshape(found.size, -1), np.full(len(points) + 1, _WEIGHT_OF_ALL)])
         in_bins, _ = nnls(lines, np.append(found, _WEIGHT_OF_ALL), maxiter=_MOST_ITERATIONS)
         return np.cumsum(in_bins[:-1]) * self._n_units
@@ -337,7 +337,7 @@ class GridSearch:
         Otherwise the result is the median of the odds.
         """
         away = np.abs(self.counted[1] - self._target)
-        if not self._is_exact and away.min(initial=np.inf) <= _AS_GOOD * self._noise_std:
+        if not self._is_exact and away.min(initial=np.inf) <= _NEAR_TARGET * self._noise_std:
             return int(self.counted[0][away.argmin()])
         is_candidate = self._odds > _RULED_OUT * self._odds.max()
         return int(_quantiles(np.where(is_candidate, self._odds, 0.0), 0.5))

@@ -40,7 +40,7 @@ class Scaling(NamedTuple):
     scale: np.ndarray
     is_centered: bool
     clip: float
-    fills: bool
+    fills_gaps: bool
 
     def apply(self, X: Any) -> Any:
         """Scale and clip rows; NaN is replaced by the center. Without centering, 0 stays 0."""
@@ -53,7 +53,7 @@ class Scaling(NamedTuple):
     def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Replace NaN, then center, clip and scale entries of the given columns."""
         center, scale = self.center[columns], self.scale[columns]
-        if self.fills:
+        if self.fills_gaps:
             values = np.where(np.isnan(values), center, values)
         if self.is_centered:
             values, center = values - center, np.zeros(len(center))
@@ -82,7 +82,7 @@ def _by_column(X: Any, change: Any) -> Any:
 # Public facts of columns, and warnings about scales.
 
 
-def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
+def _column_facts(X: Any, n_features: int) -> dict[str, Any]:
     """Return the names of the columns, if any, and for a data frame their types."""
     names = [str(one).lower() for one in getattr(X, "dtypes", ("",) * n_features)]
     found = [re.match(r"(bool|u?int\d+|float32)", name) for name in names]
@@ -136,7 +136,7 @@ class ColumnEstimator(PrivateEstimator):
         n_units = checked.shape[0] if people is None else people.n_people
         # Names and types of columns are read from X, as `checked` has neither.
         n_features = checked.shape[1]
-        spec = self._spec_of(n_units, n_features, like=checked, **_of_columns(X, n_features))
+        spec = self._spec_of(n_units, n_features, like=checked, **_column_facts(X, n_features))
         checks.check_features(X, self, reset=True)
         source = as_source(checked)
         is_seeded, allow_nan = self._is_seeded, self._takes_gaps
@@ -144,7 +144,7 @@ class ColumnEstimator(PrivateEstimator):
         return spec, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> ScaleSpec:
-        return self._spec_of(n_samples, n_features, like=like, **_of_columns(like, n_features))
+        return self._spec_of(n_samples, n_features, like=like, **_column_facts(like, n_features))
 
     def _spec_of(
         self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None, **facts: Any

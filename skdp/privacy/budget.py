@@ -264,7 +264,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         seed = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
         # The record with the mu of all planned releases, with which the ledger is charged.
-        self._whole = PrivacySpent(
+        self._full_record = PrivacySpent(
             epsilon=self.cost.epsilon,
             delta=self.cost.delta,
             mu=self.cost.mu,
@@ -297,7 +297,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             An immutable record.
         """
         mu = self.cost.spent_mu(map(attrgetter("share"), self._releases))
-        return replace(self._whole, mu=mu, releases=tuple(self._releases))
+        return replace(self._full_record, mu=mu, releases=tuple(self._releases))
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
         """Release `value` with the noise of a mechanism.
@@ -734,7 +734,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     def _pay(self) -> None:
         """Charge the whole plan before the first number leaves, however little is used later."""
         if self._charge is not None:
-            self._charge(self._whole)
+            self._charge(self._full_record)
             self._charge = None
 
     def _check_share(self, name: str, share: float) -> None:

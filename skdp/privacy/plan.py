@@ -19,9 +19,9 @@ from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, report_text, summaries
 
 # An epsilon that rounding has made too small is raised by this part, then by twice as much ...
-_EPSILON_STEP = 1e-9  # not tuned
+_FIRST_RISE = 1e-9  # not tuned
 # An epsilon that rounding has made too large is lowered by this part, then by twice as much ...
-_LEAST_STEP = 1e-14  # not tuned
+_FIRST_CUT = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
 # Cached, as the fits of a search have few different budgets.
@@ -117,7 +117,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         epsilon = max(gaussian_dp.epsilon_at(mu, delta, delta_tail), sys.float_info.min)
         if math.isinf(epsilon):
             raise ValueError(f"mu={mu!r} at delta={delta!r} has no finite epsilon.")
-        step = _EPSILON_STEP
+        step = _FIRST_RISE
         while _solved_mu(epsilon, delta, delta_tail) < mu:
             # Each step is twice as long: mu hardly depends on an epsilon far below delta.
             epsilon, step = epsilon * (1 + step), 2 * step
@@ -379,10 +379,10 @@ class PrivacyCost:  # numpydoc ignore=PR02
 
 def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     """Return the largest epsilon for which `mu_from_epsilon_delta` does not exceed `mu`."""
-    epsilon, less = gaussian_dp.epsilon_at(mu, delta, delta_tail), _LEAST_STEP
+    epsilon, cut = gaussian_dp.epsilon_at(mu, delta, delta_tail), _FIRST_CUT
     while epsilon > 0 and gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail) > mu:
-        epsilon *= max(0.0, 1 - less)
-        less *= 2
+        epsilon *= max(0.0, 1 - cut)
+        cut *= 2
     return epsilon
 
 

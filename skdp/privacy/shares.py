@@ -35,7 +35,7 @@ _FARTHEST = 1205  # not tuned
 # Each float is an integer times the smallest positive float; 67 limbs of 32 bits hold the integer.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
-_UPPER = "symmetric_gaussian"
+_SYMMETRIC = "symmetric_gaussian"
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Convert the sum of all counts to the released numbers."""
     with np.errstate(over="ignore"):
         flat = counts * layout.step if layout.std > 0 else _floats_of(counts)
-    if layout.mechanism != _UPPER:
+    if layout.mechanism != _SYMMETRIC:
         return flat.reshape(layout.shape)
     numbers = np.zeros(layout.shape)
     numbers[np.triu_indices(len(numbers))] = flat
@@ -209,7 +209,7 @@ def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Return the distinct entries of a value as a vector."""
     values = np.asarray(values, dtype=np.float64)
     assert values.shape == layout.shape
-    is_symmetric = layout.mechanism == _UPPER
+    is_symmetric = layout.mechanism == _SYMMETRIC
     return values[np.triu_indices(len(values))] if is_symmetric else values.ravel()
 
 
