@@ -6,13 +6,12 @@ tree for each part, and another tree for the sums of the parts. The tree depends
 only: so a sum has the same bits, whichever threads or processes compute its subtrees.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from contextvars import ContextVar
 from functools import partial, reduce
 from itertools import pairwise, starmap
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +25,9 @@ _TASKS_A_WORKER = 4  # not studied
 # Additions in a chain that are neither within a block nor in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
-#: A kernel is a pure function of a block and its row numbers. It returns an array, `Counts`, values
-#: `PerRow`, or a tuple of these; a pass joins values of rows, and adds other results. It must be
-#: picklable by cloudpickle, for other processes, and raise no error for any rows.
+#: A kernel is a pure function of a block and its row numbers. It returns an array, values `PerRow`,
+#: or a tuple of both; a pass joins values of rows, and adds arrays. It must be picklable by
+#: cloudpickle, for other processes, and raise no error for any rows.
 Kernel = Callable[[slice, Any], Any]
 #: A function that gets the sums of the groups of a pass, and their number, and yields the sums.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]
@@ -41,48 +40,6 @@ class PerRow:
 
     def __init__(self, block: np.ndarray) -> None:
         self.blocks = [block]
-
-
-class Counts:
-    """Counts of integers, exact even with weights, which are multiples of 2 ** -24.
-
-    Integers wait in a list until there are as many as bins: a block may have far fewer, and
-    counting takes time for every bin.
-    """
-
-    def __init__(self, shape: tuple[int, ...], places: np.ndarray, weights: Any) -> None:
-        self._shape, self._counts = shape, None
-        order: Literal["C", "F"] = "C" if places.flags.c_contiguous else "F"
-        flat = None if weights is None else weights.ravel(order)
-        self._waiting = [(places.ravel(order), flat)]
-        self._count_many()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle counts instead of the waiting integers, which would show single rows."""
-        return {**vars(self), "_counts": self.total(), "_waiting": []}
-
-    def plus(self, other: "Counts") -> "Counts":
-        """Add the counts of another object, and its waiting integers."""
-        self._waiting += other._waiting
-        self._counts = _add(self._counts, other._counts)
-        self._count_many()
-        return self
-
-    def _count_many(self) -> None:
-        if sum(len(places) for places, _ in self._waiting) >= math.prod(self._shape):
-            self.total()
-
-    def total(self) -> Any:
-        """Count the waiting integers; return the counts, which the caller may change."""
-        if self._waiting:
-            places, weights = map(list, zip(*self._waiting, strict=True))
-            joined = None if weights[0] is None else np.concatenate(weights)
-            of_all = places[0] if len(places) == 1 else np.concatenate(places)
-            counts = np.bincount(of_all, joined, math.prod(self._shape))
-            # With weights, counts are floats even if there is nothing to count.
-            counts = np.asarray(counts, None if joined is None else np.float64)
-            self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
-        return self._counts
 
 
 def on_block(function: Callable[[Any], Any]) -> Kernel:
@@ -288,8 +245,6 @@ def _add(first: Any, second: Any) -> Any:
     if isinstance(first, PerRow):
         first.blocks += second.blocks
         return first
-    if isinstance(first, Counts):
-        return first.plus(second)
     return np.add(first, second, out=first)
 
 
@@ -321,9 +276,7 @@ def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -
 
 
 def _joined(value: Any) -> Any:
-    """Return the final results of a pass: arrays, counts, and joined values of rows."""
+    """Return the final results of a pass: arrays, and joined values of rows."""
     if isinstance(value, tuple):
         return tuple(map(_joined, value))
-    if isinstance(value, Counts):
-        return value.total()
     return np.concatenate(value.blocks) if isinstance(value, PerRow) else value

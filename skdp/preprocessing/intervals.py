@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import issparse
 
 from skdp.data.matrices import SHORT_ROW, entries_of
-from skdp.data.reduce import Counts, Kernel
+from skdp.data.reduce import Kernel
 from skdp.data.rows import Block
 from skdp.exceptions import shortened, shown
 from skdp.linalg.matrices import DenseMatrices
@@ -177,7 +177,7 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
     both alike.
     """
 
-    def _counts(_: slice, block: Block | DenseMatrices) -> Counts:
+    def _counts(_: slice, block: Block | DenseMatrices) -> np.ndarray:
         """Count the entries of a block by column and bin, without null rows and NaN."""
         values, columns, n_zeros, mass = _entries(block, chosen)
         places = place(values, columns)
@@ -189,11 +189,15 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
         weights = None if mass is None else np.broadcast_to(mass, values.shape)
         if is_counted is not None:
             places, weights = places[is_counted], None if weights is None else weights[is_counted]
-        counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
+        flat = None if weights is None else weights.ravel()
+        counts = np.bincount(places.ravel(), flat, len(n_zeros) * n_bins)
+        # With weights, counts must be floats even if there is nothing to count.
+        counts = np.asarray(counts, None if weights is None else np.float64).reshape(-1, n_bins)
         if n_zeros.any():
+            every = np.arange(len(n_zeros))
             of_zeros = place(np.zeros(len(every)), every)
             is_counted = of_zeros >= 0
-            counts.total()[every[is_counted], of_zeros[is_counted]] += n_zeros[is_counted]
+            counts[every[is_counted], of_zeros[is_counted]] += n_zeros[is_counted]
         return counts
 
     return _counts

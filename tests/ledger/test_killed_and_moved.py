@@ -111,7 +111,7 @@ def test_a_backup_during_a_charge_lets_nobody_else_in(tmp_path, monkeypatch):
         path.read_bytes()
         command = [sys.executable, "-c", code, path]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert "it has been locked by others for 0.1 seconds" in done.stderr
+        assert "other programs have locked it for 0.1 seconds" in done.stderr
 
     monkeypatch.setattr(_file, "attach", backed_up)
     ledger.charge(Fit(0.1), "one", note="note")

@@ -7,7 +7,7 @@ import pytest
 
 from skdp import DPPersonalizedRegressor, DPTraceRegressor, RankOneMatrices
 from skdp.data import reduce
-from skdp.data.reduce import Counts, PerRow
+from skdp.data.reduce import PerRow
 from skdp.data.sources import Source
 from skdp.data.users import Users
 from skdp.linear_model.personal import plan as personal_plan
@@ -25,7 +25,6 @@ def numbers_in(value):
     """Numbers that are added up, beside what is joined of rows."""
     if isinstance(value, tuple):
         return sum(map(numbers_in, value))
-    value = value.total() if isinstance(value, Counts) else value
     return 0 if isinstance(value, PerRow) else value.size
 
 
