@@ -157,7 +157,7 @@ def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
 def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
     """Sum the results of a kernel over consecutive units."""
     blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
-    return tree_sum(map(tree_sum, map(partial(_chain_sums, kernel, blocks), units)))
+    return tree_sum(tree_sum(_chain_sums(kernel, blocks, leaves)) for leaves in units)
 
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
@@ -253,8 +253,8 @@ def tree_sum(values: Iterable[Any]) -> Any:
     return joined_trees(reduce(with_value, values, ()))
 
 
-#: Sums that wait for another sum of as many values: pairs of a number of values, which is a power
-#: of two and decreases, and their sum.
+#: Sums that wait to be added: pairs of a number of values and their sum. The numbers are powers of
+#: two, in decreasing order.
 Trees = tuple[tuple[int, Any], ...]
 
 

@@ -38,10 +38,6 @@ from skdp.linalg.norms import (
 # ------------------------------
 # One block of rows ``weight * (row - center)``, dense or sparse.
 
-# Number of values, half a megabyte, that stay in cache while signs are counted.
-_PART = 1 << 16  # not studied
-
-
 #: Maps an array of norms to the weights of the rows.
 Weighting = Callable[[np.ndarray], np.ndarray]
 
@@ -127,11 +123,7 @@ class DenseBlock(_BaseBlock):
         """Return which rows are mostly positive: the sum is at least half of the L1 norm."""
         # In C order, entries of a row are added in the same order in every block.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Small parts, as allocating all absolute values would take longer than adding them.
-        parts = np.array_split(rows, rows.size // _PART + 1)
-        return np.concatenate(
-            [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
-        )
+        return _are_mostly_positive(rows.sum(axis=1), np.abs(rows).sum(axis=1))
 
     def total(self) -> np.ndarray:
         """Sum the rows."""

@@ -96,17 +96,11 @@ def neighbors_of(seed: bytes, number: int, n_owners: int, count: int) -> list[in
     """Return the neighbors of an owner: the nearest `count` owners on a ring in random order."""
     if count == n_owners - 1:
         return [peer for peer in range(n_owners) if peer != number]
-    ring = _ring(seed, n_owners)
+    stream = Cipher(algorithms.AES256(digest(_RING, seed)), _CTR).encryptor()
+    ring = np.argsort(np.frombuffer(stream.update(bytes(8 * n_owners)), "<u8"), kind="stable")
     (place,) = np.flatnonzero(ring == number)
     offsets = np.delete(np.arange(count + 1), count // 2) - count // 2
     return sorted(ring[(place + offsets) % n_owners].tolist())
-
-
-@lru_cache(maxsize=1)
-def _ring(seed: bytes, n_owners: int) -> np.ndarray:
-    """Draw a random order of the owners, which is a function of the seed."""
-    stream = Cipher(algorithms.AES256(digest(_RING, seed)), _CTR).encryptor()
-    return np.argsort(np.frombuffer(stream.update(bytes(8 * n_owners)), "<u8"), kind="stable")
 
 
 def masked(
