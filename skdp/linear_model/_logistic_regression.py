@@ -30,8 +30,8 @@ from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
-# Lead in log odds of the predicted class where bounds changed the order: above the rounding of
-# scores up to 100 in single precision.
+# Where clipped scores would change the predicted class, this class leads by so much in log odds:
+# more than the rounding of scores up to 100 in single precision.
 _LEAD = 1e-5  # not tuned
 
 
@@ -315,10 +315,10 @@ class DPLogisticRegression(PrivateClassifier):
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
-        Public bound to which the Euclidean norms of rows are clipped, in the units of X; the noise
-        grows with it, and far below most norms probabilities are near 0 and 1. ``None`` releases
-        their median, or, of few records, takes the rows to be standardized. From 1e-100 to 1e100,
-        or ``inf`` with ``epsilon=inf``.
+        Public bound to which the Euclidean norms of rows are clipped, in the units of X. The noise
+        grows with the bound; one far below most norms makes probabilities near 0 and 1. ``None``
+        releases the median of the norms, or, with few records, takes the rows to be standardized.
+        From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -377,8 +377,9 @@ class DPLogisticRegression(PrivateClassifier):
     assumption about the data is made.
 
     Clipping adapts to the budget. With many records, or a large epsilon, coefficients are those of
-    a logistic regression; otherwise released losses decide on their length, which is short if noise
-    hides their gain: probabilities are then near the class frequencies, and still rank records. A
+    a logistic regression. Otherwise released losses decide on the length of the coefficients: they
+    are short if noise hides what they gain. Probabilities are then near the class frequencies, and
+    still rank records. A
     column that hardly varies compared with others has the coefficient 0. Unless records are few,
     coefficients are 0 along most directions that no row shows, such as a category without rows.
     Some fits keep coefficients along such directions, and predict badly for new rows that show

@@ -40,32 +40,32 @@ LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
     "fit, and is not protected. Pass classes, a list of all possible labels."
 )
-# A class with less strength than this, and fewer records than this part of an equal share, is
-# probably lost: with two classes, the area under the curve is then .5 to .85 instead of .9. Not
-# studied.
+# A class is probably lost if its records times mu, for each coefficient, are fewer than the first
+# number, and if it has less than the second part of an equal share of the records: with two
+# classes, the area under the curve is then .5 to .85 instead of .9. Not studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# Below this total strength, no warning names single classes; not studied.
+# If all records times mu are fewer, for each coefficient, no warning names classes; not studied.
 _LEAST_STRENGTH = 12.0
-# Parts of the log loss of the class frequencies: a gain below the first is negligible; above the
-# second, the model separates the classes.
+# The gain of a model is the part of the log loss of the class frequencies that it saves. A gain
+# below the first number is negligible; with one above the second, the model tells classes apart.
 LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
-# A fit surely misses little if it gains the first part, or the second one with scores whose squares
-# are noise up to the third number.
+# A fit surely misses little if its gain is at least the first number, or if it is at least the
+# second one, and noise makes at most the third part of the mean square of its scores.
 SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
-#: First words of a warning that a fit which surely misses little does not give behind a scaler.
+#: First words of a warning. Behind a scaler, a fit that surely misses little does not give it.
 UNLIKE_COLUMNS = "A few columns may decide alone"
 
 
 def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-    """Warn of too few records for a clipping norm, from public facts."""
+    """Warn that labels become public, and that records are too few to find a clipping norm."""
     if not spec.unit.is_enforced:
         yield LABELS_BECOME_PUBLIC
     if logistic_plan.is_norm_guessed(spec):
         units = f"{spec.n_units} {spec.unit.counted}"
         yield (
             "Rows are taken to be standardized, and clipped to the root of the number of features: "
-            f"{units} with epsilon={spec.cost.epsilon:g} are too few to find the norm to which to "
-            "clip them. Pass row_norm, a public bound of most norms."
+            f"{units} with epsilon={spec.cost.epsilon:g} are too few to find a clipping norm. "
+            "Scale the columns first, or pass row_norm, a public bound of most row norms."
         )
 
 
@@ -74,7 +74,8 @@ def warnings_for_fit(
 ) -> Iterator[str]:
     """Warn of hidden or unlike columns, rare classes and small gains, from released values.
 
-    With two classes, a fit that `is_sure` has found the rarer one.
+    If a fit `is_sure`, released losses show that it misses little: with two classes, it has found
+    the rarer one.
     """
     units = spec.unit.counted
     # Noise hides the variances of the rows along all directions.
@@ -88,8 +89,8 @@ def warnings_for_fit(
     elif gain < CLEAR_GAIN and whitening.are_unlike:
         yield (
             f"{UNLIKE_COLUMNS}: they vary far more than the others, whose variation noise hides. "
-            "Put skdp.DPStandardScaler before this step, unless it is there, or the columns are 0 "
-            "and 1, or counts of words."
+            "Put skdp.DPStandardScaler before this step, unless it is there already, or the "
+            "columns hold 0 and 1, or counts of words."
         )
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
@@ -106,7 +107,7 @@ def warnings_for_fit(
 
 
 def no_better(spec: LogisticSpec) -> str:
-    """Say that noise hides whether the model distinguishes the classes."""
+    """Return the warning that noise hides whether the model tells the classes apart."""
     return (
         "Probabilities may be no better than the frequencies of the classes, as far as noise "
         f"can tell. Pass more {spec.unit.counted}, a larger epsilon, or {spec.fewer}."
@@ -116,14 +117,14 @@ def no_better(spec: LogisticSpec) -> str:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# The clip level of gradients: the gradient of a row at the clipping norm whose wrong classes
-# together have this probability.
+# Gradients are clipped to the norm of the gradient of a row whose norm is the clipping norm, and
+# whose wrong classes together have this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
-# Curvature of the clipped loss, relative to the logistic loss with all probabilities at the class
-# fractions, where it is largest. The first number is for the clip levels of a weak signal, whose
-# noisy weights flatten losses. Higher levels clip less, so that the curvature rises, up to the
-# second number. Below the strengths in the next line, of two classes and of more, there is hardly
-# any signal, and the third number is better: benchmarks/classification/constants.md.
+# Clipped gradients flatten the loss, and so do noisy weights. Its curvature is assumed to be this
+# part of that at the class fractions, where it is largest. With few records the part is the first
+# number; with more it rises as less is clipped, up to the second. If records times mu, for each
+# coefficient, are fewer than in the next line, for two classes and for more, then hardly any signal
+# is left, and the third number is better: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
 # Step length. Descents on whitened rows diverge from 8 on with two classes, and from 4 on with
@@ -212,9 +213,9 @@ def descend(
     start: np.ndarray,
     budget: PrivacyBudget,
 ) -> tuple[Scores, Path]:
-    """Take all steps; return the scores given by the mean of the last half of the iterates.
+    """Take all steps; return the scores of the mean of the last half of the iterates.
 
-    The second result holds the releases of the steps.
+    The second result sums up what the steps have released.
     """
     white, n_classes = records.whitening, spec.n_classes
     # Step length and momentum follow from the moment and public facts, before the first step.
@@ -222,7 +223,7 @@ def descend(
     noise_std = plan[0].sensitivity_for(records.level) / (spec.cost.mu * math.sqrt(plan[0].share))
     flatness = min(_LARGEST_CURVATURE, _CURVATURE * logistic_plan.level_factor(spec) ** 2)
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
-        # Below these strengths, even the strongest signal hardly exceeds the noise.
+        # With so few records, even the strongest signal hardly exceeds the noise.
         flatness = _CURVATURE_OF_WEAK
     curvature = flatness * logistic_plan.curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
@@ -490,7 +491,7 @@ def _release_moment(
 
 
 def _farthest(spec: LogisticSpec, scores: Scores) -> float:
-    """Return the size to which predictions clip scores; those beside a prior are not clipped."""
+    """Return the size to which predictions clip scores; with a prior they do not clip them."""
     if spec.prior is not None:
         return math.inf
     return _FARTHEST[spec.n_columns > 1] * scores.size / math.sqrt(spec.n_columns)

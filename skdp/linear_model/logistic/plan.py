@@ -52,7 +52,7 @@ class LogisticSpec:
     n_classes: int = field(init=False)
     # Columns of scores: one per class or, with two classes, one for the log odds of the second.
     n_columns: int = field(init=False)
-    # Signal of all records, relative to the noise of all free coefficients.
+    # Units times mu, for each free coefficient: how far the signal exceeds the noise.
     strength: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,7 +99,8 @@ FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
 # `_STRONG` records times mu on, the level grows with their root, to `_LARGEST_LEVEL` times.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
-# The share of a prior's losses makes their noise this fraction of the records, within limits:
+# The losses of a prior get the share with which their noise is this part of the number of records,
+# within limits:
 # benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 # Class counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. If
@@ -111,8 +112,8 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Factors of the number of steps, which grows as noise falls relative to a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# With at least this strength per class, clip levels of whitened rows and gradients rise, up to
-# fourfold: benchmarks/classification/constants.md.
+# Above this strength, divided by the number of classes less one, whitened rows and gradients are
+# clipped to longer norms, up to four times as long: benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 
@@ -181,7 +182,7 @@ def n_steps(spec: LogisticSpec) -> int:
 
 
 def level_factor(spec: LogisticSpec) -> float:
-    """Return the factor by which clip levels exceed those for a weak signal."""
+    """Return the factor by which clip levels exceed those of few records."""
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
     # Chebyshev's inequality: at most `fraction` of norms exceeds this many root mean squares.
@@ -368,19 +369,20 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 # momentum that follows from a strength alone, for any number of classes.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9, 0.95, 0.97)  # benchmarks/classification/momentum.md
 _LARGEST = 0.9  # benchmarks/classification/momentum.md
-# Weights in the predicted excess: of the remaining gain of separated classes, by a power of their
-# distance; and of chance patterns in few records.
+# Weights in the predicted excess of the log loss: of what steps have not gained yet if rows tell
+# the classes apart, with the power of how much they tell; and of chance patterns in few records.
 _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.001  # benchmarks/classification/momentum.md
 # At the end of the steps, the loss has this part of the curvature that `Pace` assumes.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
-# Rows are assumed to explain at most this part of the variance of classes. Hidden directions in
-# which classes differ are assumed to vary this much more than other hidden ones.
+# Rows are assumed to explain at most the first part of the variance of the classes. Where noise
+# hides how rows vary, directions in which classes differ are assumed to vary by this factor more
+# than other ones.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
-# With the first number of records per feature, steps tend to be too short. So the momentum is then
-# at least 1 - c / s, or the largest one in `_MOMENTA` up to it. Here c is the second number for two
-# classes, else the third, and s the strength per score times the curvature of the loss, relative to
-# that for equal classes.
+# If records per feature exceed the first number, steps tend to lead less far than they should. So
+# the momentum is then at least 1 - c / s, or the largest one in `_MOMENTA` up to it. Here c is the
+# second number for two classes, else the third. s is the strength, divided by the number of classes
+# less one, times the curvature of the loss, relative to that for equal classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
 # Above this s, the momentum of two classes grows as the curvature falls, as that of rare ones.
 _SHOWN = 5.0  # benchmarks/classification/momentum.md
@@ -412,8 +414,8 @@ class Pace:
 def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whitening) -> float:
     """Choose the momentum with the least predicted log loss beyond the minimum.
 
-    Two classes converge soon, and use the momentum that needs half of the steps, or more if noise
-    hardly matters.
+    With two equal classes few steps suffice, and the momentum is the one that halves their number;
+    it is larger if a class is rare, or if noise hardly matters.
     """
     is_of_two, curvature = spec.n_classes == 2, curvature_at(start[-1])
     strength = spec.strength / (spec.n_classes - 1) * curvature * spec.n_classes
@@ -461,7 +463,7 @@ def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, 
 
 
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
-    """Return the variances of whitened rows; all hidden directions get their mean.
+    """Return the variances of whitened rows; directions hidden by noise get their mean.
 
     If the least eigenvalue is the edge of the noise, the sum of these variances has an error of
     standard deviation .7, and smaller sums are raised to .7. A margin may be added to the sum.
@@ -551,7 +553,7 @@ def normal_points(n_columns: int) -> np.ndarray:
 # The mean of the iterates, and its weights along directions that noise hides.
 
 _MARGIN = 2.0  # in standard deviations: benchmarks/classification/constants.md
-#: With less strength, weights along hidden directions stay: together they predict.
+#: With less strength, weights along directions hidden by noise stay: together they predict.
 LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 
 

@@ -32,20 +32,22 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# Standard deviation of the guessed factor, relative to the factor or, if larger, the second number.
-# The guessed change of losses has a smaller error, as noise rarely hides that scores are too large.
+# A factor by which to shorten scores is guessed first. Its standard deviation is the first part of
+# the factor, or of the second number if that is larger. The guess of how losses change with the
+# factor has a smaller error, as noise rarely hides that scores are too large.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
-# Least guess of the factor; number of standard deviations that are added to unknown losses. In the
-# next line: a factor at which scores cost nothing, and still rank records; and the least factor.
+# Least guess of the factor; number of standard deviations of noise that are added to losses. In the
+# next line: the size to which useless scores are shortened, so that they cost nothing and still
+# rank records; and the least factor.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
-# Largest squared deviation of a curve from a parabola that noise explains, in variances of noise:
-# two values, plus seven standard deviations.
+# Noise explains that the released losses deviate from a parabola by this sum of squares, in
+# variances of the noise: two values are free, and seven standard deviations are added.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 #: Part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
-# Without it, scores of few records grow with epsilon until they fit these records alone. Clipping
-# and early steps shrink weights, too, so that the whole penalty makes scores too short.
+# Without any penalty, scores of few records grow with epsilon until they fit these records alone.
+# The whole penalty makes scores too short, as clipped gradients and few steps shrink weights, too.
 OF_PENALTY = 0.25  # benchmarks/classification/momentum.md
 _TINY = np.finfo(float).tiny
 # Largest root mean square of a prior's scores, to which longer ones are scaled down.
