@@ -72,8 +72,9 @@ class DPLinearRegression(PrivateRegressor):
         is not used.
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 5
-        with a weak signal, from 8 to 12 with a stronger one, and 48 if that has features that are
-        nearly the same. With ``epsilon=inf`` it is 2, as the start is least squares then.
+        if the budget is small for so many records and features, and else from 8 to 12; with a large
+        budget it is 48 if features are nearly the same. With ``epsilon=inf`` it is 2, as the start
+        is least squares then.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -96,8 +97,8 @@ class DPLinearRegression(PrivateRegressor):
     prior_weight_ : float
         Share of the prior in the model, from 0 to 1; 0 without a prior. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip. Where the
-        signal is weak, the prior predicts from unclipped rows. None with ``epsilon=inf``, or if no
+        Smallest and largest value of each feature, to which `fit` and `predict` clip. If the budget
+        is small, the prior predicts from unclipped rows. None with ``epsilon=inf``, or if no
         coefficients were found. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
