@@ -241,8 +241,6 @@ class OnePassMixin(PrivateEstimator):
             )
         return super().__getstate__()
 
-    # Methods that an estimator defines.
-
     def _check_one_pass(self) -> None:
         """Refuse parameters with which a sum would depend on earlier releases."""
         raise NotImplementedError

@@ -380,9 +380,8 @@ def attributes_of(
 
 
 def _mean_weights(moment: Moment) -> tuple[float, float]:
-    """Estimate the fraction of rows with an entry, and the mean weight of rows after clipping."""
+    """Estimate the part of rows with entries, and from the appended 1 the mean weight of rows."""
     is_there = 1 - float(np.prod(1 - moment.scales.presence))
-    # The entry of the appended 1 is the weight.
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
     # The noisier the released weight, the more the usual weight counts.
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)

@@ -40,10 +40,7 @@ from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
 
 class Projection(NamedTuple):
-    """The map from rows to coordinates along components and back, for arrays and CSR matrices.
-
-    Blocks and chunks refer to the map until they are read, so it stores no other result of a fit.
-    """
+    """The map from rows to coordinates along components and back, for arrays and CSR matrices."""
 
     components: np.ndarray
     normalize: Callable[[Any], Any] | None = None  # how the unit scales rows before all else
@@ -621,16 +618,15 @@ def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     of an eigenvalue by noise (`eigenvalue_pushes`), times the number of hidden components. If no
     component stands out, the increase includes the error of the center.
     """
-    # Standard deviation of the noise in the trace.
-    noise = result.eigenvalue_noise * math.sqrt(n_features)
+    trace_std = result.eigenvalue_noise * math.sqrt(n_features)
     left = max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0.0)
     most = result.total
     if result.decompose is not None:
-        push = noise * math.sqrt(0.5)
+        push = trace_std * math.sqrt(0.5)
         if not result.n_above_noise:
             push = max(push, result.off_diagonal_std * math.sqrt(n_features))
         most = min(most, (wanted - result.n_above_noise) * push)
-    surely, maybe, bound = (min(left + k * noise, most) for k in (-1, 1, 2))
+    surely, maybe, bound = (min(left + k * trace_std, most) for k in (-1, 1, 2))
     if surely < _SURELY_HIDDEN * result.total and maybe < _MAYBE_HIDDEN * result.total:
         return 0.0
     return bound / result.total if bound < result.total else 1.0

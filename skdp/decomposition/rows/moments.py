@@ -216,7 +216,6 @@ def decompose_with_axis(
     length = max(float(np.linalg.norm(cross)), np.finfo(np.float64).tiny)
     cross *= max(1.0 - (len(cross) - 1) * np.square(off_diagonal_std / length), 0.0)
     deflation = cross / np.sqrt(value)
-    # The diagonal of the moment, without the axis and the deflated vector.
     rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
     penalty = feature_penalty(rest, noise_std, n_components)
     eigenvalues, vectors = _decompose_rest(noisy - np.diag(penalty), axis, deflation)

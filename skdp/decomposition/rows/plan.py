@@ -508,7 +508,6 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
     size = rank_of(spec)
-    # Bound on the rounding error of a projection on `size` directions.
     rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
     known = None if spec.row_norm is None else {"row_norm": spec.row_norm}
