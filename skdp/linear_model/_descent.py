@@ -160,8 +160,8 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    There are as many finer searches, from one to three, as the share `refined[0]` pays for counts
-    of noise `refined[1]`. The planned share gives counts the noise `precision`, within limits, and
+    The share `refined[0]`, for counts of noise `refined[1]`, decides on the number of finer
+    searches, one to three. The planned share gives counts the noise `precision`, within limits, and
     above the noise `useless` there are no searches. Noise is relative to the number of units.
     """
     if not spec.fit_intercept:

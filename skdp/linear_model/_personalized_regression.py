@@ -690,10 +690,9 @@ class DPPersonalizedRegressor(
         if data.ids is None and self.require_groups:
             raise ValueError(
                 "require_groups=True, but score got no groups: pass them by name, as users=ids of "
-                "a DPPipeline. A search without metadata routing cannot: its scoring='r2' is of "
-                "the mean model."
+                "a DPPipeline. A search passes them with metadata routing only: without it, its "
+                "scoring='r2' scores the mean model."
             )
-        # Half of each user's rows, rounded down.
         halves = np.bincount(data.codes, minlength=data.n_users) // 2
         is_support = places_within(data.codes, data.n_users) < halves[data.codes]
         predictions = self._mean_predictions(data.rows)
@@ -735,8 +734,8 @@ class DPPersonalizedRegressor(
         if data.ids is None and self.require_groups:
             raise ValueError(
                 "require_groups=True, but there are no ids of users: pass groups to fit, an id for "
-                "each row, or user_column, the column of X with the ids. Through a search, groups "
-                "arrive only with metadata routing; users always do, in a Pipeline as step__users."
+                "each row, or user_column, the column of X with the ids. A search passes groups "
+                "only with metadata routing, but users always; a Pipeline takes step__users."
             )
         unit = ResolvedRow if data.ids is None else ResolvedUser
         spec = self._spec_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)

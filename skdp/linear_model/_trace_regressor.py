@@ -373,7 +373,6 @@ class DPTraceRegressor(PrivateRegressor):
         if rows.shape[0] == 0:
             return np.zeros(0, rows.dtype)
         if self.feature_bounds_ is not None:
-            # Features are clipped as in the fit.
             design = Design(trace_spec.source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
             products = design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
         elif isinstance(rows, RankOneMatrices):

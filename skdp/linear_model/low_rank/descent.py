@@ -461,9 +461,8 @@ class _LengthsForMatrices:
         noise = self.dimension * float(gradient.noise_std) ** 2
         clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
         self.moves.append(math.sqrt(clear) / curvature)
-        # Estimated part of the squared gradient that is signal.
-        of_signal = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
-        part = max(self.least_part, of_signal)
+        signal_part = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
+        part = max(self.least_part, signal_part)
         return part / curvature, 1 - part * self.least_curvature
 
 

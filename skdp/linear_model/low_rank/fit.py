@@ -550,7 +550,6 @@ class _Fit:
         # Bound of the mean response: mean size of responses off the center, times their fraction.
         most = max(spread.size * spread.fraction_off_center, trace_records.LEAST_SPREAD)
         if are_hidden(spec, spread.fraction_off_center):
-            # An intercept beyond the bound is noise, so it is shrunk.
             estimate = estimate.without_coefficients(most)
         elif plan.calibration is not None:
             offset = estimate.offset / (1 + (estimate.noise_std / (most * self.usual_mean)) ** 2)
@@ -586,8 +585,8 @@ class _Fit:
     def _bounds(self) -> tuple[float, float]:
         """Bound the norm of coefficients from above, and the curvature from below.
 
-        The norm is at most the spread that uncorrelated features of variance 1 explain. With a
-        strong signal, by public facts, lengths of steps need no bound.
+        For uncorrelated features of variance 1, the norm of coefficients is at most the spread of
+        the responses. With a strong signal, by public facts, no bounds are needed.
         """
         spec, transform = self.spec, self.transform
         if min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL:

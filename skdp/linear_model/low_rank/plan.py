@@ -116,7 +116,6 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     is_private = spec.has_private_scales
     features = _plan_features(spec) if is_private and spec.is_vector else None
     first = _plan_round(spec, 0) if is_private and spec.is_centered else None
-    # Empty if noise would hide the center of the responses.
     center = descents.plan_center(
         spec,
         refined=(_LEAST_SHARE, _PRECISION),

@@ -493,7 +493,6 @@ def release_curvature(
         norms = coordinates.norms()
         inner = matrices.tangent(direction, 0.0)[1] + shift
         curvatures = clip_weights(norms, level, coordinates.size) * inner**2
-        # A null record is not counted.
         found = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
         if in_bins:
             return count_by_power(found, matrices.mass)

@@ -42,7 +42,7 @@ _STEP_SIZE = 1.0
 _FIRST_LEVEL = 0.8  # not studied
 # The clip level stays within this factor of the first one, above and below.
 _LEVEL_RANGE = 1e9  # not studied
-# Without noise, steps end when sines of the angles between two successive bases are this small.
+# Without noise: most steps, and the sines of angles between successive bases at which steps end.
 _MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
 
 

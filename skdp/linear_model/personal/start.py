@@ -49,7 +49,7 @@ class Prior:
         return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
 
     def root(self) -> np.ndarray:
-        """Return a root of the covariance: a column per component or, with a mix, symmetric."""
+        """Return a root of the covariance: a column for each component or, with a mix, square."""
         if self.mix == 0:
             return self.basis * np.sqrt(self.variances)
         outside = self.mix * self.spread
@@ -277,9 +277,9 @@ _CERTAINTY = 3.0  # not studied
 # A feature is small if its variance is below this fraction of the largest: not studied.
 _SMALL = 0.1
 _HIDDEN = (
-    "Noise hides the variances of the features: they are taken to be 1, and the features to be "
-    "uncorrelated. Pass decorrelate=False if you know that they are, a larger epsilon, or more "
-    "users."
+    "Noise hides the variances of the features, which are assumed to be uncorrelated and of "
+    "variance 1. Pass a larger epsilon or more users, or decorrelate=False if the assumption is "
+    "true."
 )
 
 
@@ -306,7 +306,6 @@ def release_user_whitening(
     variances, edge = np.diagonal(released), noise_std * np.sqrt(2 * n_features)
     if variances.mean() <= _CERTAINTY * noise_std / np.sqrt(n_features):
         return np.eye(n_features), (_HIDDEN,)
-    # Features that are small beside the others may be hidden by noise.
     is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
     n_lost = int(np.count_nonzero(is_lost))
     warning = (
