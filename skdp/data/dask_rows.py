@@ -51,7 +51,7 @@ class Chunks:
     """The blocks of a collection: its graph, and the key of each block."""
 
     def __init__(self, collection: Any) -> None:
-        (optimized,) = optimize(collection)
+        (optimized,) = _by_dask(partial(optimize, collection))
         # Futures, whose results workers have. `optimize` would drop them from the graph.
         given = dict(collection.__dask_graph__())
         futures = {key: one for key, one in given.items() if hasattr(type(one), "cancel")}
@@ -472,9 +472,9 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     """Return the partitions of a data frame as parts, whose lengths dask counts in a pass."""
     both = X if y is None else _with_target(X, y)
     # `meta` is an array, so that the result has blocks and their keys. The blocks are data frames.
-    blocks = both.map_partitions(
-        lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
-    )
+    like: dict[str, Any] = {"meta": np.empty((0, both.shape[1])), "enforce_metadata": False}
+    # Dask reads partitions already here if it sorts rows by an index.
+    blocks = _by_dask(lambda: both.map_partitions(lambda frame: frame, **like))
     n_parts, names = blocks.numblocks[0], list(both.columns)
     counted = blocks.map_blocks(
         lambda frame: np.array([[len(frame) if len(frame.columns) == len(names) else -1]]),
@@ -505,7 +505,7 @@ def _with_target(X: Any, y: Any) -> Any:
     while name in X.columns:
         name += "_"
     # For columns of another frame, dask would join by an index, which may be private.
-    if not _are_of_one_frame(X, y):
+    if not _by_dask(partial(_are_of_one_frame, X, y)):
         _refuse("y has other partitions than X", _OF_ONE_FRAME)
     meta = X._meta.assign(**{name: y._meta})
     return X.map_partitions(_beside, y, name, meta=meta, enforce_metadata=False)

@@ -183,6 +183,30 @@ def test_no_warning_of_a_chunk_is_heard(recwarn):
     assert not [one for one in recwarn if "secret" in str(one.message)]
 
 
+@pytest.mark.parametrize("told", ["warning", "error"])
+@pytest.mark.parametrize("prepared", ["set_index", "repartition"])
+def test_nothing_of_a_chunk_is_heard_where_dask_divides_rows(told, prepared, recwarn):
+    # Dask reads partitions to divide them, before a fit asks for a sum.
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
+
+    def load(number):
+        text = f"a secret number: {frame['a'][20 * number]}"
+        if told == "error":
+            raise ValueError(text)
+        warnings.warn(text, stacklevel=1)
+        return frame[20 * number :][:20]
+
+    X, error = dd.from_map(load, [0, 1], meta=frame[:0]), ""
+    X = X.set_index("a") if prepared == "set_index" else X.repartition(partition_size="1kB")
+    with dask.config.set(scheduler="synchronous"):
+        try:
+            DPPCA(1).fit(X)
+        except RuntimeError as raised:
+            error = str(raised)
+    assert error.startswith("Dask has raised" if told == "error" else "")
+    assert "secret" not in " ".join([error, *(str(one.message) for one in recwarn)])
+
+
 def test_no_task_of_a_fit_raises_whatever_rows_hold():
     # Schedulers tell of tasks that raise: where a row is odd would be known.
     spoiled = {
