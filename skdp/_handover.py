@@ -45,8 +45,8 @@ __all__ = ["ModelCard", "model_card", "to_sklearn"]
 def to_sklearn(estimator: Any) -> Any:
     """Return an estimator of scikit-learn that predicts and transforms like a fitted one of skdp.
 
-    The result holds released values and public facts, and is a model of scikit-learn alone: without
-    skdp it loads, and converts to other formats.
+    The result, called the twin, contains released values and public facts. It needs scikit-learn
+    alone: it can be loaded, and converted to other formats, without skdp.
 
     Parameters
     ----------
@@ -62,16 +62,16 @@ def to_sklearn(estimator: Any) -> Any:
     estimator
         A fitted ``PCA``, ``TruncatedSVD``, ``LinearRegression``, ``LogisticRegression``,
         ``EmpiricalCovariance``, ``StandardScaler`` or ``Pipeline``, with equal `transform`,
-        `predict`, `predict_proba` and `decision_function`, up to rounding; but probabilities of
-        a classifier's rows beyond `score_bounds_` are not clipped.
+        `predict`, `predict_proba` and `decision_function`, up to rounding; except that a twin does
+        not clip the scores of a classifier to `score_bounds_` before it computes probabilities.
 
     Raises
     ------
     NotFittedError
         If the estimator has not been fitted.
     TypeError
-        If scikit-learn has no twin of a class, or a step may have learned without privacy, as
-        :func:`privacy_spent` says, or calls or holds anything of skdp.
+        If scikit-learn has no estimator for a class, a step may have learned without privacy
+        (:func:`privacy_spent` names it), or a step that is not private uses anything of skdp.
     ValueError
         If scikit-learn has no estimator that transforms rows in the same way.
 
@@ -82,22 +82,24 @@ def to_sklearn(estimator: Any) -> Any:
 
     Notes
     -----
-    **Privacy.** No data are read and nothing is spent: a function of released values and public
-    parameters. Random states and ledgers are not copied. The twin carries the record as text in
-    `privacy_record_`, where :func:`privacy_spent` and :func:`model_card` read it until the twin is
-    fitted again or changed. Frozen steps are handed over whole: the caller has made sure that they
-    were fitted to public rows.
+    **Privacy.** No data are read and nothing is spent: the twin follows from released values and
+    public parameters. Random states and ledgers are not copied. The twin carries the record as text
+    in `privacy_record_`, where :func:`privacy_spent` and :func:`model_card` read it until the twin
+    is fitted again or changed. Frozen steps are copied: the caller has made sure that they were
+    fitted to public rows.
 
-    Clipping, gaps and priors of skdp become steps of a ``Pipeline``. A `DPStandardScaler` that
-    clips is followed by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it
-    fills gaps; without centering its clip has no twin and is refused. A `DPLinearRegression` that
-    clips features comes after two scalers: one clips, the other maps rows back to the units of the
-    data. With a prior and a weak signal, a ``FeatureUnion`` holds the regression and the prior: the
-    twin then takes dense rows only, also from columns and encoders before it.
+    Where skdp clips, fills gaps or builds on a prior, the twin is a ``Pipeline`` with further
+    steps. For a `DPStandardScaler` that clips, a ``MinMaxScaler(clip=True)`` follows the scaler;
+    such a scaler without centering has no twin, and is refused. For a scaler that fills gaps, a
+    ``SimpleImputer`` comes first. For a `DPLinearRegression` that clips features, two scalers come
+    first: one clips, the other maps rows back to the units of the data. For a regression with a
+    prior and a weak signal, a ``FeatureUnion`` passes on the rows beside the predictions of the
+    prior: this twin takes dense rows only, also from columns and encoders before it.
 
     With ``whiten=True``, `explained_variance_` is at least `noise_variance_`, as the coordinates
-    are divided by its root. Names of the columns of components begin with ``pca``. Units that
-    divide rows before they are projected, such as :class:`skdp.units.Interaction`, are refused.
+    are divided by the root of `explained_variance_`. Names of output columns begin with ``pca`` in
+    place of ``dppca``. Units that divide rows before they are projected, such as
+    :class:`skdp.units.Interaction`, are refused.
 
     Examples
     --------
@@ -124,14 +126,14 @@ def to_sklearn(estimator: Any) -> Any:
 
 
 class _OfOurs(Pickler):
-    """A pickler that lists the functions and classes of skdp in an object."""
+    """A pickler that collects the names of functions and classes of skdp in an object."""
 
     def __init__(self) -> None:
         super().__init__(BytesIO())
         self.names: list[str] = []
 
     def find(self, model: Any) -> list[str]:
-        # What cannot be pickled cannot be loaded elsewhere.
+        # Without a pickle, the object cannot be loaded elsewhere.
         with suppress(Exception):
             self.dump(model)
         return self.names
@@ -140,17 +142,17 @@ class _OfOurs(Pickler):
         for one in (obj, *getattr(obj, "__mro__", type(obj).__mro__)):
             if str(getattr(one, "__module__", "")).partition(".")[0] == "skdp":
                 self.names.append(getattr(one, "__qualname__", type(one).__name__))
-        # Functions are skipped, as one that cannot be pickled would end the search.
+        # Functions are replaced by 0, as a function without a pickle would end the search.
         return (int, ()) if isinstance(obj, FunctionType) else NotImplemented
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:
-    """Return the twin of a part; steps that were fitted to public rows are copied."""
+    """Return the twin of a model or part; `is_public` parts were fitted to public rows."""
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
     if (made := carried(model)) is not None and made[0] is not None:
-        return deepcopy(model)  # of scikit-learn, and made of a release
+        return deepcopy(model)  # a model of scikit-learn that is made of a release
     if kind in _TWINS:
         check_is_fitted(model)
         return carrying(_TWINS[kind](model), model)
@@ -161,7 +163,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     if (fitted := parts_of(model, is_fitted=True)) is not None:
         twins = {name: _twin_of(part, is_public=is_public) for name, part in fitted}
         both = [*(parts_of(model) or ()), *fitted]
-        # Parts without columns have not been fitted, and are dropped.
+        # Parts of no columns have not been fitted, and are dropped.
         memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
         return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
@@ -194,7 +196,7 @@ _OUTPUT = "_sklearn_output_config"  # set by set_output
 
 
 def _copied(model: Any, twin: Any, *names: str) -> Any:
-    """Copy public facts about features, and released values, to a twin."""
+    """Copy attributes about features, and the named attributes, to a twin."""
     given = set() if model is None else vars(model).keys()
     for name in (*names, *({*FEATURE_ATTRIBUTES, _OUTPUT} & given)):
         setattr(twin, name, deepcopy(getattr(model, name)))
@@ -224,15 +226,15 @@ def _pca(model: DPPCA) -> PCA:
 
 
 def _linear_regression(model: DPLinearRegression) -> Any:
-    """Return a twin that clips like the fit, and adds the predictions of a prior."""
+    """Return a twin that clips rows as the fit does, and adds the predictions of a prior."""
     twin = LinearRegression(fit_intercept=model.fit_intercept)
     _copied(model, twin, "coef_")
-    # scikit-learn sets this type, and converters reshape the intercept.
+    # scikit-learn sets a numpy.float64, which converters reshape.
     twin.intercept_ = np.float64(model.intercept_)
     steps = {}
     if model.feature_bounds_ is not None:
         steps = _clip_between(model, *model.feature_bounds_.astype(np.float64))
-    if (whole := model._whole) is not None:  # takes unclipped rows
+    if (whole := model._whole) is not None:  # coefficients of a prior, for rows before clipping
         product = TruncatedSVD(1)
         product.components_ = whole[np.newaxis]
         ends = _clip_between(None, *np.array(model._ends)[:, np.newaxis])
@@ -257,7 +259,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
         # Imported here, as importing it takes long.
         from sklearn.impute import SimpleImputer
 
-        # The imputer is fitted to one row, so that it fills gaps with this row.
+        # Fitted to a single row, the imputer fills gaps with the entries of this row.
         steps["fill"] = _copied(model, SimpleImputer().fit(model.mean_[np.newaxis]))
     twin = StandardScaler(with_mean=model.with_mean)
     steps["scale"] = _copied(model, twin, "mean_", "var_", "scale_", "n_samples_seen_")
@@ -269,7 +271,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
 
 
 def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """Return steps that clip each column to its ends: map these to 0 and 1, clip, and map back."""
+    """Return steps that clip each column: one maps the ends to 0 and 1 and clips, one maps back."""
     width = high - low
     # A column with equal ends is constant; its divisor must not be 0.
     divisor = np.where(width > 0, width, 1.0)
@@ -287,7 +289,7 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
 
 
 def _steps(steps: dict[str, Any]) -> Any:
-    """Make a pipeline of steps; later steps know feature names only if set_output is used."""
+    """Make a pipeline of steps; later steps have feature names only if they get data frames."""
     first, *others = steps.values()
     if getattr(first, _OUTPUT, {}).get("transform", "default") == "default":
         for step in others:
@@ -295,7 +297,7 @@ def _steps(steps: dict[str, Any]) -> Any:
     return Pipeline([*steps.items()]) if others else first
 
 
-# The prefix "dp" in names of components, such as dppca0, which a twin would call pca0.
+# The prefix "dp" in names of components, such as dppca0: the twin calls this column pca0.
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
@@ -336,10 +338,10 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
 
 # Deltas for which a card states epsilon, beside that of the record.
 _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
-# Parameters that a card leaves out: the budget, which the record states; secrets; and what has no
-# effect on the model.
+# Parameters that a card leaves out: the budget, which the record states; secrets; and parameters
+# without an effect on the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
-# Parameters about the data, which a card lists in full as assumed to be public.
+# Parameters that state facts about the data: a card lists these in full, as assumed to be public.
 _ASSUMED = {
     *("bound", "bounds", "categories", "center", "classes", "coherence_bound", "degree_floor"),
     *("edges", "knots", "largest", "max_entries", "max_rows_per_user", "mean_norm", "n_users"),
@@ -367,7 +369,7 @@ _WIDEST = 60  # not tuned
 
 @dataclass(frozen=True, repr=False)
 class ModelCard:  # numpydoc ignore=PR02
-    """Text to publish beside a model: what the model is, what it protects, and what it has cost.
+    """Text to publish beside a model: what it is, what it protects, and what privacy it has cost.
 
     :func:`skdp.model_card` makes the card. Printed, it is Markdown.
 
@@ -380,14 +382,14 @@ class ModelCard:  # numpydoc ignore=PR02
     spent : PrivacySpent
         The record of all steps together.
     parameters : dict
-        Parameters of all steps by their names, without budgets, seeds and ledgers. Objects,
-        functions and long texts are replaced by their kind.
+        Parameters of all steps by their names, without budgets, seeds and ledgers. In place of
+        objects, functions and long texts, there are names of their types.
     features : tuple of str
         Names of the features; empty if they have none.
     versions : dict
         Versions of Python and of packages that the card was made with.
     assumptions : dict
-        Facts assumed to be public: bounds, classes, categories and such, in full.
+        Parameters that state facts about the data, such as bounds, classes and categories, in full.
     n_units : int or None, default=None
         Number of protected units, such as rows; None if that is not known.
     notes : str, default=""
@@ -395,7 +397,7 @@ class ModelCard:  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** A function of the record and of public facts, and as public as they are.
+    **Privacy.** The card follows from the record and from public facts, and is as public as these.
 
     Examples
     --------
@@ -418,12 +420,12 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def advantage(self) -> float:
-        """Largest true positive rate minus false positive rate of guesses about one unit."""
+        """Largest difference of true and false positive rates of a guess about one unit."""
         return self.spent.delta_at(0.0)
 
     @property
     def true_positives(self) -> float:
-        """Largest true positive rate of guesses about one unit, at a false positive rate of 1%."""
+        """Largest true positive rate of a guess about one unit, at a false positive rate of 1%."""
         return gaussian_dp.true_positives_at(self.spent.mu, _FALSE, self.spent.delta_tail)
 
     @property
@@ -500,8 +502,8 @@ class ModelCard:  # numpydoc ignore=PR02
     ) -> dict[str, Any]:
         """Return a draft for the registry of deployments of differential privacy, in its schema.
 
-        The schema is that of https://github.com/opendp/deployments-registry-data, as of 2026. Edit
-        assumptions that a card cannot check: one release of static data, which nobody else queries.
+        The schema is that of https://github.com/opendp/deployments-registry-data, as of 2026. The
+        draft assumes one release of static data, without further queries: edit it otherwise.
         For a pull request, ``json.dumps`` gives text that is also YAML.
 
         Parameters
@@ -509,11 +511,11 @@ class ModelCard:  # numpydoc ignore=PR02
         slug : str
             Last part of the entry's address in the registry.
         authors : str or iterable of str
-            Names of those who fill in the entry.
+            Names of the authors of the entry.
         **product : object
-            Fields of ``basic``: `name`, `data_curators` (a list of dicts with `data_curator_name`
-            and `data_curator_type`), `description`, `intended_use`, `data_product_region` and
-            `publication_date`, as YYYY-MM-DD, have no default.
+            Fields of ``basic``. These have no default: `name`, `data_curators` (a list of dicts
+            with `data_curator_name` and `data_curator_type`), `description`, `intended_use`,
+            `data_product_region` and `publication_date`, as YYYY-MM-DD.
 
         Returns
         -------
@@ -672,15 +674,15 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
 
 
 def _holds_steps(value: Any) -> bool:
-    """Return whether a parameter is a step, or a list of steps, whose parameters a card lists."""
+    """Return whether a parameter is an estimator or a list of steps."""
     steps = value if isinstance(value, list | tuple) else [(value,)]
     return any(hasattr(one, "fit") for step in steps if isinstance(step, tuple) for one in step)
 
 
 def _plain(value: Any, widest: float = _WIDEST) -> Any:
-    """Return a parameter's value in plain types; for objects and secrets, only their kind.
+    """Return a parameter's value in plain types.
 
-    Objects, functions with arguments and long texts may hold seeds and paths.
+    Objects, functions and long texts may contain seeds and paths: only their type is named.
     """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

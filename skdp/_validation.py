@@ -39,7 +39,7 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# Find out from the call stack whether scikit-learn prints an estimator.
+# Whether scikit-learn prints an estimator, by the call stack.
 
 
 class _Hidden:
@@ -55,8 +55,8 @@ HIDDEN = _Hidden()
 def is_printing() -> bool:
     """Return whether scikit-learn calls `get_params` to print the parameters.
 
-    scikit-learn prints the result of `get_params`, also for estimators inside others, and calls
-    none of their methods for it. Only the call stack shows the purpose.
+    scikit-learn prints the result of `get_params`, also of estimators inside others. No argument
+    tells the purpose of a call, only the call stack.
     """
     # Functions on the stack between printing and this one.
     within = {"is_printing", "get_params", "_get_params"}
@@ -75,7 +75,7 @@ _GENERATORS = (np.random.RandomState, np.random.Generator)
 SEED: dict[str, Any] = {  # not tuned
     "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
 }
-#: Constraints of the budget of a search or a score: unlike a fit, these need a positive delta.
+#: Constraints of the budget of pipelines, searches and scores, which need a positive delta.
 BUDGET: dict[str, Any] = {  # not tuned
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
@@ -91,7 +91,7 @@ _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
-# Key, in a pickle, of the version of skdp that wrote it.
+# Key in pickles, for the version of skdp that has written the pickle.
 _VERSION = "_skdp_version"
 
 
@@ -99,12 +99,12 @@ class PlainParametersMixin:
     """Base of estimators whose parameters are checked as plain Python values."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
-    # scikit-learn links to these addresses in HTML.
+    # For the links of scikit-learn's HTML representation.
     _doc_link_module, _doc_link_template = "skdp", "{address}"
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
-        # Pages are named by the module from which a class is imported.
+        # A page of the documentation has the name of the module that exports the class.
         is_at_the_top = hasattr(sys.modules["skdp"], name)
         module = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
         return {"address": escape(f"{base}/generated/{module}.{name}.html") if base else ""}
@@ -127,14 +127,14 @@ class PlainParametersMixin:
         super().__setstate__(attributes)  # type: ignore[misc]
 
     def _validate_params(self) -> None:
-        # Faster than get_params, which inspects the signature. Subclasses may lack a parameter.
+        # get_params would inspect the signature, which is slow. Subclasses may lack a parameter.
         constraints = self._parameter_constraints
         given = {name: getattr(self, name) for name in constraints if hasattr(self, name)}
         validate_plain(constraints, given, type(self).__name__)
 
 
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
-    """Check parameters as plain values."""
+    """Check parameters as plain values, such as an int in place of a numpy.int64."""
     values = dict(zip(given, map(as_python, given.values()), strict=True))
     if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
         raise ValueError(
@@ -142,7 +142,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
         )
     if ledger is LEFT_OUT:
-        # A LeftOutLedger is accepted here, and raises its own error when it is charged.
+        # The placeholder of a ledger in a pickle raises its own error when it is charged.
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
@@ -154,7 +154,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # Raised outside the handler, which would attach scikit-learn's error with the value.
+            # Raised outside the handler: Python would attach scikit-learn's error, with the value.
             mend = " Counts of labels are private." * (shown(value) == "'balanced'")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
 
@@ -172,8 +172,10 @@ _DEFAULT_DELTA = 1e-6  # not studied
 def warnings_for_settings(
     cost: PrivacyCost, counted: str, n_units: int, seed: Any = None
 ) -> Iterator[str]:
-    """Warn of a seed that may be guessed, and of a delta that allows publishing single units."""
-    # The fit with the original seed has warned already of a GuessableSeed.
+    """Warn of a seed that may be guessed, and of a delta that allows publishing single units.
+
+    A GuessableSeed is derived from another seed, of which an outer fit has warned.
+    """
     if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
         yield (
@@ -215,8 +217,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib hashes an estimator to find the cached result of a fit, and would repeat its noise.
-        # Other reasons for a hash are harmless.
+        # The caches of joblib hash an estimator to find the result of an earlier fit.
         pairs = pairwise(callers())
         if any(outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairs):
             raise ValueError(
@@ -224,7 +225,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
                 f"{type(self).__name__} for equal data, and so reveal whether data are equal. Pass "
                 "memory=None."
             )
-        # An unfitted estimator is pickled with seed and ledger, which another process needs.
+        # Another process that fits the estimator needs its seed and its ledger.
         state = super().__getstate__()
         return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 
@@ -248,8 +249,8 @@ R = TypeVar("R")
 #: Arguments of scikit-learn's validation of X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _SHAPE = r"\([\d, ]*\)"
-# Error texts of scikit-learn and numpy, up to where they show only shapes and types. What follows
-# may show values, and is cut off.
+# Beginnings of error texts of scikit-learn and numpy, which show only shapes and types. The rest of
+# an error may show values, and is cut off.
 _TEXTS = (
     r"Expected 2D array, got (?:1D|scalar) array instead",
     rf"Expected 2D input, got input with shape {_SHAPE}",
@@ -280,8 +281,8 @@ _TEXTS = (
     r"(?s:The feature names should match those that were passed during fit.*)",
 )
 _KNOWN = re.compile("|".join(_TEXTS))
-# Only errors of these packages are quoted. Other code, such as an object in X, could raise such a
-# text with values in it.
+# Only errors of these packages are quoted: other code, such as an object in X, could raise an error
+# with such a text and values in it.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
@@ -318,7 +319,7 @@ _HINTS = {
     "logarithm, to a lower end above 0: numpy.log(numpy.clip(y, .01, None)).",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
 }
-# Errors about entries that are no finite numbers; the names of their columns are appended.
+# Errors about entries that are no finite numbers: the names of the columns are appended.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", "int too large")
 _OF_COLUMNS += ("setting an array", "Input X contains", "Complex data")
 _OF_COLUMNS += (containers.UNREADABLE, containers.TIMES)
@@ -331,24 +332,23 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = containers.checked_container(X)
         try:
-            # The check for infinity sums entries, which may overflow. The check is made even if
-            # scikit-learn is configured to omit it.
+            # scikit-learn's check for infinity sums entries, and the sum may overflow. The check is
+            # made whatever `assume_finite` in scikit-learn's configuration says.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            # Whether the check accepts NaN.
             allow_nan = kwargs.get("ensure_all_finite") == "allow-nan"
             redacted = _redacted(error, X, allow_nan=allow_nan)
-        # Raised outside the handler, where Python would attach the error with its values.
+        # Raised outside the handler: Python would attach the error with its values.
         raise redacted
 
     return _check
 
 
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
-    """Return an error whose text is the known part of the given one, without values."""
+    """Return an error with the known beginning of a text, which has no values, and with advice."""
     text = flaw = ""
-    # str() of an error of foreign code may raise another error.
+    # An error of foreign code may have no text, and raise another error instead.
     with suppress(Exception):
         text = str(error)
     known = None if _is_foreign(error) else _KNOWN.match(text)
@@ -359,7 +359,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         kind = TypeError if isinstance(error, TypeError) else kind
         # A period is added, except after a list of names, one per line.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
-        # A check within another has added its hints.
+        # A check inside this one may have added its hints already.
         hints = [hint for sign, hint in _HINTS.items() if sign in message]
         message += "".join(hint for hint in hints if hint not in message)
         if "Factorizer does not accept missing" in text:
@@ -392,17 +392,17 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) ->
     containers.refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
-        # check_array would add up duplicate entries before it checks single ones.
+        # check_array would add up duplicate entries before it checks the single entries.
         X = containers.plain_csr(X)
     checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
-        # The sum of duplicate entries may overflow, so it is checked, too.
+        # Sums of duplicate entries may overflow, so they are checked, too.
         checked = check_array(containers.canonical_csr(checked), accept_sparse="csr", **settings)
     return checked
 
 
 def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
-    """Check rows; of a stream, read and check all blocks."""
+    """Check rows; read all blocks of a stream to check them."""
     if not isinstance(X, RowBlocks):
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
     # Rows in parts are checked in the first pass of the fit.
@@ -421,7 +421,7 @@ def refuse_blocks(X: Any, estimator_name: str) -> None:
 
 
 def refuse_stream(X: Any, estimator_name: str) -> None:
-    """Refuse rows in one stream, which can have no targets."""
+    """Refuse rows in one stream, which has no targets."""
     if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
         raise ValueError(
             f"X is a RowBlocks of one stream, which has no targets for {estimator_name}: pass "
@@ -436,7 +436,7 @@ def check_given(y: Any, estimator_name: str) -> None:
 
 
 def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
-    """Return the targets of rows in parts, for which y must be None; for other rows, y."""
+    """Return the targets: those of rows in parts, for which y must be None, or else y."""
     if not isinstance(X, RowParts):
         check_given(y, estimator_name)
         return y
@@ -498,10 +498,10 @@ def transformed(
     *,
     allow_nan: bool = False,
 ) -> Any:
-    """Map checked rows by a function of single rows; blocks are mapped when read.
+    """Map checked rows by a function of single rows; blocks are mapped when they are read.
 
-    In blocks, rows with a result that is not finite become NaN: reading must not raise an error,
-    and the next fit refuses NaN.
+    A row of a block whose result is not finite becomes NaN: reading must not raise an error, and
+    the next fit refuses NaN.
     """
     if not isinstance(rows, RowBlocks):
         return function(rows)
@@ -520,6 +520,7 @@ def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
 
 
 def _map_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
+    """Apply a function to a block of numbers; return results of one dtype."""
     numbers = block.astype(containers.float_dtype(block), copy=False)
     return function(numbers).astype(dtype, copy=False)
 
@@ -531,12 +532,12 @@ def feature_names(X: Any) -> list[Any] | None:
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     """Compare number and names of features with those of the fit, or set them; read no values."""
-    # Reading `feature_names` may read the first block, and raise an error of skdp.
+    # `feature_names` may read the first block, and raise an error of skdp.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
         _validated(X, estimator, reset=reset, skip_check_array=True)
         return
-    # _check_feature_names would warn that these rows have no column names.
+    # scikit-learn's _check_feature_names would warn that these rows have no column names.
     _check_n_features(estimator, X, reset=reset)
     if reset:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
@@ -555,7 +556,7 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 
 
 # ------------------------------
-# Collections of dask: rows in parts for fits and scores, chunk by chunk otherwise.
+# Collections of dask become rows in parts for fits and scores; other methods map chunk by chunk.
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
@@ -587,7 +588,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
 
 
 def public_like(X: Any) -> Any:
-    """Return public rows that stand in for a collection; other rows as they are."""
+    """Return public rows in place of a collection of dask; other rows as they are."""
     if not containers.is_collection(X):
         return X
     from skdp.data import dask_rows
@@ -616,7 +617,7 @@ def by_chunks(
         container = _get_output_config("transform", self)["dense"]
         is_wrapped = method.__name__ == "transform" and _auto_wrap_is_configured(self)
         if is_wrapped and container != "default":
-            # scikit-learn would load the whole array.
+            # scikit-learn would load the whole result.
             raise ValueError(
                 f"set_output(transform={container!r}) would gather an array of dask in memory: "
                 "leave it at 'default', and make a data frame by "
