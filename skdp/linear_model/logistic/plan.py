@@ -136,17 +136,11 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         name, shape = "coefficients", (spec.n_features + 1, spec.n_columns)
         exact = spec.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
         return LogisticReleases(None, None, None, None, (), None, exact)
-    counts, of_counts = None, (_OF_COUNTS / (spec.n_units * spec.cost.mu)) ** 2
-    if of_counts >= _LEAST_OF_COUNTS:
+    counts, share = None, (_OF_COUNTS / (spec.n_units * spec.cost.mu)) ** 2
+    if share >= _LEAST_OF_COUNTS:
+        share, by_class = min(share, _MOST_OF_COUNTS), (spec.n_classes,)
         change = partial(sensitivity.histogram, spec.unit.adjacency)
-        counts = spec.cost.release(
-            "class counts",
-            "gaussian",
-            min(of_counts, _MOST_OF_COUNTS),
-            change,
-            {},
-            shape=(spec.n_classes,),
-        )
+        counts = spec.cost.release("class counts", "gaussian", share, change, {}, shape=by_class)
     norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
     bound = clip_norm(spec) if norm is None else norm.name
     of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
