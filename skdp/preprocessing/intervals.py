@@ -433,7 +433,7 @@ def hulls(
     it, half of a column around 0 may seem to be all of it.
     """
     shown = _are_shown(counts / noise_std)
-    of_signs = shown[:, 1:].reshape(len(shown), 2, _N_POWERS).any(axis=-1)
+    of_signs = np.asarray(shown[:, 1:].reshape(len(shown), 2, _N_POWERS).any(axis=-1))
     is_one_sided = (of_signs[:, 0] != of_signs[:, 1]) & ~shown[:, 0]
     margin = is_one_sided * noise_std * np.sqrt(shown.sum(axis=1))
     inside = (counts * shown).sum(axis=1) - margin
