@@ -277,7 +277,7 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the largest number, and squares over its square, whose squares do not overflow."""
+    """Return the largest number, and the squares of values and noise divided by its square."""
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares

@@ -294,7 +294,7 @@ class Vectors(DenseMatrices):
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return coordinates, of which B has a single 0, and the inner products with the point."""
+        """Return coordinates, whose part B is a single 0, and the inner products with the point."""
         of_rows = self.scale * _mapped(point.matrix, self.row_map)
         inner = self._times_each(of_rows)[:, 0]
         total = partial(self._total, sign=float(point.right[0, 0]))

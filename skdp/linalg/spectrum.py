@@ -190,7 +190,7 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 
 # Probability that noise turns an eigenvector by less than the estimated angle.
 _CONFIDENCE = 0.95  # not tuned
-# Squared gaps, in units of the noise variance, count as at least this: there angles are 90 degrees.
+# Smaller squared gaps, in noise variances, count as this number: angles are then near 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied
 # Largest weight of a pair of components above the noise, in errors of eigenvalues.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md

@@ -45,9 +45,9 @@ class InitialNoiseSums:
     charged. A sum that overflows wraps around: the result is a function of the exact noisy sum, and
     reveals no more.
 
-    The noise is rounded to multiples of the unit when it is drawn. The sum of the data is a
-    multiple of the unit, so that rounding their sum instead would give the same result. The proof
-    for :func:`skdp.privacy.noise.round_to_lattice` holds unchanged.
+    The noise is rounded to multiples of the unit when it is drawn. The data are multiples of the
+    unit, so that rounding the noisy sum instead would give the same result. The proof for
+    :func:`skdp.privacy.noise.round_to_lattice` holds unchanged.
 
     If sums are released after every epoch, the proof applies to the data and noise that each epoch
     adds. This noise depends on the noise of earlier epochs by `correlation`, which is computed in
@@ -134,7 +134,7 @@ SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a name in a record means a skipped release, also with the name of a step."""
+    """Return whether a name in a record is `SKIPPED`, with or without the name of a step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
@@ -375,7 +375,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """Release the first point of a public grid that a part `q` of the values do not exceed.
 
         Each step releases the counts of values up to a few points. These points divide the grid
-        into bins that, by earlier releases, are equally likely to have the result. A nondecreasing
+        into bins that, by earlier releases, are equally likely to contain the result. A nondecreasing
         sequence is fitted to all released counts, so that a single count with large noise misleads
         the search only for a few steps. Without noise this is a binary search.
 

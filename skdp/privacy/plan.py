@@ -567,7 +567,7 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
     # Alternatives may lead to the same nodes, which are then listed once.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
-        # Equality skips `sensitivity_of`, but another function could give less than was planned.
+        # Equality ignores `sensitivity_of`, but another function could return less than planned.
         if planned == release and planned.sensitivity_of is release.sensitivity_of:
             found[id(following)] = following
     if found:
@@ -602,7 +602,7 @@ def branches_of(part: Any) -> list[tuple[Release, ...]]:
 
 
 def _total(part: Any, pick: Callable[..., float], measure: Callable[[Release], float]) -> float:
-    """Sum `measure` over the releases of a part; `pick` (min or max) chooses alternatives."""
+    """Sum `measure` over the releases of a part; `pick`, min or max, decides on alternatives."""
     if isinstance(part, Release):
         return measure(part)
     total_of = partial(_total, pick=pick, measure=measure)
