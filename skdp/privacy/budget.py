@@ -375,9 +375,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """Release the first point of a public grid that a part `q` of the values do not exceed.
 
         Each step releases the counts of values up to a few points. These points divide the grid
-        into bins that, by earlier releases, are equally likely to contain the result. A nondecreasing
-        sequence is fitted to all released counts, so that a single count with large noise misleads
-        the search only for a few steps. Without noise this is a binary search.
+        into bins that, by earlier releases, are equally likely to contain the result. A sequence
+        that never falls is fitted to all released counts, so that a single count with large noise
+        misleads the search only for a few steps. Without noise this is a binary search.
 
         Parameters
         ----------
