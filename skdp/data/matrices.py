@@ -344,8 +344,6 @@ _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 8192)  # not studied
 #: Longest rows for which a loop of numpy for each row is slow.
 SHORT_ROW = 32  # not studied
-# Number of factors that `mapped` multiplies at a time.
-_MAPPED_ROWS = 1024  # not studied
 
 
 @dataclass(eq=False)
@@ -585,18 +583,10 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, separately: bool) -> A
         scaled = factors.multiply(symmetric).tocsr()
         scaled.data[~np.isfinite(scaled.data)] = 0.0
         return scaled
-    if not separately:
-        return _finite(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
-    # Products get the memory order that later passes need, as copying them then would take time.
-    products = np.empty(factors.shape, order=order_of(factors))
-    for first in range(0, len(factors), _MAPPED_ROWS):
-        piece = factors[first : first + _MAPPED_ROWS]
-        mapped = piece * symmetric if symmetric.ndim == 1 else one_by_one(piece, symmetric)
-        products[first : first + _MAPPED_ROWS] = _finite(mapped)
-    return products
-
-
-def _finite(rows: np.ndarray) -> np.ndarray:
-    """Set rows that overflow to 0."""
-    rows[~np.isfinite(rows).all(axis=1)] = 0.0
-    return rows
+    if symmetric.ndim == 1:
+        mapped = factors * symmetric
+    else:
+        mapped = one_by_one(factors, symmetric) if separately else factors @ symmetric
+    mapped[~np.isfinite(mapped).all(axis=1)] = 0.0
+    # Later passes multiply each product separately, which is fastest in this memory order.
+    return np.asarray(mapped, order=order_of(factors)) if separately else mapped
