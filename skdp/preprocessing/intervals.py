@@ -428,15 +428,12 @@ def hulls(
 
     If a column shows only the bin of 0, or few of its rows, its interval gets 0, and the bins
     visible in the average of all such columns, which has less noise. The average leaves out bins
-    that are visible in a column: else large counts of few columns would be bins of all. Where only
-    bins of one sign are visible, a standard deviation of their noise is taken off their rows: with
-    it, half of a column around 0 may seem to be all of it.
+    that are visible in a column: else large counts of few columns would be bins of all. If only
+    bins of one sign are visible, and noise may make half of the rows seem most, the interval gets
+    the other sign, too.
     """
     shown = _are_shown(counts / noise_std)
-    of_signs = np.asarray(shown[:, 1:].reshape(len(shown), 2, _N_POWERS).any(axis=-1))
-    is_one_sided = (of_signs[:, 0] != of_signs[:, 1]) & ~shown[:, 0]
-    margin = is_one_sided * noise_std * np.sqrt(shown.sum(axis=1))
-    inside = (counts * shown).sum(axis=1) - margin
+    inside, noise = (counts * shown).sum(axis=1), noise_std * np.sqrt(shown.sum(axis=1))
     is_hidden = ~shown[:, 1:].any(axis=1) | (inside < _LEAST_INSIDE * n_rows)
     if is_hidden.any():
         is_left = ~shown[is_hidden]
@@ -445,7 +442,10 @@ def hulls(
         shown[is_hidden] |= _are_shown(pooled / noise_std * np.sqrt(n_left))
         shown[is_hidden, 0] = True
     low = np.where(shown, _LOWEST, np.inf).min(axis=1)
-    return low, np.where(shown, _HIGHEST, -np.inf).max(axis=1)
+    high = np.where(shown, _HIGHEST, -np.inf).max(axis=1)
+    farthest = np.maximum(-low, high)
+    may_be_half = ~is_hidden & (inside - noise < _LEAST_INSIDE * n_rows) & ((low > 0) | (high < 0))
+    return np.where(may_be_half, -farthest, low), np.where(may_be_half, farthest, high)
 
 
 def _are_shown(scores: np.ndarray) -> np.ndarray:

@@ -354,7 +354,7 @@ def test_half_of_a_column_around_0_is_not_taken_for_all():
     counts[1, places] = 250.0, 400.0, 330.0
     counts[2, places] = counts[2, place_size(np.array([-0.3, -0.7, -1.5]), places)] = 165.0
     low, high = hulls(counts, 40.0, np.full(3, 1000.0))
-    np.testing.assert_array_equal(low, [0.0, 0.25, -2.0])
+    np.testing.assert_array_equal(low, [-2.0, 0.25, -2.0])
     np.testing.assert_array_equal(high, 2.0)
 
 
