@@ -1,19 +1,25 @@
-"""What is left of a regression where noise is neither cut off nor shrunk."""
+"""What is left of a regression, or of a matrix, where noise is neither cut off nor shrunk."""
 
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
+from skdp.linalg import denoising
 from skdp.linear_model._descent import Calibration
 from skdp.linear_model.least_squares import steps
 from skdp.linear_model.low_rank import descent as trace_descent
 from skdp.linear_model.low_rank.descent import Estimate
 
-__all__ = ["without_cut", "without_shrinkage"]
+__all__ = ["without_cut", "without_debiasing", "without_shrinkage"]
 
 
 def without_cut():
     """Leave the singular values of noise in the coefficients of regressions inside."""
     return patch.object(trace_descent, "cut", lambda point, offset, *_: Estimate(point, offset))
+
+
+def without_debiasing():
+    """Leave the singular values of noisy entries as they are."""
+    return patch.object(denoising, "debiased", lambda values, *_: values)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import bounded, median_of_responses
 from skdp.linear_model._weighted_rows import standardization
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
-from skdp.linear_model.low_rank.records import GUESSED_SPREAD, release_spread
+from skdp.linear_model.low_rank.records import GUESSED_SPREAD, count_responses, release_spread
 from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
@@ -154,7 +154,8 @@ def release_response_scale(
         scale = ResponseScale(median_of_responses(plan.center, responses, budget, *facts), 1.0)
     if plan.spread is not None:
         centered = responses.mapped(partial(in_scale, scale=scale))
-        spread = release_spread(plan.spread, centered, budget, bound + abs(scale.center), *facts)
+        counts, farthest = count_responses(centered, *facts[1:]), bound + abs(scale.center)
+        spread = release_spread(plan.spread, counts, budget, farthest, view.n_rows)
         if spread.is_guess:
             budget.warnings.append(f"{GUESSED_SPREAD} responses.")
         # If the scale is a guess, nothing is known of how many responses differ from the center.

@@ -355,8 +355,9 @@ def solve_trace(
     # Without noise nothing is clipped: an infinite spread.
     spread, farthest = Spread(math.inf), spec.response_bound + abs(center)
     if rest.response_spread is not None:
+        counts = trace_records.count_responses(responses, *units[1:])
         spread = trace_records.release_spread(
-            rest.response_spread, responses, budget, farthest, *units
+            rest.response_spread, counts, budget, farthest, spec.n_units
         )
     noise_std = plan.response_center[0].noise_std if plan.response_center else None
     is_rough = noise_std is not None and noise_std > _ROUGH * spec.n_units
@@ -482,8 +483,11 @@ class _Fit:
         mapped = self.transform.mapped(records)
         estimate = self._descend(mapped, generator)
         if self.plan.last_spread is not None:
+            counts = mapped.counted_residuals(estimate.point, estimate.offset * mapped.intercept)
             # No bound: residuals that noise hides say nothing about the fit.
-            _, spread = self._residuals(mapped, estimate, math.inf)
+            spread = trace_records.release_spread(
+                self.plan.last_spread, counts, self.budget, math.inf, self.spec.n_units
+            )
             estimate = self._judged(estimate, spread)
         return self.transform.undo(estimate)
 
@@ -498,27 +502,20 @@ class _Fit:
         # If the means of rows and columns are noise, the low-rank part is all of the model.
         n_cut = estimate.n_cut if margins.are_hidden else 0
         # With few cells, the first means contain much of the low-rank part, and need correction.
-        residuals, spread = self._residuals(mapped, estimate, self.farthest)
-        records = replace(records, responses=residuals.responses)
-        margins += release_margins(plan.last_margins, records, transform.maps, spread.size, budget)
+        residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
+        records, size = replace(records, responses=residuals.responses), math.inf
+        if plan.last_spread is not None:
+            facts = records.design.n_jobs, records.design.people
+            counts = trace_records.count_responses(residuals.responses, *facts)
+            size = trace_records.release_spread(
+                plan.last_spread, counts, budget, self.farthest, self.spec.n_units
+            ).size
+        margins += release_margins(plan.last_margins, records, transform.maps, size, budget)
         estimate = transform.undo(estimate)
         scaled = margins.matrix.with_values(-transform.multiplier * np.ones(2))
         both = estimate.point.minus(scaled).orthonormal()
         point = both.leading(min(self.spec.rank + 2, *self.spec.matrix_shape))
         return replace(estimate, point=point, offset=estimate.offset + margins.offset, n_cut=n_cut)
-
-    def _residuals(
-        self, records: Records, estimate: Estimate, farthest: float
-    ) -> tuple[Records, Spread]:
-        """Subtract predictions from responses; return the residuals, and their released spread."""
-        design, release = records.design, self.plan.last_spread
-        residuals = records.without(estimate.point, estimate.offset * records.intercept)
-        if release is None:
-            return residuals, Spread(math.inf)
-        units = self.spec.n_units, design.n_jobs, design.people
-        return residuals, trace_records.release_spread(
-            release, residuals.responses, self.budget, farthest, *units
-        )
 
     def _descend(self, records: Records, generator: np.random.Generator) -> Estimate:
         """Start, descend and, if planned, calibrate the result."""

@@ -45,6 +45,15 @@ class Records:
         left = np.asarray(self.responses) - self.design.inner(point) - offset
         return replace(self, responses=Targets.of(left))
 
+    def counted_residuals(self, point: FixedRank, offset: float) -> np.ndarray:
+        """Count residuals by size, block by block: rows in parts need no memory for all of them."""
+
+        def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
+            residuals = self.responses[rows] - matrices.tangent(point, 0.0)[1] - offset
+            return count_by_power(residuals, matrices.mass)
+
+        return np.asarray(self.design.map_sum(_kernel, N_POWERS))
+
 
 def clipped_sum(
     design: Design, vectors: Vectors, level: float, size: int
@@ -190,14 +199,19 @@ class Spread:
         return self.size * math.sqrt(self.fraction_off_center)
 
 
+def count_responses(
+    responses: Targets, n_jobs: int | None = None, people: People | None = None
+) -> np.ndarray:
+    """Count responses by size."""
+
+    def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
+        return count_by_power(values[:, 0], mass_of(people, rows))
+
+    return np.asarray(map_sum(responses, _kernel, N_POWERS, n_jobs))
+
+
 def release_spread(
-    plan: Release,
-    responses: Targets,
-    budget: PrivacyBudget,
-    farthest: float,
-    n_units: int,
-    n_jobs: int | None = None,
-    people: People | None = None,
+    plan: Release, counts: np.ndarray, budget: PrivacyBudget, farthest: float, n_units: int
 ) -> Spread:
     """Release a histogram of centered responses by size, and estimate their root mean square.
 
@@ -206,11 +220,6 @@ def release_spread(
     """
     # In a histogram over all powers of two, noise matters only in bins that are nearly empty. A
     # search in unknown units would need many counts, all of them right.
-
-    def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
-        return count_by_power(values[:, 0], mass_of(people, rows))
-
-    counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
     # The margin is wide: one empty bin that noise fills, many powers too high, would decide the
     # mean square.
