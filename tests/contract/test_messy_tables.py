@@ -258,7 +258,7 @@ ERRORS = {
     "numbers as categories of texts": (
         encoding("price", 12, 13),
         TABLE,
-        "column price has texts, but its categories are numbers: none is found. Pass categories=.* for texts",
+        "column price has texts, but its categories are numbers: none is found. Pass .* for texts",
         encoding("price", "12", "13"),
         TABLE,
     ),
