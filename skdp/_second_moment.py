@@ -399,7 +399,7 @@ def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarr
 def _located(
     moment: Moment, offset: np.ndarray, offset_std: np.ndarray, stds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine means by the moment with released centers, which have more noise, but no bias."""
+    """Combine means of clipped rows with released centers, which have more noise, but no bias."""
     mean, unit = moment.center + offset, moment.scale
     other = moment.center, moment.scales.center_std
     if moment.is_in_bounds:

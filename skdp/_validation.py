@@ -346,8 +346,8 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
 
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
-    """Return an error with the known beginning of a text, which has no values, and with advice."""
-    text = flaw = ""
+    """Return an error without values: a known beginning of the text, if it has one, and advice."""
+    text = advice = ""
     # An error of foreign code may have no text, and raise another error instead.
     with suppress(Exception):
         text = str(error)
@@ -365,16 +365,16 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         if "Factorizer does not accept missing" in text:
             message = message.replace(containers.MISSING["X"], containers.OBSERVED)
     if isinstance(X, str):
-        flaw = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
+        advice = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
         if message.startswith("y "):
-            flaw = " Pass the column itself, as frame['label'], and no text."
+            advice = " Pass the column itself, as frame['label'], and no text."
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
-            flaw = f" {containers.text_of_kinds(kinds, message)}".rstrip()
-        if not flaw and message.startswith("could not convert") and getattr(X, "ndim", 1) == 1:
-            flaw = " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer."
-    return kind(message + flaw)
+            advice = f" {containers.text_of_kinds(kinds, message)}".rstrip()
+        if not advice and message.startswith("could not convert") and getattr(X, "ndim", 1) == 1:
+            advice = " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer."
+    return kind(message + advice)
 
 
 def _is_foreign(error: Exception) -> bool:

@@ -140,7 +140,7 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each id of a column in the `given` ids, or -1; and the given ids."""
+    """Return the index of each id in `given`, or -1, and these ids; None: the column's own ids."""
     names, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, names

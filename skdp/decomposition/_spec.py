@@ -139,9 +139,9 @@ class Support:
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-# For rows and for users with several rows: benchmarks/high_dimension/captured.md, "power, 4 steps".
+# Rows, and users with several. Steps: benchmarks/high_dimension/captured.md, "power, 4 steps".
 _OF_ROWS = Support(
-    {"covariance": 0, "adaptive": 0, "power": 3},
+    steps={"covariance": 0, "adaptive": 0, "power": 3},
     centered=("covariance", "adaptive", "power"),
     has_bases=False,
 )
@@ -151,24 +151,24 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
     units.ResolvedRow: _OF_ROWS,
     units.ResolvedUser: _OF_ROWS,
     units.ResolvedEntry: Support(
-        {"alternating": 5, "deflation": 5, "input": 0},
+        steps={"alternating": 5, "deflation": 5, "input": 0},
         centered=("alternating", "deflation", "input"),
         pure=("alternating",),
         takes_coherence_bound=True,
         count=math.prod,
     ),
     units.ResolvedEdge: Support(
-        {"power": 8, "deflation": 5, "alternating": 5},
+        steps={"power": 8, "deflation": 5, "alternating": 5},
         centered=("alternating",),
         pure=("power", "alternating"),
         takes_coherence_bound=True,
         # A pair of nodes, or a node with itself, is a unit.
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
-    units.ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
-    # On a second moment, one step multiplies by the rows twice.
-    units.ResolvedInteraction: Support({"power": 6, "covariance": 0}, count=math.prod),
-    units.ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
+    units.ResolvedSparseRow: Support(steps={"alternating": 5}, centered=("alternating",)),
+    # A step by the second moment X'X multiplies by X twice: it gains as much as two steps of edges.
+    units.ResolvedInteraction: Support(steps={"power": 6, "covariance": 0}, count=math.prod),
+    units.ResolvedSpectralChange: Support(steps={"power": 8}, pure=("power",)),
 }
 
 

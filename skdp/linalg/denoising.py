@@ -391,19 +391,19 @@ def coefficient_errors(
 
     Let A be the penalized covariance of the columns, and a the weights of columns and target in the
     residual. Noise E in the covariance changes the coefficients by :math:`A^{-1} (E a)`, to first
-    order. Sampling errors follow normal theory; entries missing at random add the variance that
-    they leave out. Clipping is assumed to shrink coefficients by the factor `unclipped`, and by
-    what is `left` of the variance of the column or, if less, of the target.
+    order. Sampling errors follow normal theory; entries missing at random, a part of
+    1 - `presence`, add variance to the residual. Clipping is assumed to multiply coefficients by
+    `unclipped`, and by what is `left` of the variance of the column or, if less, of the target.
     """
     noise = found.noise.of_products(found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
     roots = 1 / np.sqrt(presence[:-1])
     sampling = (found.unexplained + gaps.sum()) / n_units * found.moment[:-1, :-1]
-    both = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
-    shrunk = found.inverse @ (found.penalty @ found.coef)
-    shrunk = np.hypot(shrunk, (1 - unclipped) * found.coef)
-    shrunk = np.hypot(shrunk, (1 / np.minimum(left[:-1], left[-1]) - 1) * found.coef)
-    return np.asarray(np.hypot(np.sqrt(np.diag(both)), shrunk))
+    covariance = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
+    bias = found.inverse @ (found.penalty @ found.coef)
+    bias = np.hypot(bias, (1 - unclipped) * found.coef)
+    bias = np.hypot(bias, (1 / np.minimum(left[:-1], left[-1]) - 1) * found.coef)
+    return np.asarray(np.hypot(np.sqrt(np.diag(covariance)), bias))
 
 
 def check_visible(found: Regression) -> None:

@@ -268,7 +268,7 @@ class DenseMatrices(Massed):
 
 @dataclass(eq=False)
 class Vectors(DenseMatrices):
-    """Matrices of one column, whose `row_map` is applied to their sum, not to each matrix.
+    """Matrices of one column. `row_map` is applied to sums of them, not to each matrix.
 
     `lengths` are the norms of the mapped vectors with the intercept. They are the same at every
     point, so that one pass over the data computes them.

@@ -54,8 +54,8 @@ def candidates_of(
 ) -> list[Candidate]:
     """Check the pipelines of a grid, and set the parameters of each candidate on its steps.
 
-    `checked` makes the run of a pipeline: once for all candidates with the same estimators as
-    steps. Refuse unknown parameters, and parameters that must not be searched.
+    `checked` makes a run of a pipeline, once for all candidates with the same shares and the same
+    estimators. Refuse unknown parameters, and parameters that must not be searched.
     """
     candidates, found = list[Candidate](), dict[Hashable, tuple[_run.Run, list[Hashable], Any]]()
     for parameters in grid:

@@ -306,20 +306,20 @@ def _unwarned(step: PrivacyStep) -> PrivacyStep:
 
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
-    """Report an estimator with a record."""
+    """Report an estimator with a record of its budget; a complaint makes it not private."""
     # A subclass among the private steps of a search or pipeline may store more than it releases.
     wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
     steps = rules.private_steps(wrapped)
     kinds = {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
-    others = kinds.difference(_OURS)
+    foreign = kinds.difference(_OURS)
     complaints = {
-        _MAY_KEEP: any(issubclass(kind, _OURS) for kind in others),
+        _MAY_KEEP: any(issubclass(kind, _OURS) for kind in foreign),
         _ELSEWHERE: isinstance(estimator, PlannedEstimator) and record.enforced,
         **_complaints_of(record),
     }
     note = _note(complaints)
     status = NOT_PRIVATE if note else PRIVATE
-    if not note and others:
+    if not note and foreign:
         note = AS_DECLARED
     elif not note and getattr(estimator, "prior", None) is not None:
         note = HAS_PRIOR

@@ -103,11 +103,11 @@ def epsilon_from_mu(mu: float) -> float:
 
 
 def delta_at(pure_epsilon: float, epsilon: float) -> float:
-    r"""Smallest delta for which every pure mechanism is (epsilon, delta)-DP.
+    r"""Smallest delta for which all pure_epsilon-DP mechanisms are (epsilon, delta)-DP.
 
     .. math:: \delta = \max\left(0, \frac{e^{\epsilon_0} - e^\epsilon}{1 + e^{\epsilon_0}}\right),
 
-    where :math:`\epsilon_0` is the epsilon of the pure mechanism.
+    where :math:`\epsilon_0` is `pure_epsilon`.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def delta_at(pure_epsilon: float, epsilon: float) -> float:
 
 
 def epsilon_at(pure_epsilon: float, delta: float) -> float:
-    """Smallest epsilon for which every pure mechanism is (epsilon, delta)-DP.
+    """Smallest epsilon for which all pure_epsilon-DP mechanisms are (epsilon, delta)-DP.
 
     Parameters
     ----------

@@ -296,7 +296,7 @@ def solve_power(
     sample = rows.subsample(_LEVEL_ROWS)
     size = plan.steps[0][1].shape[1]
     if is_exact:
-        # Squares of the matrix divided by about its Frobenius norm cannot overflow.
+        # The matrix is divided by about its Frobenius norm, so that its squares cannot overflow.
         length = float(row_norms(rows.norms()[np.newaxis])[0])
         basis = spectrum.leading_right_vectors(
             rows.source.X, rows.center, length or 1.0, size, generator

@@ -480,7 +480,7 @@ class DPContinualFactorizer(BaseStream):
         return super()._factorized(self._window(values, self._since or 0, self.n_epochs_))
 
     def _window(self, values: tuple[Released, Released], since: int, until: int) -> Any:
-        """Return differences of released and stored sums, with their noise."""
+        """Return sums less those stored at `since`, each with the noise of the difference."""
         if not since:
             return values
         std = prefix_noise(self._horizon).window_std(since, until)

@@ -62,7 +62,7 @@ class Sketches:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the guarantee requires that nobody knows the sketches."""
+        """Whether the bounds of the plan hold only for sketches that nobody knows."""
         return any(self.tails)
 
 

@@ -105,12 +105,10 @@ class LeastSquaresSpec(ScaleSpec):
     # Whether a moment of rows and responses is released, which whitens the rows: not with very many
     # features.
     has_moment: bool = field(init=False)
-    # Factor by which clipping is loosened where noise is small; what scaled entries and responses
-    # are clipped to; and the norm that scaled rows are clipped to.
-    loosening: float = field(init=False)
-    entry: float = field(init=False)
-    largest_response: float = field(init=False)
-    row_norm: float = field(init=False)
+    loosening: float = field(init=False)  # factor of clip levels, above 1 where noise is small
+    entry: float = field(init=False)  # size that scaled entries are clipped to
+    largest_response: float = field(init=False)  # size that scaled responses are clipped to
+    row_norm: float = field(init=False)  # norm that scaled rows are clipped to
     # Clip level of the products of a prior's predictions and responses.
     largest_product: float = field(init=False)
 

@@ -284,10 +284,10 @@ def level_from(
 ) -> Level:
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
-    `noise` is the length of the noise in the mean of all steps, in units of the level. Only visible
-    bins that are joined to the largest one count. If they hold too little, the level stays. If most
-    responses are equal, `rare` has the fraction of the others, and the mean square of all sizes:
-    the others have what the visible bins lack of it.
+    `noise` is the length of the noise in the mean of all steps, in units of the level. Only the
+    run of visible bins around the fullest one is used. If it holds too little, the level stays. If
+    most responses are equal, `rare` has the fraction of the others, and the mean square of all
+    sizes: the others have what the visible bins lack of it.
     """
     seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(seen.argmax())

@@ -112,8 +112,8 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Factors of the number of steps, which grows as noise falls relative to a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# Above this strength, divided by the number of classes less one, whitened rows and gradients are
-# clipped to longer norms, up to four times as long: benchmarks/classification/constants.md.
+# Strength over the number of classes less one, from which on fewer whitened rows and gradients are
+# clipped; limits of this fraction, for `level_factor`: benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The scale of the scores of a fit, by released losses, and the errors of its coefficients.
+"""The best length of the scores of a fit, by released losses; standard errors of coefficients.
 
 For the errors, whitened rows are taken to be normal. Then the mean of residuals times rows, at
 released weights, follows from the coefficients of the population, and these coefficients from
@@ -54,8 +54,8 @@ _TINY = np.finfo(float).tiny
 _LONGEST = 30.0  # not tuned
 #: With more classes than this, coefficients have no errors: they would fill the memory.
 MOST_CLASSES = 100  # not tuned
-# For errors: number of Newton steps; and most products of directions and classes for which all
-# curvatures are computed.
+# For standard errors: number of steps to the coefficients of the population; and the most pairs of
+# a direction and a class that are treated together, with one matrix of curvatures.
 _STEPS, _IN_FULL = 20, 700  # not studied
 # For errors, the true scores are assumed to have at most this standard deviation.
 _MOST_VARIED = 6.0  # not studied

@@ -323,6 +323,7 @@ class _Gradient(NamedTuple):
 
     @property
     def flattening(self) -> float:
+        """Factor by which clipping is assumed to multiply the curvature."""
         return max(self.unclipped, _LEAST_FLATTENING)
 
 
@@ -381,7 +382,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
-    # Standard deviation of coordinates if responses are independent of matrices.
+    # Sampling error of a coordinate: the std of what `point` leaves unexplained, over root n.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)

@@ -89,8 +89,8 @@ SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 #: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
 #: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
-#: they hardly differ at all, most of what seemed to be signal is noise. `choose_prior` makes the
-#: factors of mixes smaller. Not studied.
+#: they hardly differ at all, most of what seemed to be signal is noise. `choose_prior` lowers the
+#: factors of pairs whose part is positive. Not studied.
 PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
 #: Grid for norms relative to their likely size, by factors of 2**(1/4), searched in 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied

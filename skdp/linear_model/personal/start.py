@@ -212,7 +212,7 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 _LEVEL_QUANTILE = 0.6  # not studied
 # A search rounds up to a grid point: this many times the geometric mean of that point and the last.
 _ABOVE = 2.0**0.25  # not tuned
-# Half of the distance between neighbors in the square root of `PARTS`.
+# Half the spacing of the square roots of `PARTS`: a search rounds them up by this on average.
 _HALF_A_PART = 0.5 / len(plans.PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
@@ -424,7 +424,7 @@ def release_start(
 def _release_size(
     search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
-    """Compute users' products, and release a quantile of their norms as a clip level."""
+    """Compute users' mean products of rows and responses; release a quantile of their norms."""
     products = users.map_users(partial(_products, levels=levels))
     return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
 
