@@ -443,7 +443,7 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def epsilons(self) -> dict[float, float]:
-        """The epsilon at usual deltas, and at that of the record, by delta."""
+        """Epsilon for each of the usual deltas, and for the delta of the record."""
         deltas = sorted({*_DELTAS, self.spent.delta}, reverse=True)
         return {delta: self.spent.epsilon_at(delta) for delta in deltas}
 

@@ -77,7 +77,7 @@ def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]
             secret = b""
         # A public key of low order makes the secret 0, which anybody would know.
         if not any(secret):
-            raise FederationError("The public key of an owner is no valid key of X25519.")
+            raise FederationError(f"Owner {number} has no valid key of X25519: begin a new fit.")
         secrets[number] = secret
     return secrets
 

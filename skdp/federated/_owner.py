@@ -84,7 +84,7 @@ class Handshake:
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
         """Refuse to begin unless all neighbors have confirmed the same keys."""
         if not state.publics or not asked.fields["confirmations"]:
-            raise FederationError("A masked fit begins with the confirmations of all owners.")
+            raise FederationError("All owners must confirm all keys first: begin a new fit.")
         digest = digest_of_keys(state)
         for number in (self._number, *self.secrets(state)):
             self._check(asked.fields["confirmations"][number], _CONFIRM, digest)

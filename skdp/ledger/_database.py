@@ -269,7 +269,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
 
 @contextmanager
 def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -> Iterator[None]:
-    """Change the head of the file, and commit the change after the body of `with`."""
+    """Replace the key and the mark of a checkpoint, and commit both after the body of `with`."""
     # A killed process must leave no journal on disk: after the file was resumed under another name,
     # SQLite could restore the key from the journal. A half-written page does no harm, as nothing
     # has been returned yet.
@@ -296,7 +296,7 @@ def _decrypted(database: sqlite3.Connection, head: dict[str, Any], key: bytes) -
             (row,) = rows_of(database, f"SELECT part FROM {_PARTS} WHERE number = {number}")
             data += AESGCM(random_key).decrypt(_nonce(number), row["part"], context)
     except InvalidTag:
-        raise ValueError("the key is another one, or the file is damaged") from None
+        raise ValueError("the key is not that of this file, or the file is damaged") from None
     return data
 
 

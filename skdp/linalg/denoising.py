@@ -417,9 +417,9 @@ def check_visible(found: Regression) -> None:
     least = eigh(*both, eigvals_only=True, check_finite=False)[0]
     if least < _VISIBLE:
         raise ValueError(
-            "The columns that predict are nearly dependent, and noise hides how: along some "
-            f"direction their variance is {least:.2g} times what noise alone may have, and errors "
-            f"need {_VISIBLE:g} times. Pass fewer columns in on=[...], or a larger epsilon."
+            "Standard errors are unknown: the columns that predict are nearly dependent. In one "
+            f"direction, their variance is {least:.2g} times what noise alone may have, and must "
+            f"be {_VISIBLE:g} times. Pass fewer columns in on=[...], or a larger epsilon."
         )
 
 

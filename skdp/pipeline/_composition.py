@@ -94,7 +94,7 @@ def _listed(estimator: Any) -> list[Step]:
                 "estimator must not have memory, which writes rows to disk: pass memory=None."
             )
         if any(rules.is_columns(step) and rules.private_parts(step) for _, step in named):
-            raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
+            raise ValueError("ColumnTransformer has private parts: pass a DPPipeline as estimator.")
     else:
         named = [("", estimator)]
     steps, (*_, (last_name, last)) = list[Step](), named

@@ -129,8 +129,8 @@ def prepare(
     if people is not None and isinstance(X, RowBlocks):
         # Steps map blocks one by one, and a block does not know which entries of `users` it has.
         raise ValueError(
-            "Steps that share a budget protect users with rows in memory only: pass X as an array "
-            "or a sparse matrix, or fit one estimator to rows in parts."
+            "Steps that share a budget need all rows in memory to protect users: pass X as an "
+            "array or a sparse matrix, or fit one estimator to rows in parts."
         )
     number = next(number for number, step in enumerate(steps) if step.columns is None)
     name, first, *_ = steps[number]

@@ -284,8 +284,8 @@ _AT_END = 0.6  # not studied
 #: Without noise, a variance below this, relative to its terms, is rounding: for a million equal
 #: rows it was at most 127 eps.
 ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
-# Assumed variance of squares, in squared variances, for errors of variances: an exponential law has
-# 8.
+# For errors of variances, squares of entries are assumed to vary by this many squared variances. It
+# is 2 for a normal law, and 8 for an exponential one.
 _SQUARES = 4.0  # benchmarks/noise_errors/scales.md
 
 

@@ -247,7 +247,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             )
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
-        """Refuse a release with more numbers than its share can protect against rounding.
+        """Refuse a release of so many numbers that its noise cannot hide their rounding.
 
         Parameters
         ----------

@@ -624,7 +624,7 @@ def test_two_files_of_one_stream_and_key_share_no_bytes_of_their_ciphers(tmp_pat
 
 def test_another_key_or_class_is_refused_and_marks_nothing(path):
     written(ONCE, path)
-    with pytest.raises(ValueError, match="the key is another one"):
+    with pytest.raises(ValueError, match="the key is not that of this file"):
         DPStreamingFactorizer.resume(path, bytes(32))
     with pytest.raises(ValueError, match="it is a DPStreamingFactorizer"):
         DPContinualFactorizer.resume(path, KEY)

@@ -288,7 +288,7 @@ def test_columns_where_they_would_look_at_values_are_refused():
     with pytest.raises(ValueError, match="must not be searched"):
         DPGridSearch(pipeline_of(), {"columntransformer__job__drop": ["first"]}).fit(FRAME, Y)
     in_pipeline = make_pipeline(columns(PARTS[:2]), CLASSIFIER)
-    with pytest.raises(ValueError, match="need a DPPipeline"):
+    with pytest.raises(ValueError, match="private parts: pass a DPPipeline"):
         DPGridSearch(in_pipeline, {"dplogisticregression__row_norm": [1.0]}).fit(FRAME, Y)
 
 

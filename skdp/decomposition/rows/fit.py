@@ -1,4 +1,4 @@
-"""Fits that protect rows: bounds on norms, the mean, the solver, and factors of both sides."""
+"""Fits that protect rows: clip the rows, release the mean, run a solver, and factorize X."""
 
 from dataclasses import replace
 from functools import partial

@@ -231,7 +231,7 @@ class AdaptiveReleases(NamedTuple):
 class PowerReleases(NamedTuple):
     """The steps of an iteration, and the final spectrum."""
 
-    # A step releases counts, from which a clip level follows (without noise None), and a product.
+    # A step releases counts, which give a clip level, and a product; without noise, no counts.
     steps: tuple[tuple[Release | None, Release], ...]
     projected_moment: Release
 

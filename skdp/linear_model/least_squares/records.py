@@ -99,7 +99,7 @@ class Records(Rows):
         return super().keeps_sparse and not is_written_out
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of mapped and weighted rows; records without a response are null."""
+        """Yield blocks of rows, also copied to `written`; records without a response are null."""
         for rows, block in super().blocks(group):
             if self.written is not None:
                 self.written[rows] = block.raw

@@ -544,7 +544,7 @@ def choose_quantile(
     """
     up_to = counts.up_to_points
     wanted, below = quantile * counts.n_units, np.append(0, up_to[:-1])
-    # Losses on both sides of the quantile: with one side only, all norms in a wide gap between two
-    # rows would be equally good.
+    # How many records a point is too low, or the point before it too high. By `up_to` alone, all
+    # points above many equal norms would be as good as the first of these points.
     losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
     return budget.choose(release, losses)

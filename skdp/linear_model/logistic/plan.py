@@ -130,7 +130,7 @@ class LogisticReleases(NamedTuple):
 
 
 def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
-    """Plan all releases in their order."""
+    """Plan all releases in their order; the gradients get the share that the others leave."""
     if not spec.cost.is_private:
         change = partial(sensitivity.row_sum, NO_CLIPPING, spec.unit.adjacency)
         name, shape = "coefficients", (spec.n_features + 1, spec.n_columns)
@@ -141,24 +141,24 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         share, by_class = min(share, _MOST_OF_COUNTS), (spec.n_classes,)
         change = partial(sensitivity.histogram, spec.unit.adjacency)
         counts = spec.cost.release("class counts", "gaussian", share, change, {}, shape=by_class)
-    norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
+    norm = plan_norm(spec)
     bound = clip_norm(spec) if norm is None else norm.name
-    of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
-    of_two = spec.n_classes == 2
-    share = _MOMENT_SHARES[not of_two and counts is None]
-    moment = plan_sum(spec, "class moment", share, (size, size), *of_moment)
+    # The second moment of rows, each with a constant and indicators of the classes appended.
+    shape = (spec.n_features + 1 + spec.n_classes,) * 2
+    change, noise = partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
+    share = _MOMENT_SHARES[spec.n_classes > 2 and counts is None]
+    moment = plan_sum(spec, "class moment", share, shape, bound, change, noise)
     losses, agreement = plan_losses(spec), None
     if spec.prior is not None:
         facts = 1, spec.n_units, spec.cost.mu
-        part = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
-        agreement = plan_losses(spec, AGREEMENT, part)
-    shape = spec.n_features + 1, spec.n_columns
-    share = left_of(norm, counts, moment, agreement, losses)
-    count = n_steps(spec)
-    if of_two:
+        share = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
+        agreement = plan_losses(spec, AGREEMENT, share)
+    shape, count = (spec.n_features + 1, spec.n_columns), n_steps(spec)
+    if spec.n_classes == 2:
         # Momentum halves the number of steps.
         count = max(_STEP_LIMITS[0], round(count / 2))
-    gradients = plan_steps(spec, count, WHITENED_GRADIENT, share, shape, moment.name)
+    left = left_of(norm, counts, moment, agreement, losses)
+    gradients = plan_steps(spec, count, WHITENED_GRADIENT, left, shape, moment.name)
     return LogisticReleases(norm, counts, moment, agreement, gradients, losses, None)
 
 
@@ -290,7 +290,7 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    # Noise may hide the median of the variances, so it is at least the noise.
+    # The median of noisy variances may be below the noise, even negative.
     median = max(float(np.median(variances)), noise_std)
     are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
     found = mean, root, vectors, spread, largest, clip_norm, is_clear
@@ -436,12 +436,11 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
     """Estimate from the start how much of the variance of the classes the rows explain.
 
-    The first three numbers are squared correlations: the parts of the variance of the classes that
-    rows explain in total, along the clearest direction of the classes, and in directions where
-    noise hides how rows vary. The last number is the length of the start in these directions.
-
-    In directions with less variance than whitened ones the start is shorter by that factor, which
-    is unknown for single hidden directions.
+    - total: the part of the variance that rows explain;
+    - clearest: that part for the contrast of classes that clear directions explain best;
+    - hidden: the part that directions explain in which noise hides how rows vary;
+    - started: the length of the start in hidden directions, relative to the best weights. Whitened
+      rows have less variance than 1 there, and the start is shorter by this factor.
     """
     curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
@@ -449,9 +448,10 @@ def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, 
     squares = np.sum(parts**2, axis=1)
     clear = min(_MOST_KNOWN, float(squares[~is_hidden].sum()))
     clearest = n_free * float(np.linalg.norm(parts * ~is_hidden[:, np.newaxis], 2)) ** 2
-    scales = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
-    found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(scales**2))))
+    noise_stds = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
+    found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(noise_stds**2))))
     spread = _VARY_MORE * seen_spread(white, _MARGIN).min()
+    # What hidden directions explain, over what no direction explains, is `found / spread`.
     hidden, started = (1 - clear) * found / (spread + found), (spread + found) / (1 - clear)
     return min(_MOST_KNOWN, clear + hidden), min(1.0, clearest), hidden, min(1.0, started)
 

@@ -273,13 +273,13 @@ def _fewer(spec: TraceSpec) -> str:
 
 
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
-    """Return whether some rows or columns of a table have too few cells, by released variances."""
+    """Return whether the signal would suffice for even rows and columns, but not for these."""
     least, unevenness = _least_signal(spec), 1.0
     for roots in transform.maps:
         if roots is None:
             return False
         if roots.ndim == 1:
-            # The map has the inverse roots of variances.
+            # `roots` are inverse roots of variances; the factor exceeds 1 unless all are equal.
             inverses = np.square(roots)
             unevenness *= float(np.mean(inverses) * np.mean(1 / inverses))
     return least <= spec.signal_strength < least * math.sqrt(unevenness)

@@ -41,7 +41,7 @@ class Prior:
 
     @property
     def spread(self) -> float:
-        """Variance of each direction if the mix is 1; all mixes have the same total variance."""
+        """Variance of each direction if all is spread evenly (mix 1); no mix changes the total."""
         return float(self.variances.sum()) / len(self.basis)
 
     def changed(self, mix: float, noise_factor: float) -> "Prior":
