@@ -197,7 +197,7 @@ def test_a_seed_repeats_a_search_and_is_not_shown():
     assert one.privacy_spent_.seeded
     assert str(SEED) not in repr(one) + one._repr_html_()
     assert pickle.loads(pickle.dumps(one)).random_state is None
-    with pytest.raises(ValueError, match="one seed"):
+    with pytest.raises(ValueError, match="same seed"):
         one.privacy_spent_.compose(two.privacy_spent_)
     for step in one.best_estimator_:
         assert str(step.random_state) not in repr(one.best_estimator_)
