@@ -160,7 +160,7 @@ TO_REFUSE = {
     "its own key replaced": (1, own_key_replaced, "wrong public key for this owner"),
     "other keys after these": (2, other_keys_again, "confirmed once"),
     "a confirmation missing": (2, with_list("confirmations", lambda old: old[:2]), "owners"),
-    "no confirmations": (2, with_fields(confirmations=[]), "begins with the confirmations"),
+    "no confirmations": (2, with_fields(confirmations=[]), "must confirm all keys first"),
     "a repeated confirmation": (2, confirmed_by_another, "signature of owner"),
     "a later release first": (2, asked_before_its_turn, "not about the next"),
     "the first release again": (3, first_again, "not about the next"),
@@ -390,7 +390,7 @@ def test_a_second_owner_of_the_same_rows_is_a_second_fit(ledger):
 
 
 def test_a_new_owner_in_the_middle_of_a_fit_is_refused():
-    for n_exchanges, match in [(1, "after this owner has made"), (2, "begins with"), (3, "next")]:
+    for n_exchanges, match in [(1, "after this owner has made"), (2, "confirm all keys first"), (3, "next")]:
         talk, question = stopped_at(n_exchanges)
         talk.owners[0] = an_owner(talk.federation, 0)
         assert_refused(talk, question, match)

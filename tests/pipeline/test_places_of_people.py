@@ -62,7 +62,7 @@ def test_rows_keep_their_order_in_any_container(contain):
 def test_rows_in_parts_have_no_places_and_are_refused():
     unit = {"privacy_unit": "user"}
     pipeline = make_dp_pipeline(DPPCA(2, **unit), DPStandardScaler(**unit), shares={"dppca": 0.5})
-    with pytest.raises(ValueError, match="rows in memory only"):
+    with pytest.raises(ValueError, match="need all rows in memory"):
         pipeline.fit(in_parts(X), users=USERS)
 
 
