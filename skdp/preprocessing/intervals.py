@@ -294,6 +294,8 @@ _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # Visible bins give a column its interval only if they hold this part of its rows: of a column
 # around 0, the bins of one sign hold less. Other columns get an interval from their pooled counts.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
+# Half of the number above: with more rows in the bins of the other sign, a column lies around 0.
+_OF_OTHER_SIGN = _LEAST_INSIDE / 2  # not studied
 # A column may be 0 in all rows if its count of zeros is at most so many standard deviations of its
 # noise below the number of rows, and if these are at most the second part of the rows.
 _HIDDEN, _FEW_HIDDEN = 2.0, 0.15  # not studied
@@ -429,8 +431,8 @@ def hulls(
     If a column shows only the bin of 0, or few of its rows, its interval gets 0, and the bins
     visible in the average of all such columns, which has less noise. The average leaves out bins
     that are visible in a column: else large counts of few columns would be bins of all. If only
-    bins of one sign are visible, and noise may make half of the rows seem most, the interval gets
-    the other sign, too.
+    bins of one sign are visible, noise may make half of the rows seem most, and the bins of the
+    other sign hold many rows, the interval gets the other sign, too.
     """
     shown = _are_shown(counts / noise_std)
     inside, noise = (counts * shown).sum(axis=1), noise_std * np.sqrt(shown.sum(axis=1))
@@ -445,6 +447,9 @@ def hulls(
     high = np.where(shown, _HIGHEST, -np.inf).max(axis=1)
     farthest = np.maximum(-low, high)
     may_be_half = ~is_hidden & (inside - noise < _LEAST_INSIDE * n_rows) & ((low > 0) | (high < 0))
+    # A column of one sign, whose visible bins lack rows, too, has only noise in these bins.
+    opposite = shown[:, 1:].reshape(len(shown), 2, _N_POWERS)[:, ::-1].reshape(len(shown), -1)
+    may_be_half &= (counts[:, 1:] * opposite).sum(axis=1) > _OF_OTHER_SIGN * n_rows
     return np.where(may_be_half, -farthest, low), np.where(may_be_half, farthest, high)
 
 

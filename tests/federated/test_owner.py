@@ -390,7 +390,11 @@ def test_a_second_owner_of_the_same_rows_is_a_second_fit(ledger):
 
 
 def test_a_new_owner_in_the_middle_of_a_fit_is_refused():
-    for n_exchanges, match in [(1, "after this owner has made"), (2, "confirm all keys first"), (3, "next")]:
+    for n_exchanges, match in [
+        (1, "after this owner has made"),
+        (2, "confirm all keys"),
+        (3, "next"),
+    ]:
         talk, question = stopped_at(n_exchanges)
         talk.owners[0] = an_owner(talk.federation, 0)
         assert_refused(talk, question, match)

@@ -348,13 +348,16 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
 
 def test_half_of_a_column_around_0_is_not_taken_for_all():
     # Noise of 40 in each of three bins made half of the rows seem 570 of 1,000: the scale was .24.
-    counts = np.zeros((3, N_BINS))
+    counts = np.zeros((4, N_BINS))
     places = place_size(np.array([0.3, 0.7, 1.5]), np.zeros(3, np.intp))
-    counts[0, places] = 150.0, 200.0, 220.0
+    opposite = place_size(np.array([-0.3, -0.7, -1.5]), places)
+    # The rows that the first column lacks may lie there, those of the last one do not.
+    counts[0, places] = counts[3, places] = 150.0, 200.0, 220.0
+    counts[0, opposite] = 110.0
     counts[1, places] = 250.0, 400.0, 330.0
-    counts[2, places] = counts[2, place_size(np.array([-0.3, -0.7, -1.5]), places)] = 165.0
-    low, high = hulls(counts, 40.0, np.full(3, 1000.0))
-    np.testing.assert_array_equal(low, [-2.0, 0.25, -2.0])
+    counts[2, places] = counts[2, opposite] = 165.0
+    low, high = hulls(counts, 40.0, np.full(4, 1000.0))
+    np.testing.assert_array_equal(low, [-2.0, 0.25, -2.0, 0.25])
     np.testing.assert_array_equal(high, 2.0)
 
 
