@@ -242,7 +242,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         n_samples : int or tuple of int
             Number of rows of the X that will be fitted; or its shape, alone.
         n_features : int or None, default=None
-            Number of its features; ``None`` if `n_samples` or `like` has it.
+            Number of its features; ``None`` if `n_samples` or `like` has it (a list does not).
         like : object or None, default=None
             An X of any length that `fit` would take: its type, its shape after the first axis, and
             its names, which a ColumnTransformer may need. ``None`` stands for a dense 2-D array.
