@@ -109,10 +109,11 @@ def test_the_noise_of_whitening_falls_with_the_budget(epsilon):
 def test_a_private_fit_that_has_not_converged_says_so():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(4000, 5))
-    X[:, 1] = X[:, 0] + 0.03 * X[:, 1]
+    X[:, 1] = X[:, 0] + 0.05 * X[:, 1]
     y = 30 * (X[:, 1] - X[:, 0]) + 0.3 * generator.normal(size=4000)
+    # With columns that are more alike, predictions of a third of the fits are in doubt instead.
     with pytest.warns(PrivacyWarning, match="has not converged"):
-        DPLinearRegression(epsilon=30.0, random_state=KEY).fit(X, y)
+        DPLinearRegression(epsilon=16.0, random_state=KEY).fit(X, y)
 
 
 def test_an_ordinary_fit_does_not_warn():
