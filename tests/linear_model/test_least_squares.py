@@ -111,9 +111,14 @@ def test_a_private_fit_that_has_not_converged_says_so():
     X = generator.normal(size=(4000, 5))
     X[:, 1] = X[:, 0] + 0.05 * X[:, 1]
     y = 30 * (X[:, 1] - X[:, 0]) + 0.3 * generator.normal(size=4000)
-    # With columns that are more alike, predictions of a third of the fits are in doubt instead.
-    with pytest.warns(PrivacyWarning, match="has not converged"):
-        DPLinearRegression(epsilon=16.0, random_state=KEY).fit(X, y)
+    n_warned = 0
+    for seed in range(5):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            DPLinearRegression(epsilon=16.0, random_state=KEY + seed).fit(X, y)
+        n_warned += any("has not converged" in str(one.message) for one in warned)
+    # Of one fit in twenty the predictions are in doubt, and the warning says that instead.
+    assert n_warned >= 3
 
 
 def test_an_ordinary_fit_does_not_warn():
