@@ -477,7 +477,7 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     blocks = _by_dask(lambda: both.map_partitions(lambda frame: frame, **like))
     n_parts, names = blocks.numblocks[0], list(both.columns)
     counted = blocks.map_blocks(
-        lambda frame: np.array([[len(frame) if len(frame.columns) == len(names) else -1]]),
+        lambda frame: np.array([[len(frame) if names[-1] in frame.columns or y is None else -1]]),
         dtype=int,
         chunks=((1,) * n_parts, (1,)),
     )

@@ -130,6 +130,7 @@ def test_matrices_and_bounds_of_long_sparse_rows_are_refused():
         DPLinearRegression(bounds=(0, 1)).fit(sparse.csr_array((20, 65)), y)
 
 
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")  # The features explain nothing.
 @pytest.mark.parametrize("n_features", [2, 70])
 def test_known_noise_is_planned_with_its_rounding(n_features):
     generator = np.random.default_rng(0)
