@@ -80,8 +80,13 @@ def as_table(rows: Any) -> Any:
 
     A ColumnTransformer does the same; ``numpy.asarray`` would make texts of the numbers, too.
     """
-    rows = plain_rows(rows) if isinstance(rows, list | tuple) else rows
-    return rows if hasattr(rows, "shape") else np.asarray(rows, dtype=object)
+    if hasattr(rows, "shape"):
+        return rows
+    table = plain_rows(rows)
+    table = table if hasattr(table, "shape") else np.asarray(table, dtype=object)
+    if table.ndim != 2:
+        raise ValueError("X must have columns: pass a list of rows that are equally long.")
+    return table
 
 
 def have_gaps(rows: Any) -> np.ndarray:

@@ -408,6 +408,15 @@ def test_lists_of_rows_are_fitted_like_the_array_that_they_make(kind):
     assert len(search.fit(rows, Y).predict(rows[:9])) == 9
 
 
+@pytest.mark.parametrize("row", [[7654.0], [7654.0, "secret", 3], "secret", 7654.0])
+def test_a_list_of_unequal_rows_is_refused_without_them(row):
+    rows = [*PLAIN_LISTS["texts"][1:], row]
+    with pytest.raises(ValueError, match="rows that are equally long") as refused:
+        make_dp_pipeline(columns([("age", DPStandardScaler(), [0])]), CLASSIFIER).fit(rows, Y)
+    assert not any(text in str(refused.value) for text in ("secret", "7654"))
+    assert refused.value.__context__ is None
+
+
 def test_categories_of_the_other_kind_are_named_by_the_column_of_x():
     parts = [("age", DPStandardScaler(), [0]), ("job", OneHotEncoder(categories=[["1"]]), [1])]
     with pytest.raises(ValueError, match="column 1 has numbers, but its categories are texts"):
