@@ -350,11 +350,10 @@ def attributes_of(
     metric = (1 - prior_weight) * metric / np.sqrt(np.outer(presence, presence))
     # An assumed center has no noise.
     offset_std = (not is_centered) * moment.scale * mean_std
-    stds = np.sqrt(np.diag(repaired))
-    location, location_std, is_located = _located(moment, moment.scale * mean, offset_std, stds)
-    is_far = (np.abs(location) > _FAR * moment.scale) & ~moment.is_constant
-    is_shown = (np.diag(repaired) >= np.diag(noise)) | moment.is_in_bounds
-    is_located &= is_shown | ~is_far
+    is_shown = np.diag(repaired) >= np.diag(noise)
+    location, location_std, is_located = _located(
+        moment, moment.scale * mean, offset_std, np.sqrt(np.diag(repaired)), is_shown
+    )
     units = np.outer(moment.scale, moment.scale)
     matrix, noise = finite(units * repaired), finite(units * noise)
     variances = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(scales.variance_std, posinf=0.0)
@@ -397,15 +396,24 @@ def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarr
 
 
 def _located(
-    moment: Moment, offset: np.ndarray, offset_std: np.ndarray, stds: np.ndarray
+    moment: Moment,
+    offset: np.ndarray,
+    offset_std: np.ndarray,
+    stds: np.ndarray,
+    is_shown: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine means of clipped rows with released centers, which have more noise, but no bias."""
+    """Combine means of clipped rows with released centers, which have more noise, but no bias.
+
+    A column `is_shown` if its variance exceeds the noise; others are located only near 0.
+    """
     mean, unit = moment.center + offset, moment.scale
     other = moment.center, moment.scales.center_std
     if moment.is_in_bounds:
         # In units of bounds no center is released, so its error counts as infinite.
         other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * stds
-    return denoising.located(mean, offset_std, *other, unit)
+    location, std, is_located = denoising.located(mean, offset_std, *other, unit)
+    is_far = (np.abs(location) > _FAR * moment.scale) & ~moment.is_constant
+    return location, std, is_located & (is_shown | moment.is_in_bounds | ~is_far)
 
 
 def _correlations(covariance: np.ndarray) -> np.ndarray:
