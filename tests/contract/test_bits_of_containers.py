@@ -95,7 +95,7 @@ PRODUCT = [
     for kind in KINDS
     for unit in ("row", "user")
     if (name, kind) not in {("covariances", "sparse"), ("classes of matrices", "sparse")}
-    # Steps that share a budget protect users with rows in memory only.
+    # Steps that share a budget need all rows in memory to protect users.
     if not (unit == "user" and isinstance(model, DPPipeline))
 ]
 
