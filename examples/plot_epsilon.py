@@ -25,7 +25,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import DPPCA, PrivacyWarning
 from skdp.metrics import captured_variance, subspace_distance
-from skdp.model_selection import expected_subspace_error
 
 # %%
 # The rows
@@ -73,8 +72,9 @@ jobs = {
 # %%
 # The plan
 # --------
-# A guess of the spectrum is all that a plan needs beside the settings. Here it is the spectrum of
-# the public rows, clipped as the private ones will be: what ``DPPCA`` gives without noise.
+# ``plan`` states the noise of the fit. Drawn, and added to a matrix with a guess of the spectrum, it
+# shows the error that it causes. Here the guess is the spectrum of the public rows, clipped as the
+# private ones will be: what ``DPPCA`` gives without noise.
 
 finely = np.geomspace(1 / 16, 8, 29)
 
@@ -83,10 +83,24 @@ def without_noise(estimator):
     return clone(estimator).set_params(n_components=None, epsilon=np.inf, mean_norm=None)
 
 
+def planned_error(pca, guess, n_samples, n_draws=40):
+    plan = pca.plan(n_samples, len(guess))
+    stds = {release.name: release.noise_std for release in plan.releases}
+    generator, errors = np.random.default_rng(0), []
+    for _ in range(n_draws):
+        noise = generator.normal(scale=stds["second moment"] / 2, size=(len(guess), len(guess)))
+        off_center = generator.normal(scale=stds.get("mean", 0), size=len(guess))
+        moment = np.diag(guess) + np.outer(off_center, off_center)
+        noisy = n_samples * moment + noise + noise.T
+        found = np.linalg.eigh(noisy)[1][: pca.n_components, -pca.n_components :]
+        errors.append(np.sqrt(1 - np.linalg.svd(found, compute_uv=False)[-1] ** 2))
+    return np.mean(errors)
+
+
 def planned_errors(estimator, public, n_samples):
     guess = without_noise(estimator).fit(public).explained_variance_
     return [
-        expected_subspace_error(clone(estimator).set_params(epsilon=epsilon), guess, n_samples)
+        planned_error(clone(estimator).set_params(epsilon=epsilon), guess, n_samples)
         for epsilon in finely
     ]
 

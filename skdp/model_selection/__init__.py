@@ -1,6 +1,6 @@
 """Choosing hyperparameters on public rows or privately, and the total cost of jobs."""
 
-from skdp.model_selection._planning import epsilon_curve, expected_subspace_error, matched_noise
+from skdp.model_selection._planning import epsilon_curve, matched_noise
 from skdp.model_selection._report import PrivacyReport, PrivacyStep, privacy_spent
 from skdp.model_selection._score import PrivateScore, private_score
 from skdp.model_selection._search import DPGridSearch, DPRandomizedSearch
@@ -12,7 +12,6 @@ __all__ = [
     "PrivacyStep",
     "PrivateScore",
     "epsilon_curve",
-    "expected_subspace_error",
     "matched_noise",
     "privacy_spent",
     "private_score",

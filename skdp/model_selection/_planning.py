@@ -1,7 +1,6 @@
-"""Predict a private fit: its error for a given spectrum, or its score on public rows."""
+"""Tuning on public rows, at the noise level of the private fit."""
 
-import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,247 +8,19 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
+from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp._validation import check_sizes
 from skdp.data.people import people_of
-from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
+from skdp.decomposition import DPLowRankFactorizer
 from skdp.exceptions import shown, warnings_together
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._composition import innermost
 from skdp.pipeline._rules import private_steps
-from skdp.privacy import Release
 from skdp.privacy.plan import largest_epsilon
-from skdp.privacy.precision import as_python
-
-# ------------------------------
-# The error of a fit, from public facts and a guess of the spectrum.
-
-# Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
-_ROUNDING = 1e-9  # not tuned
-# Number of directions beside the components that are simulated exactly, as they may swap with one.
-_N_NEIGHBORS = 5  # not studied
-_MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
-# Rough limit on the multiplications of all draws together.
-_EFFORT = 5e8  # not studied
-_TINY = np.finfo(np.float64).tiny
-
-
-def expected_subspace_error(
-    estimator: DPPCA | DPTruncatedSVD, eigenvalues: Any, n_samples: int
-) -> float:
-    r"""Predict the error of private components, before anything is fitted or spent.
-
-    The error is the distance of the released components from the exact components of the same
-    clipped rows, for ``solver="covariance"``. The distance is the sine of the largest angle
-    between the two subspaces, as in :func:`skdp.metrics.subspace_distance`.
-
-    Parameters
-    ----------
-    estimator : DPPCA or DPTruncatedSVD
-        Estimator with the parameters of the planned fit. It need not be fitted, and is not changed.
-        The bounds must be given, `n_components` must be an int or None, and `solver` "covariance",
-        or "auto", which counts as "covariance".
-    eigenvalues : array-like of shape (n_features,)
-        Guess of the eigenvalues of the covariance (for a ``DPPCA`` that centers) or of the second
-        moment per row, in any order, in the squared units of X; where users are protected, of a
-        random row of a random user. The guess must not come from private rows: use public rows, a
-        released spectrum or general knowledge of such data.
-    n_samples : int
-        Number of rows of the planned fit, or of users with ``privacy_unit="user"``.
-
-    Returns
-    -------
-    float
-        Expected sine, between 0 (``epsilon=inf``) and 1 (a direction is lost).
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not acceptable, to `fit` or here, or an eigenvalue is negative.
-    TypeError
-        If `estimator` is neither ``DPPCA`` nor ``DPTruncatedSVD``.
-
-    See Also
-    --------
-    skdp.metrics.subspace_distance : Measures this error for two subspaces.
-
-    Notes
-    -----
-    **Privacy.** Reads no rows and spends nothing. The result is as public as the guess.
-
-    A fit decomposes the second moment of the rows, a sum, plus symmetric noise whose standard
-    deviation off the diagonal is :math:`\tau`. Let :math:`\lambda_i` be the eigenvalues of the sum.
-    In a large matrix, a component that stands out of the noise keeps this part of its squared
-    length along the true component [1]_:
-
-    .. math:: 1 - \tau^2 \sum_{j > k} \frac{1}{(\lambda_i - \lambda_j)^2}.
-
-    The component is lost if this part is not positive [2]_. The formula holds for one direction, in
-    the limit of large matrices. Here k directions err together, the matrix is finite, and noise may
-    exchange a component and a direction with nearly the same eigenvalue. So the k leading
-    directions and the next five are simulated exactly, on the diagonal matrix of the
-    :math:`\lambda_i`. All other directions enter by random terms whose mean is that of the formula.
-    Up to 200 draws with a fixed public seed are averaged: equal arguments give equal results.
-
-    With a private center, the noise of the mean is added. Clipping counts on average: the
-    eigenvalues are scaled such that their sum, the mean squared norm, is at most ``row_norm ** 2``.
-    Three effects are not predicted: how clipping turns the directions, how the sample differs from
-    its population, and what ``DPTruncatedSVD`` gains if a released mean guides its solver.
-
-    References
-    ----------
-    .. [1] J. Bun, J.-P. Bouchaud, M. Potters (2017). "Cleaning large correlation matrices: tools
-       from random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
-    .. [2] F. Benaych-Georges, R. R. Nadakuditi (2011). "The eigenvalues and eigenvectors of finite,
-       low rank perturbations of large random matrices". Advances in Mathematics 227(1).
-       :arxiv:`0910.2120`
-
-    Examples
-    --------
-    Three strong directions among 50 features, in rows of norm 1:
-
-    >>> import numpy as np
-    >>> from skdp import DPTruncatedSVD
-    >>> from skdp.model_selection import expected_subspace_error
-    >>> eigenvalues = np.r_[0.3, 0.2, 0.1, np.full(47, 0.4 / 47)]
-    >>> svd = DPTruncatedSVD(n_components=3, epsilon=1.0, row_norm=1.0)
-    >>> round(expected_subspace_error(svd, eigenvalues, n_samples=5_000), 2)
-    0.06
-    """
-    if not isinstance(estimator, DPPCA | DPTruncatedSVD):
-        raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {shown(estimator)}.")
-    n_samples = check_scalar(as_python(n_samples), "n_samples", Integral, min_val=1)
-    spectrum = _checked_spectrum(eigenvalues)
-    n_components = as_python(estimator.n_components)
-    if n_components is None:
-        n_components = min(n_samples, len(spectrum))
-    elif not isinstance(n_components, Integral):
-        raise ValueError(
-            f"n_components={n_components!r} leaves the number to the fit; pass an int, "
-            "whose error is then predicted."
-        )
-    off_diagonal_std, mean_std = _noise_of(estimator, n_samples, len(spectrum))
-    if len(spectrum) == estimator.n_components:
-        raise ValueError(
-            f"eigenvalues has {len(spectrum)} entries for n_components={n_components}; pass one "
-            "for every feature, the small ones too: their number is the number of features."
-        )
-    if off_diagonal_std == 0 or n_components == len(spectrum):
-        return 0.0
-    norm_squared = spectrum.sum() + len(spectrum) * mean_std**2
-    # Clipping shortens long rows, and with them the noise of the center that was subtracted.
-    shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
-    # From here on, numbers are in units of the noise std off the diagonal.
-    n_in_units = n_samples * shrinkage / off_diagonal_std
-    return _mean_sine(n_in_units * spectrum, n_components, n_in_units * mean_std**2)
-
-
-def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
-    """Return the spectrum in descending order; refuse negative or missing eigenvalues."""
-    spectrum = check_array(
-        eigenvalues, ensure_2d=False, dtype=np.float64, input_name="eigenvalues", copy=True
-    )
-    if spectrum.ndim != 1:
-        raise ValueError(
-            f"eigenvalues must be one number a feature, got an array of shape {spectrum.shape}."
-        )
-    if spectrum.min() < -_ROUNDING * spectrum.max():
-        raise ValueError(
-            f"eigenvalues holds {spectrum.min()}; those of a covariance are not negative."
-        )
-    return np.sort(np.maximum(spectrum, 0.0))[::-1]
-
-
-def _noise_of(
-    estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
-) -> tuple[float, float]:
-    """Return the noise stds of a plan: off the diagonal of the moment, and of the center.
-
-    Fits that do not release the second moment are refused.
-    """
-    estimator.plan(n_samples, n_features)  # refuses what `fit` would refuse
-    if estimator.privacy_unit not in ("row", "user"):
-        raise ValueError(
-            f"privacy_unit={estimator.privacy_unit!r}: the error can be predicted for "
-            "privacy_unit='row' and 'user' only."
-        )
-    if estimator.solver not in ("auto", "covariance"):
-        raise ValueError(
-            f"The error of solver={estimator.solver!r} cannot be predicted. Pass the estimator "
-            "with solver='covariance', whose error may serve as a guide."
-        )
-    released = clone(estimator).set_params(solver="covariance")
-    plan = released.plan(n_samples, n_features).parts
-    branch = plan.branches.branches[0]
-    # If a plan has two means, the last one centers the rows.
-    mean = None if plan.center is None else (plan.center, *branch.means)[-1]
-    # A plan states the std on the diagonal, which is sqrt(2) times the std off the diagonal.
-    off_diagonal_std = _known_std(branch.solver) * math.sqrt(0.5)
-    return off_diagonal_std, 0.0 if mean is None else _known_std(mean)
-
-
-def _known_std(release: Release) -> float:
-    """Return the noise std of a release; refuse one that depends on an earlier release."""
-    if release.noise_std is None:
-        # The release of a bound has the name of the parameter that would replace the release.
-        parameter = release.follows.replace(" ", "_")
-        raise ValueError(
-            f"{parameter}=None leaves the bound to the fit, so that the noise is not known in "
-            f"advance; pass a public bound as {parameter}, in the units of X."
-        )
-    return release.noise_std
-
-
-def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise_moment: float) -> float:
-    """Average the sine of the largest angle over draws of noise.
-
-    The unit is the std of the noise off the diagonal. The noise of the center adds n times its
-    outer product to the second moment; `mean_noise_moment` is the mean of a diagonal entry of this.
-    """
-    affordable = int(_EFFORT / (len(spectrum) * n_components**2))
-    n_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, affordable))
-    # A fixed public seed makes plans comparable.
-    generator = np.random.default_rng(0)
-    draws = [
-        _draw_sine(spectrum, n_components, mean_noise_moment, generator) for _ in range(n_draws)
-    ]
-    return float(np.mean(draws))
-
-
-def _draw_sine(
-    spectrum: np.ndarray, n_components: int, moment: float, generator: np.random.Generator
-) -> float:
-    """Draw the sine of the largest angle once, with the arguments of `_mean_sine`."""
-    n_leading = min(n_components + _N_NEIGHBORS, len(spectrum))
-    leading, rest = spectrum[:n_leading], spectrum[n_leading:]
-    mean_error = generator.normal(size=n_leading)
-    if moment > 0 and len(rest):
-        # Along the error of the mean, one more direction is simulated exactly.
-        leading = np.append(leading, rest.mean())
-        mean_error = np.append(mean_error, math.sqrt(len(rest)))
-        rest = rest[:-1]
-    # Symmetric noise of standard deviation 1 off the diagonal.
-    square = generator.normal(size=(len(leading), len(leading)))
-    noisy = np.diag(leading) + (square + square.T) * math.sqrt(0.5)
-    noisy += moment * np.outer(mean_error, mean_error)
-    eigenvalues, vectors = np.linalg.eigh(noisy)
-    overlaps = vectors[:n_components, -n_components:]
-    gaps = eigenvalues[-n_components:] - rest[:, None]
-    # A component whose eigenvalue lies within the spectrum of the rest is lost.
-    if np.any(gaps <= 0):
-        return 1.0
-    # Angles between the noisy components and the remaining directions, to first order.
-    turned = generator.normal(size=gaps.shape) / gaps @ overlaps.T
-    squared_cosines = np.linalg.eigvalsh(overlaps @ overlaps.T - turned.T @ turned)
-    return math.sqrt(1.0 - min(max(squared_cosines[0], 0.0), 1.0))
-
-
-# ------------------------------
-# Tuning on public rows, at the noise level of the private fit.
 
 # Units of estimators whose statistics are sums over rows or users.
 _UNITS = ("row", "record", "response", "user")
