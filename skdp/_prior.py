@@ -31,6 +31,9 @@ class PriorParameter:
     def __init__(self, read: Callable[[Any], Values]) -> None:
         self._read = read
 
+    def __get__(self, estimator: Any, _: type) -> Any:
+        return None if estimator is None else vars(estimator)["prior"]  # None: the default
+
     def __set__(self, estimator: Any, value: Any) -> None:
         model = _innermost(value)
         if hasattr(model, "fit"):

@@ -6,12 +6,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial, wraps
 from html import escape
 from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from scipy.sparse import issparse
@@ -95,6 +96,9 @@ _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 _VERSION = "_skdp_version"
 
 
+T = TypeVar("T")
+
+
 class PlainParametersMixin:
     """Base of estimators whose parameters are checked as plain Python values."""
 
@@ -131,6 +135,14 @@ class PlainParametersMixin:
         constraints = self._parameter_constraints
         given = {name: getattr(self, name) for name in constraints if hasattr(self, name)}
         validate_plain(constraints, given, type(self).__name__)
+
+
+@dataclass_transform(eq_default=False)
+def with_parameters(cls: type[T]) -> type[T]:
+    """Decorate a class whose fields are the parameters of its constructor, which stores them."""
+    made: Any = dataclass(eq=False, repr=False)(cls)
+    made.__init__ = named(made.__init__)
+    return cast("type[T]", made)
 
 
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -24,7 +25,14 @@ from skdp._marginals import are_whole, hides_samples, release_marginals, sample_
 from skdp._one_pass import OnePassMixin
 from skdp._prior import FEATURES, NORMAL_LAW, PriorParameter, check_prior, mean_and_covariance
 from skdp._second_moment import CovarianceSpec
-from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
+from skdp._validation import (
+    by_chunks,
+    check_numbers,
+    check_rows_of,
+    in_parts,
+    results_of,
+    with_parameters,
+)
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
 from skdp.linalg import denoising
@@ -42,7 +50,8 @@ _LEAST_UNEXPLAINED = 1e-3  # not studied
 # The estimator.
 
 
-class DPCovariance(OnePassMixin, ColumnEstimator):
+@with_parameters
+class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     """Covariances, correlations and models of all columns, by one private release.
 
     Publishes centers and scales of the columns, and one second moment of scaled rows. Covariances,
@@ -184,39 +193,22 @@ class DPCovariance(OnePassMixin, ColumnEstimator):
         "marginals": ["boolean"],
         "prior": "no_validation",  # `check_prior` checks the prior.
     }
-    prior: Any = PriorParameter(mean_and_covariance)
     _kind = CovarianceSpec
 
-    def __init__(
-        self,
-        *,
-        assume_centered: bool = False,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: str = "row",
-        adjacency: str = "replace",
-        bounds: Any = None,
-        scales: str | None = None,
-        missing: str = "refuse",
-        marginals: bool = False,
-        prior: Any = None,
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.assume_centered = assume_centered
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.bounds = bounds
-        self.scales = scales
-        self.missing = missing
-        self.marginals = marginals
-        self.prior = prior
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    _: KW_ONLY
+    assume_centered: bool = False
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: str = "row"
+    adjacency: str = "replace"
+    bounds: Any = None
+    scales: str | None = None
+    missing: str = "refuse"
+    marginals: bool = False
+    prior: Any = PriorParameter(mean_and_covariance)
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:

@@ -10,7 +10,13 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from skdp._validation import ANY_BOUND, AT_LEAST_ONE, FINITE_BOUND, PlainParametersMixin
+from skdp._validation import (
+    ANY_BOUND,
+    AT_LEAST_ONE,
+    FINITE_BOUND,
+    PlainParametersMixin,
+    with_parameters,
+)
 from skdp.data.rows import Rows
 from skdp.exceptions import shown
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -356,7 +362,8 @@ class ResolvedEdge(ResolvedEntry):
         return sensitivity.edge_squares(*self.value_range, point)
 
 
-class Entry(Unit):
+@with_parameters
+class Entry(Unit):  # numpydoc ignore=PR02
     """One entry of X: a rating, a click, a measurement.
 
     A person with many entries is protected far less than each single entry. If each row is a
@@ -396,9 +403,8 @@ class Entry(Unit):
         "zero_is_missing": ["boolean"],
     }
 
-    def __init__(self, bounds: Any, zero_is_missing: bool = True) -> None:
-        self.bounds = bounds
-        self.zero_is_missing = zero_is_missing
+    bounds: Any
+    zero_is_missing: bool = True
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedEntry:
         lower, upper = checked_bounds(self, self.bounds, epsilon)
@@ -494,7 +500,8 @@ class ResolvedSparseRow(ResolvedEntry):
         )
 
 
-class SparseRow(Unit):
+@with_parameters
+class SparseRow(Unit):  # numpydoc ignore=PR02
     """One row of X, cut to its largest entries: a person with few items, say.
 
     It protects as much as ``privacy_unit="row"``, and the record says "row". The noise follows the
@@ -531,9 +538,8 @@ class SparseRow(Unit):
         "bounds": "no_validation",
     }
 
-    def __init__(self, max_entries: int, bounds: Any) -> None:
-        self.max_entries = max_entries
-        self.bounds = bounds
+    max_entries: int
+    bounds: Any
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
         lower, upper = checked_bounds(self, self.bounds, epsilon)
@@ -586,7 +592,8 @@ class ResolvedInteraction(MatrixUnit):
         return sensitivity.interaction_squares(self.degree_floor)
 
 
-class Interaction(Unit):
+@with_parameters
+class Interaction(Unit):  # numpydoc ignore=PR02
     """One entry of a 0/1 table that is 1 where X is not 0: whether a person used an item.
 
     The unit is one entry, not all entries of a person. How often a person used an item does not
@@ -618,8 +625,7 @@ class Interaction(Unit):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"degree_floor": [AT_LEAST_ONE]}
 
-    def __init__(self, degree_floor: int = 1) -> None:
-        self.degree_floor = degree_floor
+    degree_floor: int = 1
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedInteraction:
         return ResolvedInteraction(adjacency, int(self.degree_floor))
@@ -705,7 +711,8 @@ class ResolvedFrobeniusChange(ResolvedChange):
         return sensitivity.frobenius_product(self.change)
 
 
-class SpectralChange(Unit):
+@with_parameters
+class SpectralChange(Unit):  # numpydoc ignore=PR02
     r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
 
     Nothing enforces the promise: ``privacy_spent_.enforced`` is False. An entry, a row or a person
@@ -735,14 +742,14 @@ class SpectralChange(Unit):
     is_pairwise: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {"largest": [*ANY_BOUND]}
 
-    def __init__(self, largest: float = DEFAULT_LARGEST) -> None:
-        self.largest = largest
+    largest: float = DEFAULT_LARGEST
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSpectralChange:
         return ResolvedSpectralChange(adjacency, checked_size(self, self.largest, epsilon))
 
 
-class FrobeniusChange(Unit):
+@with_parameters
+class FrobeniusChange(Unit):  # numpydoc ignore=PR02
     r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
 
     Nothing enforces the promise: ``privacy_spent_.enforced`` is False. It covers every change of X,
@@ -778,9 +785,8 @@ class FrobeniusChange(Unit):
         "largest": [*ANY_BOUND],
     }
 
-    def __init__(self, sensitivity: float, largest: float = DEFAULT_LARGEST) -> None:
-        self.sensitivity = sensitivity
-        self.largest = largest
+    sensitivity: float
+    largest: float = DEFAULT_LARGEST
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedFrobeniusChange:
         size = checked_size(self, self.largest, epsilon)
@@ -827,7 +833,8 @@ class ResolvedUpdate(ResolvedUnit):
         return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
 
 
-class Update(Unit):
+@with_parameters
+class Update(Unit):  # numpydoc ignore=PR02
     """One update of a stream: its cell and its value.
 
     Parameters
@@ -852,8 +859,7 @@ class Update(Unit):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"bound": [FINITE_BOUND]}
 
-    def __init__(self, bound: float) -> None:
-        self.bound = bound
+    bound: float
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUpdate:
         return ResolvedUpdate(adjacency, float(self.bound))

@@ -220,9 +220,16 @@ def told_in_two_ways(classes, own_words):
     return differ | {name for name, found in own.items() if set(found) & set(texts.get(name, ()))}
 
 
+WITH_PARAMETERS = [*ESTIMATORS, *SEARCHES, *STREAMS[:2], *UNITS, *PARTIES, skdp.DPPipeline]
+
+
 def test_a_parameter_of_one_name_has_one_text():
-    classes = [*ESTIMATORS, *SEARCHES, *STREAMS[:2], *UNITS, *PARTIES, skdp.DPPipeline]
-    assert told_in_two_ways(classes, OWN_WORDS) == OF_EACH_CLASS
+    assert told_in_two_ways(WITH_PARAMETERS, OWN_WORDS) == OF_EACH_CLASS
+
+
+@pytest.mark.parametrize("cls", [*WITH_PARAMETERS, skdp.LocalReports])
+def test_every_parameter_of_a_constructor_is_documented_in_order(cls):
+    assert list(parameters_of(cls)) == list(inspect.signature(cls).parameters)
 
 
 def documented(name, text):

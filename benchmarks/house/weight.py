@@ -102,12 +102,16 @@ def kind(said):
 def parameters(text):
     """Count the parameters of the constructors of a file's public classes."""
     return {
-        node.name: len(method.args.args) + len(method.args.kwonlyargs) - 1
+        node.name: sum(map(is_parameter, node.body))
         for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef) and node.name.startswith("DP")
-        for method in node.body
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
     }
+
+
+def is_parameter(node):
+    """Whether a statement of a public class declares a parameter of its constructor."""
+    is_field = isinstance(node, ast.AnnAssign) and node.target.id != "_"
+    return is_field and not ast.unparse(node.annotation).startswith("ClassVar")
 
 
 def small_helpers(paths):

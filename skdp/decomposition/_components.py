@@ -1,6 +1,7 @@
 """DPPCA, with its Gaussian model, and DPTruncatedSVD: components of private rows."""
 
 import math
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import in_dtype
 from skdp._one_pass import OnePassMixin
 from skdp._prior import PriorParameter, mean_and_covariance
-from skdp._validation import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
+from skdp._validation import (
+    AT_LEAST_ONE,
+    by_chunks,
+    check_rows_of,
+    in_parts,
+    results_of,
+    with_parameters,
+)
 from skdp.data.rows import RowCache
 from skdp.data.sources import mean_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
@@ -19,7 +27,8 @@ from skdp.decomposition.rows.plan import bound_of_mean
 from skdp.privacy.clipping import clipped
 
 
-class DPPCA(MatrixEstimator):
+@with_parameters
+class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
     """Principal component analysis with differential privacy for rows, entries or edges.
 
     An entry is not a person: if a person is a row, keep ``privacy_unit="row"``. Units of a single
@@ -168,46 +177,25 @@ class DPPCA(MatrixEstimator):
     }
 
     _is_pca = True
-    prior = PriorParameter(mean_and_covariance)
 
-    def __init__(
-        self,
-        n_components: int | float | str | None = None,
-        *,
-        whiten: bool = False,
-        center: Any = "private",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: Any = "row",
-        adjacency: str = "replace",
-        row_norm: float | None = None,
-        mean_norm: float | None = None,
-        solver: str = "auto",
-        n_iter: int | str = "auto",
-        n_oversamples: int | str = "auto",
-        coherence_bound: float | None = None,
-        prior: Any = None,
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.whiten = whiten
-        self.center = center
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.row_norm = row_norm
-        self.mean_norm = mean_norm
-        self.solver = solver
-        self.n_iter = n_iter
-        self.n_oversamples = n_oversamples
-        self.coherence_bound = coherence_bound
-        self.prior = prior
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_components: int | float | str | None = None
+    _: KW_ONLY
+    whiten: bool = False
+    center: Any = "private"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: Any = "row"
+    adjacency: str = "replace"
+    row_norm: float | None = None
+    mean_norm: float | None = None
+    solver: str = "auto"
+    n_iter: int | str = "auto"
+    n_oversamples: int | str = "auto"
+    coherence_bound: float | None = None
+    prior: Any = PriorParameter(mean_and_covariance)
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     # The Gaussian model is probabilistic PCA, a low-rank covariance plus isotropic noise:
     # M. E. Tipping, C. M. Bishop (1999), Journal of the Royal Statistical Society B 61(3).
@@ -347,7 +335,8 @@ class DPPCA(MatrixEstimator):
         return stds.astype(self.explained_variance_.dtype)
 
 
-class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
+@with_parameters
+class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
     """Truncated SVD with differential privacy for rows, entries or edges.
 
     An entry is not a person: if a person is a row, keep ``privacy_unit="row"``. Other units protect
@@ -487,38 +476,21 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):
         **MatrixEstimator._component_constraints,
     }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: Any = "row",
-        adjacency: str = "replace",
-        row_norm: float | None = None,
-        mean_norm: float | None = None,
-        solver: str = "auto",
-        n_iter: int | str = "auto",
-        n_oversamples: int | str = "auto",
-        coherence_bound: float | None = None,
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.row_norm = row_norm
-        self.mean_norm = mean_norm
-        self.solver = solver
-        self.n_iter = n_iter
-        self.n_oversamples = n_oversamples
-        self.coherence_bound = coherence_bound
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: Any = "row"
+    adjacency: str = "replace"
+    row_norm: float | None = None
+    mean_norm: float | None = None
+    solver: str = "auto"
+    n_iter: int | str = "auto"
+    n_oversamples: int | str = "auto"
+    coherence_bound: float | None = None
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def _check_one_pass(self) -> None:
         is_row = isinstance(self.privacy_unit, str) and self.privacy_unit == "row"

@@ -1,7 +1,7 @@
 """Low-rank factorization of a private matrix, which publishes left and right factors."""
 
 import math
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import in_dtype
-from skdp._validation import AT_LEAST_ONE
+from skdp._validation import AT_LEAST_ONE, with_parameters
 from skdp.decomposition import _spec
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
@@ -48,7 +48,8 @@ _N_DENSE_COPIES = 4  # not tuned
 _OVERSAMPLES = 2  # not studied
 
 
-class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
+@with_parameters
+class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ignore=PR02
     r"""Low-rank factorization with differential privacy that publishes the factors of both sides.
 
     Publishes an approximation :math:`U \operatorname{diag}(s) V^T` of X. :class:`DPTruncatedSVD`
@@ -176,38 +177,21 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     _support = _SUPPORT
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: Any = "row",
-        adjacency: str = "replace",
-        row_norm: float | None = None,
-        solver: str = "auto",
-        missing: str = "zero",
-        max_memory: float = 1024,
-        n_iter: int | str = "auto",
-        n_oversamples: int | str = "auto",
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.row_norm = row_norm
-        self.solver = solver
-        self.missing = missing
-        self.max_memory = max_memory
-        self.n_iter = n_iter
-        self.n_oversamples = n_oversamples
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: Any = "row"
+    adjacency: str = "replace"
+    row_norm: float | None = None
+    solver: str = "auto"
+    missing: str = "zero"
+    max_memory: float = 1024
+    n_iter: int | str = "auto"
+    n_oversamples: int | str = "auto"
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def _spec_of(self, shape: tuple[int, int], **facts: Any) -> _spec.MatrixSpec:
         facts |= {"releases_mean": False, "releases_total": False}

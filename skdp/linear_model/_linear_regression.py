@@ -1,5 +1,6 @@
 """Private linear regression on rows of features."""
 
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import check_not_pure, in_dtype
 from skdp._prior import FEATURES, PriorParameter, check_prior, linear_model
+from skdp._validation import with_parameters
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts, Targets
@@ -28,7 +30,8 @@ from skdp.privacy import Plan
 _LONGEST_WRITTEN_OUT = 64
 
 
-class DPLinearRegression(PrivateRegressor):
+@with_parameters
+class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
     r"""Linear regression on rows of features with differential privacy.
 
     Features may be in any units. The fit releases their centers and scales, then one moment of rows
@@ -163,36 +166,19 @@ class DPLinearRegression(PrivateRegressor):
         "privacy_unit": [StrOptions({"record", "user"})],
     }
 
-    prior = PriorParameter(linear_model)
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: str = "record",
-        adjacency: str = "replace",
-        bounds: Any = None,
-        response_bound: float | None = None,
-        fit_intercept: bool = True,
-        prior: Any = None,
-        n_iter: int | str = "auto",
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.bounds = bounds
-        self.response_bound = response_bound
-        self.fit_intercept = fit_intercept
-        self.prior = prior
-        self.n_iter = n_iter
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: str = "record"
+    adjacency: str = "replace"
+    bounds: Any = None
+    response_bound: float | None = None
+    fit_intercept: bool = True
+    prior: Any = PriorParameter(linear_model)
+    n_iter: int | str = "auto"
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def _read(self, X: Any) -> tuple[Any, None]:
         """Refuse matrices; the error names the estimator for matrices."""

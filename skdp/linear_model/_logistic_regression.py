@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp._prior import FEATURES, PriorParameter, check_prior, linear_classifier
-from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of
+from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of, with_parameters
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import Targets
 from skdp.data.people import People, depth_of_people, keyed_by_people
@@ -277,7 +277,8 @@ def _log_weights(given: dict[Any, Any], classes: np.ndarray) -> np.ndarray:
     return np.array([weights.get(label, 0.0) for label in labels])
 
 
-class DPLogisticRegression(PrivateClassifier):
+@with_parameters
+class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
     r"""Logistic regression with differential privacy, of two classes or more.
 
     A fit clips the rows, releases their second moment together with their classes, which whitens
@@ -419,7 +420,18 @@ class DPLogisticRegression(PrivateClassifier):
         "prior": "no_validation",
     }
 
-    prior = PriorParameter(linear_classifier)
+    _: KW_ONLY
+    classes: Any = None
+    class_weight: dict[Any, float] | None = None
+    prior: Any = PriorParameter(linear_classifier)
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: str = "record"
+    adjacency: str = "replace"
+    row_norm: float | None = None
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def _read(self, X: Any) -> tuple[Any, None]:
         return X, None
@@ -463,30 +475,3 @@ class DPLogisticRegression(PrivateClassifier):
                 f"{MOST_CLASSES} classes."
             )
         return errors
-
-    def __init__(
-        self,
-        *,
-        classes: Any = None,
-        class_weight: dict[Any, float] | None = None,
-        prior: Any = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: str = "record",
-        adjacency: str = "replace",
-        row_norm: float | None = None,
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.classes = classes
-        self.class_weight = class_weight
-        self.prior = prior
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.row_norm = row_norm
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state

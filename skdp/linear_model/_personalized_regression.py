@@ -1,7 +1,7 @@
 """Personal linear models on a shared representation: the estimator, and the model of one user."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -268,9 +268,10 @@ _SCORE_OF_THE_MEAN = (
 )
 
 
+@checks.with_parameters
 class DPPersonalizedRegressor(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, PrivateEstimator
-):
+):  # numpydoc ignore=PR02
     r"""Linear models of many users on a shared representation, with user-level privacy.
 
     Each user has a few labeled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
@@ -433,40 +434,22 @@ class DPPersonalizedRegressor(
 
     _warnings = staticmethod(personal_fit.warnings_for_users)
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "replace",
-        user_column: int | str | None = None,
-        require_groups: bool = False,
-        max_rows_per_user: int | None = None,
-        fit_intercept: bool = True,
-        mean_head: bool = True,
-        decorrelate: bool = True,
-        solver: str = "gradient",
-        n_iter: int = 4,
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.user_column = user_column
-        self.require_groups = require_groups
-        self.max_rows_per_user = max_rows_per_user
-        self.fit_intercept = fit_intercept
-        self.mean_head = mean_head
-        self.decorrelate = decorrelate
-        self.solver = solver
-        self.n_iter = n_iter
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    adjacency: str = "replace"
+    user_column: int | str | None = None
+    require_groups: bool = False
+    max_rows_per_user: int | None = None
+    fit_intercept: bool = True
+    mean_head: bool = True
+    decorrelate: bool = True
+    solver: str = "gradient"
+    n_iter: int = 4
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None, *, users: Any = None) -> Self:

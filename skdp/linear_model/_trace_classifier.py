@@ -1,14 +1,14 @@
 """Classification of private matrices: the plan, the fit, and the estimator."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
 from skdp._estimator import in_dtype
-from skdp._validation import FINITE_BOUND
+from skdp._validation import FINITE_BOUND, with_parameters
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.rows import Block
 from skdp.data.sources import holds_sparse
@@ -304,7 +304,8 @@ def _descend(
 # The estimator.
 
 
-class DPTraceClassifier(PrivateClassifier):
+@with_parameters
+class DPTraceClassifier(PrivateClassifier):  # numpydoc ignore=PR02
     r"""Classification of matrices, with coefficients of low rank and differential privacy.
 
     The model is a logistic regression of two classes: the log odds of matrices :math:`X_i` of shape
@@ -430,32 +431,18 @@ class DPTraceClassifier(PrivateClassifier):
     _takes_matrices, _kind = True, TraceClassSpec
     _plan, _solve = staticmethod(plan_trace_classes), staticmethod(solve_trace_classes)
 
-    def __init__(
-        self,
-        rank: int = 1,
-        *,
-        matrix_shape: tuple[int, int] | None = None,
-        classes: Any = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: str = "record",
-        adjacency: str = "replace",
-        row_norm: float | None = None,
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.matrix_shape = matrix_shape
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.row_norm = row_norm
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    rank: int = 1
+    _: KW_ONLY
+    matrix_shape: tuple[int, int] | None = None
+    classes: Any = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: str = "record"
+    adjacency: str = "replace"
+    row_norm: float | None = None
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
         if holds_sparse(X) or isinstance(X, RankOneMatrices):

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
-from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of
+from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of, with_parameters
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import RowParts, Targets
 from skdp.data.people import People, keyed_by_people
@@ -129,7 +129,8 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return tags
 
 
-class DPTraceRegressor(PrivateRegressor):
+@with_parameters
+class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
     r"""Linear regression on matrices, with coefficients of low rank and differential privacy.
 
     The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
@@ -273,40 +274,22 @@ class DPTraceRegressor(PrivateRegressor):
         "n_iter": [Interval(Integral, 0, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
-    def __init__(
-        self,
-        rank: int = 1,
-        *,
-        matrix_shape: tuple[int, int] | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: str = "record",
-        adjacency: str = "replace",
-        response_bound: float | None = None,
-        covariance: Any = "private",
-        fit_intercept: bool = True,
-        n_iter: int | str = "auto",
-        clip_quantile: float | str = "auto",
-        init: str = "auto",
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.matrix_shape = matrix_shape
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.response_bound = response_bound
-        self.covariance = covariance
-        self.fit_intercept = fit_intercept
-        self.n_iter = n_iter
-        self.clip_quantile = clip_quantile
-        self.init = init
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    rank: int = 1
+    _: KW_ONLY
+    matrix_shape: tuple[int, int] | None = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: str = "record"
+    adjacency: str = "replace"
+    response_bound: float | None = None
+    covariance: Any = "private"
+    fit_intercept: bool = True
+    n_iter: int | str = "auto"
+    clip_quantile: float | str = "auto"
+    init: str = "auto"
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @property
     def coef_(self) -> np.ndarray:  # type: ignore[override]

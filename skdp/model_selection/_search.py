@@ -4,6 +4,7 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
-from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
+from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks, with_parameters
 from skdp.data.containers import checked_container
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -316,7 +317,8 @@ def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
     return table
 
 
-class DPGridSearch(BaseDPSearch):
+@with_parameters
+class DPGridSearch(BaseDPSearch):  # numpydoc ignore=PR02
     """Search over a grid of hyperparameters; the whole search costs one `epsilon` and `delta`.
 
     All distinct fits share one budget. One candidate is chosen privately, by the rows that all
@@ -445,32 +447,22 @@ class DPGridSearch(BaseDPSearch):
         "param_grid": [dict, list],
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Any,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        scoring: Any = None,
-        refit: bool = True,
-        ledger: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.scoring = scoring
-        self.refit = refit
-        self.ledger = ledger
-        self.random_state = random_state
+    estimator: Any
+    param_grid: Any
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    scoring: Any = None
+    refit: bool = True
+    ledger: Any = None
+    random_state: Any = None
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
         return ParameterGrid(self.param_grid)
 
 
-class DPRandomizedSearch(BaseDPSearch):
+@with_parameters
+class DPRandomizedSearch(BaseDPSearch):  # numpydoc ignore=PR02
     """Search over random candidates; the whole search costs one `epsilon` and `delta`.
 
     It searches as :class:`DPGridSearch` does, with candidates drawn from distributions.
@@ -553,28 +545,16 @@ class DPRandomizedSearch(BaseDPSearch):
         "n_iter": [AT_LEAST_ONE],
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Any,
-        *,
-        n_iter: int = 3,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        scoring: Any = None,
-        refit: bool = True,
-        ledger: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.n_iter = n_iter
-        self.epsilon = epsilon
-        self.delta = delta
-        self.scoring = scoring
-        self.refit = refit
-        self.ledger = ledger
-        self.random_state = random_state
+    estimator: Any
+    param_distributions: Any
+    _: KW_ONLY
+    n_iter: int = 3
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    scoring: Any = None
+    refit: bool = True
+    ledger: Any = None
+    random_state: Any = None
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
         # numpy's global generator is not used, as anybody in the process can reset it.

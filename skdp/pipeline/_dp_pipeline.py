@@ -1,7 +1,7 @@
 """A pipeline whose private steps share one budget."""
 
 import math
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -20,7 +20,15 @@ from skdp._estimator import (
     planned_size,
     restored_on_error,
 )
-from skdp._validation import BUDGET, SEED, check_features, in_parts, public_like, targets_of
+from skdp._validation import (
+    BUDGET,
+    SEED,
+    check_features,
+    in_parts,
+    public_like,
+    targets_of,
+    with_parameters,
+)
 from skdp.data.containers import checked_container
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -38,7 +46,10 @@ from skdp.privacy.releases import Release
 from skdp.privacy.shares import Party
 
 
-class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget):
+@with_parameters
+class DPPipeline(
+    RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget
+):  # numpydoc ignore=PR02
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
     In a :class:`~sklearn.pipeline.Pipeline` each private step would cost an epsilon of its own. The
@@ -143,22 +154,13 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         **SEED,
     }
 
-    def __init__(
-        self,
-        steps: Any,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        shares: Any = None,
-        ledger: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.steps = steps
-        self.epsilon = epsilon
-        self.delta = delta
-        self.shares = shares
-        self.ledger = ledger
-        self.random_state = random_state
+    steps: Any
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    shares: Any = None
+    ledger: Any = None
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=False)
     @warnings_together()

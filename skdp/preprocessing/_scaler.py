@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -205,7 +206,10 @@ class ColumnEstimator(PrivateEstimator):
 _CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
 
 
-class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
+@checks.with_parameters
+class DPStandardScaler(
+    OneToOneFeatureMixin, TransformerMixin, ColumnEstimator
+):  # numpydoc ignore=PR02
     """Standardize columns by centers and scales that are differentially private.
 
     Publishes a mean and a variance of every column under (epsilon, delta)-differential privacy for
@@ -323,32 +327,18 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
     }
 
-    def __init__(
-        self,
-        *,
-        with_mean: bool = True,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: str = "row",
-        adjacency: str = "replace",
-        bounds: Any = None,
-        clip: float | str | None = "auto",
-        missing: str = "refuse",
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.with_mean = with_mean
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.bounds = bounds
-        self.clip = clip
-        self.missing = missing
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    _: KW_ONLY
+    with_mean: bool = True
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: str = "row"
+    adjacency: str = "replace"
+    bounds: Any = None
+    clip: float | str | None = "auto"
+    missing: str = "refuse"
+    ledger: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:

@@ -2,11 +2,13 @@
 
 import secrets
 import warnings
+from dataclasses import KW_ONLY
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._validation import with_parameters
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams.base import BaseStream, ExclusiveWrite, StreamShard
 from skdp.exceptions import shortened, shown, warn_of_privacy
@@ -15,7 +17,8 @@ from skdp.privacy import Released
 from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 
-class DPStreamingFactorizer(BaseStream):
+@with_parameters
+class DPStreamingFactorizer(BaseStream):  # numpydoc ignore=PR02
     r"""Low-rank factorization with differential privacy of a matrix that arrives cell by cell.
 
     Stores two sketches of the matrix, which begin as noise, before the first update. Updates may
@@ -120,34 +123,21 @@ class DPStreamingFactorizer(BaseStream):
     }
     _units = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        shape: tuple[int, int],
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: Any,
-        adjacency: str = "replace",
-        sketch: str = "auto",
-        n_sketch: int | None = None,
-        n_core: int | None = None,
-        sketch_sensitivity: str = "auto",
-        ledger: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.shape = shape
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.sketch = sketch
-        self.n_sketch = n_sketch
-        self.n_core = n_core
-        self.sketch_sensitivity = sketch_sensitivity
-        self.ledger = ledger
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    shape: tuple[int, int]
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: Any
+    adjacency: str = "replace"
+    sketch: str = "auto"
+    n_sketch: int | None = None
+    n_core: int | None = None
+    sketch_sensitivity: str = "auto"
+    ledger: Any = None
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
         self._validate_params()
         self._start(prefix_noise(1))
         self._id = secrets.token_hex(16)
@@ -253,7 +243,8 @@ class DPStreamingFactorizer(BaseStream):
         return factors
 
 
-class DPContinualFactorizer(BaseStream):
+@with_parameters
+class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
     r"""Low-rank factorization with differential privacy, published after any of many epochs.
 
     Updates belong to the open epoch. `release` closes the epoch, and factorizes the sum of all
@@ -352,37 +343,24 @@ class DPContinualFactorizer(BaseStream):
     }
     _units = (ResolvedUpdate, ResolvedFrobeniusChange)
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        shape: tuple[int, int],
-        horizon: int,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: Any,
-        adjacency: str = "replace",
-        sketch: str = "auto",
-        n_sketch: int | None = None,
-        n_core: int | None = None,
-        ledger: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.shape = shape
-        self.horizon = horizon
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.sketch = sketch
-        self.n_sketch = n_sketch
-        self.n_core = n_core
-        self.ledger = ledger
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    shape: tuple[int, int]
+    horizon: int
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    privacy_unit: Any
+    adjacency: str = "replace"
+    sketch: str = "auto"
+    n_sketch: int | None = None
+    n_core: int | None = None
+    ledger: Any = None
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
         self._validate_params()
-        self._start(prefix_noise(int(horizon)))
-        self._horizon = int(horizon)
+        self._start(prefix_noise(int(self.horizon)))
+        self._horizon = int(self.horizon)
         self.n_epochs_ = 0
         self._stored: dict[int, tuple[Released, Released]] = {}
         self._since: int | None = None

@@ -1,6 +1,7 @@
 """Reports to which each person adds noise, and low-rank factors of the reports that arrive."""
 
 import math
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ from scipy.linalg import svd
 from sklearn.utils._param_validation import Interval
 
 from skdp._estimator import BudgetMixin
-from skdp._validation import AT_LEAST_ONE, FINITE_BOUND, check_numbers
+from skdp._validation import AT_LEAST_ONE, FINITE_BOUND, check_numbers, with_parameters
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.exceptions import counted, shown, warn_of_privacy
 from skdp.linalg.denoising import debiased, shrunk
@@ -28,7 +29,8 @@ REPORT = "report"  # not tuned
 _LONGEST = 6.0  # not tuned
 
 
-class LocalReports(BudgetMixin):
+@with_parameters
+class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
     """Low-rank factors of rows, to which each person adds noise before sending the row.
 
     This is the local model: nobody is trusted. All parties know the parameters. A person calls
@@ -88,20 +90,14 @@ class LocalReports(BudgetMixin):
         "delta": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(
-        self,
-        n_features: int,
-        *,
-        row_norm: float,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: Any = None,
-    ) -> None:
-        self.n_features = n_features
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
+    n_features: int
+    _: KW_ONLY
+    row_norm: float
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    ledger: Any = None
+
+    def __post_init__(self) -> None:
         self._validate_params()
 
     def __repr__(self) -> str:
