@@ -202,7 +202,7 @@ def opened_within(*, hides_groups: bool) -> AbstractContextManager[None]:
 def check_unwatched(
     where: str,
     estimator: Any,
-    remedy: str = "pass them to set_callbacks of the whole, and none here",
+    remedy: str = "pass them to set_callbacks of the pipeline or search instead",
 ) -> None:
     """Refuse callbacks of a part of a pipeline or search, which would not be called."""
     if getattr(estimator, "_skl_callbacks", None):

@@ -38,9 +38,9 @@ WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covarianc
 # With more columns than this there is more noise, and lengths of rows vary less, so the strength is
 # divided by the root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
-# If the strength is at least `WEAK`, and at least the first number times the root of d, the second
-# number is the part of the share for a rough moment. The rest is for the moment of rows that the
-# rough moment whitens, with noise in proportion to the variance along each direction.
+# If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, a rough moment gets the part
+# `_OF_ROUGH` of the share. The rest is for the moment of rows that the rough moment whitens, with
+# noise in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
 # Columns are nearly collinear if an eigenvalue of the rough moment is below its noise, or below
 # this part of the mean eigenvalue. Otherwise no rows are whitened, and both moments are averaged.

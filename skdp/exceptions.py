@@ -105,7 +105,8 @@ def is_called_by(module: str) -> bool:
 # ------------------------------
 # Errors about arguments that a method does not take.
 
-# Advice, by argument, for arguments that only other classes take; and, by class, on making one.
+# Advice, by the name of an argument that only other classes take, or of a class that is called with
+# wrong arguments.
 _INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes one. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),

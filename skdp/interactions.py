@@ -243,7 +243,9 @@ def top_items(
         listed = checked_ids(candidates, "candidates")
         is_candidate = np.isin(items, listed)
         if is_candidate.sum() < len(np.unique(listed)):
-            raise ValueError("candidates has an item that history.items lacks.")
+            raise ValueError(
+                "candidates must be items of history.items; at least one of them is not."
+            )
     found = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
         with without_warnings():  # about names, which were compared above

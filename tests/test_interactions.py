@@ -147,7 +147,7 @@ def test_candidates_seen_items_and_newcomers(make):
     listed = ["item 3", "item 7", "item 20"]
     for best in top_items(model, HISTORY, 30, candidates=listed, with_seen=True).values():
         assert sorted(best) == sorted(listed)
-    with pytest.raises(ValueError, match="candidates has an item"):
+    with pytest.raises(ValueError, match="candidates must be items"):
         top_items(model, HISTORY, 3, candidates=["item 3", "secret"])
     newcomer = interaction_table(np.empty((0, 2), str), users=["new"], items=HISTORY.items)
     (best,) = top_items(model, newcomer, 5).values()

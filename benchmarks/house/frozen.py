@@ -20,7 +20,7 @@ from benchmarks.report import parser_for
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource
-from skdp.testing._recording import OF_ONE_OBJECT, SEED, all_of
+from skdp.testing._recording import NOT_COMPARED, SEED, all_of
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / "attack")]
@@ -68,7 +68,7 @@ def held_by(estimator):
     """Hash what a fit has left behind, and what its releases have cost."""
     spent = estimator.privacy_spent_
     lines = [(one.mechanism, one.sensitivity, one.noise_std, one.share) for one in spent.releases]
-    left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"} | OF_ONE_OBJECT
+    left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"} | NOT_COMPARED
     kept = {name: value for name, value in vars(estimator).items() if name not in left_out}
     if hasattr(kept.get("_factors"), "privacy_spent_"):
         kept["_factors"] = {**vars(kept["_factors"]), "privacy_spent_": None}

@@ -239,8 +239,8 @@ def _spelled_kind(dtype: Any) -> str:
     return "texts" * is_text
 
 
-def public_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
-    """Make two public rows of the given columns; the values of `columns` mark columns of texts."""
+def made_up_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
+    """Make two rows that stand for private ones; True in `columns` marks a column of texts."""
     import pandas as pd
 
     texts, numbers = np.full(2, "", dtype=object), np.ones(2, dtype)

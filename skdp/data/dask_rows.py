@@ -420,7 +420,7 @@ def _facts_of_frame(X: Any) -> _Facts:
     is_single = bool(numbers) and all(X.dtypes[name] == np.float32 for name in numbers)
     dtype = np.dtype(np.float32 if is_single else np.float64)
     names = containers.as_feature_names(list(X.columns))
-    like = containers.public_frame(texts, dtype) if any(texts.values()) else None
+    like = containers.made_up_frame(texts, dtype) if any(texts.values()) else None
     return _Facts(len(X.columns), dtype, False, names, like)
 
 

@@ -494,7 +494,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     @property
     def are_vectors(self) -> bool:
-        """Whether matrices are stored and have one column, so that they are vectors."""
+        """Whether matrices have one column and are stored by entries, not by factors."""
         return self.stores_entries and self.matrix_shape[1] == 1
 
     def norms(self) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdp.data.containers import RawBlock, paths_of, public_frame, with_text
+from skdp.data.containers import RawBlock, made_up_frame, paths_of, with_text
 from skdp.exceptions import shortened
 
 try:
@@ -76,7 +76,7 @@ def row_groups(
         load = partial(_frame, texts=texts)
     rows = [partial(load, *group, names, dtype) for group in groups]
     targets = None if y is None else [partial(_targets, *group, y) for group in groups]
-    like = public_frame(texts, dtype) if any(texts.values()) else None
+    like = made_up_frame(texts, dtype) if any(texts.values()) else None
     return rows, lengths, len(made), dtype, targets, made, like
 
 

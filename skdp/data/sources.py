@@ -245,7 +245,8 @@ def digest(source: Source | Targets) -> bytes:
     """Hash the values of all rows in one pass, to 32 bytes.
 
     The hash depends on every value, but not on the container (dense or sparse), the memory order,
-    the floating-point type, the blocks, explicit zeros or the sign of zeros.
+    the floating-point type, the blocks, explicit zeros or the sign of zeros. It depends on the
+    parts that rows come in: a part is hashed where it is loaded.
     """
     return joined_digest(source, reduce.map_sum(source, digest_kernel(source), 0))
 
@@ -259,7 +260,7 @@ def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
 
 
 def digest_kernel(source: Source | Targets) -> reduce.Kernel:
-    """Return a kernel that hashes blocks, cut where blocks of dense or of sparse rows begin."""
+    """Return a kernel that hashes blocks, cut alike for dense and for sparse rows."""
     starts = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     ends = np.unique(np.concatenate(starts))
 

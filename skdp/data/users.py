@@ -125,7 +125,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Largest length of vectors whose outer products are summed: a number per feature pair."""
+        """Length of the vectors in the largest sum of outer products: a number a feature pair."""
         return self.n_features**2
 
     @property

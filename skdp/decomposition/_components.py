@@ -247,7 +247,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
 
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
-        """Compute log-likelihoods of rows, which some units scale first."""
+        """Compute log-likelihoods of rows, mapped as the privacy unit maps them in the fit."""
         rows = self._unit.normalize(X)
         centered = rows - self.mean_.astype(np.float64)
         # Sums with entries of the precision matrix would cancel in degenerate models.

@@ -107,9 +107,14 @@ def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) ->
     """Refuse a head with missing, unknown or invalid fields."""
     missing = sorted(kind.fields.keys() - fields.keys())
     if missing:
-        raise FederationError(f"A message lacks the fields {missing}.")
+        raise FederationError(
+            f"A message lacks the fields {missing}: give all parties one version of skdp."
+        )
     if len(fields) > len(kind.fields):
-        raise FederationError(f"A message has more fields than {sorted(kind.fields)}.")
+        raise FederationError(
+            f"A message has fields other than {sorted(kind.fields)}: give all parties one version "
+            "of skdp."
+        )
     for name, check in kind.fields.items():
         if not check.holds(fields[name], n_owners):
             raise FederationError(f"Field {name!r} of a message must be {check.what}.")

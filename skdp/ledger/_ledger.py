@@ -31,7 +31,7 @@ class LeftOutLedger:
     """
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
-        """Refuse a fit, as there is no ledger to charge."""
+        """Refuse a fit: the ledger was left out of the pickle."""
         raise LedgerError(
             "The pickle of a fitted object has no ledger, because a ledger shows its path: before "
             "another fit pass the ledger again, as in set_params(ledger=PrivacyLedger(path))."

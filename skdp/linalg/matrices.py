@@ -261,7 +261,7 @@ class DenseMatrices(Massed):
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
-        """Apply both maps to the matrices, without the scale."""
+        """Apply `row_map` and `column_map` to the matrices, but not `scale`."""
         values = _mapped(self.values, self.row_map)
         return values if self.column_map is None else values @ self.column_map
 

@@ -229,10 +229,10 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 
 
 # ------------------------------
-# Searches over a grid: the next points up to which to count, and the result of noisy counts.
+# Searches over a grid: where to count next, and which point the noisy counts show.
 
-# A step of a search releases the counts of up to so many halvings. With more halvings, the counts
-# that matter, near the target, would get too little of the share.
+# Most halvings whose counts one step of a search releases. With more, the counts that matter, near
+# the target, would get too little of the share.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Noise std of a fitted count, relative to the noise std of a released count.
 _FITTED_NOISE = 0.5  # not studied

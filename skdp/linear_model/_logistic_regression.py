@@ -23,7 +23,7 @@ from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import as_source, depth_of, digests, holds_sparse, sum_of_results
 from skdp.linear_model import _supervised as supervised
 from skdp.linear_model._supervised import Shape, SupervisedEstimator
-from skdp.linear_model.logistic.fit import Estimate, opened, solve_logistic, warnings_for_size
+from skdp.linear_model.logistic.fit import Estimate, read_once, solve_logistic, warnings_for_size
 from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec, of_classes, plan_logistic
 from skdp.linear_model.logistic.scores import MOST_CLASSES
 from skdp.privacy.precision import as_python
@@ -191,7 +191,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         classes, codes = self._classes_and_codes(targets)
         spec = spec_of(classes)
         view = LabeledRows(as_source(rows), self.n_jobs, codes=codes, people=people)
-        view, of_rows = opened(spec, view, is_seeded=self._is_seeded)
+        view, of_rows = read_once(spec, view, is_seeded=self._is_seeded)
         labels = tuple(classes.tolist())
         return spec, (view, keyed_by_people(lambda: (of_rows, *digests(codes), labels), people))
 

@@ -582,7 +582,7 @@ class DPPersonalizedRegressor(
     def predict(
         self, X: Any, groups: Any = None, support: Any = None, *, users: Any = None
     ) -> np.ndarray:
-        """Predict responses by the mean model or, with `support`, by the users' own heads.
+        """Predict by the mean model or, from labeled rows in `support`, by the users' own models.
 
         With `support` the result is private to the users whose rows these are. The guarantee covers
         the model, not predictions from rows passed in.
@@ -775,7 +775,7 @@ class DPPersonalizedRegressor(
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows and ids for methods of a fitted model."""
         if self.user_column is None:
-            # scikit-learn asks for its own errors, such as that of 1-D input.
+            # scikit-learn's checks want its own errors, such as that of 1-D input.
             X = checks.check_rows_of(X, self)
         else:
             self._check_features(X)

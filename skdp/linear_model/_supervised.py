@@ -244,7 +244,7 @@ _KINDS = {
     **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
 }
 # Dtype of each kind, for labels in arrays of objects or of mixed types.
-_TYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
+_DTYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
 # A float represents all whole numbers below this exactly.
 _EXACT = 2.0**53  # not tuned
 # Without `classes`, more labels are refused: they may be responses or names of people.
@@ -262,17 +262,18 @@ class PublishedLabels(list[Any]):
 def checked_labels(y: Any) -> np.ndarray:
     """Return labels as a 1-D array of one kind; refuse all others, without showing labels.
 
-    The result does not depend on which of several equal objects comes first.
+    Equal labels of different types, such as 1 and np.int64(1), become the same label.
     """
     is_list = isinstance(y, list | tuple)
     labels = column_or_1d(np.array(y, dtype=object) if is_list else y, warn=True)
     are_objects = labels.dtype == object
     types = set(map(type, labels.tolist())) if are_objects else {labels.dtype.type}
     kinds = set(map(_kind_of, types))
-    if others := sorted(kinds - {"strings", *_TYPES}):
+    if others := sorted(kinds - {"strings", *_DTYPES}):
         _refuse_labels(others[0])
     if "strings" in kinds:
         if len(kinds) > 1:
+            # A missing string is NaN, a float.
             _refuse_labels("missing" if kinds == {"floats", "strings"} else "mixed")
         if are_objects:
             # `str.__str__` makes plain strings; methods of a subclass of str are never run.
@@ -284,9 +285,9 @@ def checked_labels(y: Any) -> np.ndarray:
         _refuse_labels("continuous")
     if len(kinds) > 1:
         _refuse_labels("mixed")
-    is_own = not are_objects and labels.dtype != np.uint64
+    keeps_dtype = not are_objects and labels.dtype != np.uint64
     # Adding 0.0 turns the label -0.0 into 0.0.
-    return np.asarray(numbers + 0.0, dtype=labels.dtype if is_own else _TYPES[kinds.pop()])
+    return np.asarray(numbers + 0.0, dtype=labels.dtype if keeps_dtype else _DTYPES[kinds.pop()])
 
 
 def _kind_of(type_of_label: type) -> str:

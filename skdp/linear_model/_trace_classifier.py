@@ -100,7 +100,7 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     )
     ends = spread, within, logistic_plan.plan_losses(spec)
     count, share = logistic_plan.n_steps(spec), left_of(norm, mean, around, start, *ends)
-    size, level = (spec.rank * sum(spec.matrix_shape) + 1,), tangent_level(spec)
+    size, level = (spec.rank * sum(spec.matrix_shape) + 1,), gradient_clip(spec)
     gradients = plan_steps(spec, count, "tangent gradient", share, size, level)
     return TraceClassReleases(norm, mean, around, start, gradients, *ends)
 
@@ -110,7 +110,7 @@ def _norm_beside(bound: float) -> float:
     return bound * math.hypot(1.0, _BESIDE) / 2
 
 
-def tangent_level(spec: TraceClassSpec) -> float:
+def gradient_clip(spec: TraceClassSpec) -> float:
     """Return the norm to which gradients are clipped.
 
     For matrices of norm sqrt(d1 d2) without a preferred direction, the norm of a gradient rarely
@@ -132,7 +132,7 @@ _LASTING = 3.0
 # far matrices hardly move a median.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
 _NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
-# Scores are shortened to this size before losses are released: clipping then hides less.
+# Larger scores are shortened to this usual size: of larger ones, more losses would be clipped.
 _LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
 _TINY = np.finfo(float).tiny
 # The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.
@@ -272,7 +272,7 @@ def _descend(
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
-    (point, offset), level, iterates = start, tangent_level(spec), []
+    (point, offset), level, iterates = start, gradient_clip(spec), []
     size = point.left.size + point.right.size + 1
     codes, known, (bound, unit) = view.codes, view.cache.norms, scale
 

@@ -414,18 +414,19 @@ class _Fits(NamedTuple):
     def _together(
         self, prefix: _run.Prefix, runs: list[_run.Run], own: Shares
     ) -> list[tuple[Any, Any]]:
-        """Fit a private step once, for candidates that differ only in free parameters of the step.
+        """Fit a private step once, for candidates that differ only in what its releases serve for.
 
         Return the step of each candidate, and the factors that correct the scaler before the step.
         """
         number, records, split = len(prefix.fitted), self.records, self.search.split
         step = runs[0].steps[number]
         label = step.label
+        # A search numbers the fits of a step in its record, such as "fit 1".
         if step.share is None or len(self.search.candidates) > 1:
             label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
             label += step.label.removeprefix(step.name)
         first, *others = (_run.handed(run, number, own, label) for run in runs)
-        # If fits would correct the scaler differently, candidates are compared without corrections.
+        # Several fits of the step would correct the scaler differently: then the final one does.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
         given = _run.Place(first), label, None if records else self.charge
         released = _run.fit_private(runs[0], prefix, *given, corrects_scales=corrects)

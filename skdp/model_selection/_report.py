@@ -58,7 +58,7 @@ _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, M
 
 def complaint_of_warnings(step: Any) -> str:
     """Return how a step that learns nothing shows values in a warning or error, or "" if none."""
-    if rules.refuses_rows(step):
+    if rules.is_strict(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
         return _UNKNOWN

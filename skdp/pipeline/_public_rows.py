@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_array
 
 from skdp._estimator import PrivateEstimator
 from skdp._validation import redact_errors
-from skdp.data.containers import flaw_of_columns, not_finite_rows, public_frame, types_of
+from skdp.data.containers import flaw_of_columns, made_up_frame, not_finite_rows, types_of
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.workers import without_warnings
@@ -153,7 +153,9 @@ def as_named(rows: Any) -> Any:
     names = rows.feature_names if isinstance(rows, RowBlocks) else None
     if names is None:
         return rows
-    return public_frame(dict.fromkeys(names, False), rows.dtype) if rows.like is None else rows.like
+    return (
+        made_up_frame(dict.fromkeys(names, False), rows.dtype) if rows.like is None else rows.like
+    )
 
 
 def have_categories(rows: Any) -> bool:
@@ -236,15 +238,15 @@ def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
 
 
 def _values(kind: str, anything: Any) -> Any:
-    """Return the entries of two public rows, for a kind of dtype."""
+    """Return the entries of two public rows, for a kind of dtype; a number replaces the first."""
     first, second, number = anything
     if kind in _NUMBERS:
         if isinstance(first, str) or (first, second) in _ANYTHING:
             first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
-        return first if number is None else number, second
+        return (first if number is None else number), second
     if isinstance(first, str) and not (kind == "U" and "-" in first):
         # A missing text is None.
-        return None if number is np.nan else first, second
+        return (None if number is np.nan else first), second
     return _TEXTS if kind == "U" else (first if number is None else number, second)
 
 

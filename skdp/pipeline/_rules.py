@@ -164,7 +164,7 @@ def learning_parameters(step: Any) -> list[str]:
     """Return the parameters that violate the conditions of `_stateless`, as ``name=value``."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
-    if refuses_rows(step):
+    if is_strict(step):
         values = [value for column in given["categories"] for value in column]
         if not any(value is None or value != value for value in values):
             # Without a missing category, a strict encoder never uses the two `*_value` parameters.
@@ -323,16 +323,16 @@ _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
 }
 
 
-class _LenientError(str):
+class _LenientDuringFit(str):
     """The lenient value of `handle_unknown`, which `make_strict` recognizes by this type."""
 
     __slots__ = ()
 
 
-def refuses_rows(step: Any) -> bool:
-    """Return whether an encoder is strict, or will be strict after the fit."""
+def is_strict(step: Any) -> bool:
+    """Return whether an encoder refuses unknown categories, now or after the fit."""
     given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
-    return given == "error" or isinstance(given, _LenientError)
+    return given == "error" or isinstance(given, _LenientDuringFit)
 
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
@@ -347,7 +347,7 @@ def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
 
 def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
     """Return whether an estimator contains a strict encoder."""
-    return any(map(refuses_rows, leaves_of(estimator, is_fitted=is_fitted)))
+    return any(map(is_strict, leaves_of(estimator, is_fitted=is_fitted)))
 
 
 def lenient(estimator: Any) -> Any:
@@ -366,9 +366,9 @@ def lenient(estimator: Any) -> Any:
 
 def _lenient_parameters(step: Any) -> dict[str, Any]:
     """Return the parameters of an encoder or imputer that differ during a fit."""
-    if refuses_rows(step):
+    if is_strict(step):
         given = _LENIENT[type(step)]
-        return {**given, "handle_unknown": _LenientError(given["handle_unknown"])}
+        return {**given, "handle_unknown": _LenientDuringFit(given["handle_unknown"])}
     return {"keep_empty_features": True} if type(step).__name__ == "SimpleImputer" else {}
 
 
@@ -376,7 +376,7 @@ def make_strict(estimator: Any) -> Any:
     """Set the strict encoders inside a fitted estimator back to ``handle_unknown="error"``."""
     leaves = partial(leaves_of, estimator)
     for step in chain(leaves(is_fitted=False), leaves(is_fitted=True)):
-        if isinstance(getattr(step, "handle_unknown", None), _LenientError):
+        if isinstance(getattr(step, "handle_unknown", None), _LenientDuringFit):
             step.set_params(**{**dict.fromkeys(_LENIENT[type(step)]), "handle_unknown": "error"})
     return estimator
 

@@ -478,7 +478,7 @@ class Plan:  # numpydoc ignore=PR02
     @property
     def n_releases(self) -> int:
         """Number of releases of the longest branch."""
-        return int(_total(self.parts, max, lambda release: len(_lines(release))))
+        return int(_total(self.parts, max, lambda release: len(_single_releases(release))))
 
     @property
     def n_lines(self) -> int:
@@ -554,7 +554,7 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
         of_branch = partial(nodes_of, following=following)
         return tuple(chain.from_iterable(map(of_branch, part.branches)))
     if isinstance(part, Release):
-        for line in reversed(_lines(part)):
+        for line in reversed(_single_releases(part)):
             following = (Node(line, following),)
         return following
     for step in reversed(part or ()):
@@ -572,18 +572,18 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
             found[id(following)] = following
     if found:
         return tuple(chain.from_iterable(found.values()))
-    for expected, _ in nodes:
+    names = " or ".join(repr(planned.name) for planned, _ in nodes)
+    if not names:
         raise BudgetError(
-            f"Release {release.name!r}, {release.mechanism}, with share {release.share!r} is not "
-            f"next in the plan: {expected.name!r}, {expected.mechanism}, with share "
-            f"{expected.share!r}."
+            f"Release {release.name!r} is not planned: all planned releases have been made."
         )
     raise BudgetError(
-        f"Release {release.name!r} is not planned: all planned releases have been made."
+        f"Release {release.name!r} is not next in the plan, or differs from the planned one: pass "
+        f"the plan's own {names}."
     )
 
 
-def _lines(release: Release) -> tuple[Release, ...]:
+def _single_releases(release: Release) -> tuple[Release, ...]:
     """Return the releases of a search, one for each step, or a tuple with the release itself."""
     return release.lines() if isinstance(release, Search) else (release,)
 
@@ -593,7 +593,7 @@ def branches_of(part: Any) -> list[tuple[Release, ...]]:
     if isinstance(part, AnyOf):
         return list(chain.from_iterable(map(branches_of, part.branches)))
     if isinstance(part, Release):
-        return [_lines(part)]
+        return [_single_releases(part)]
     found: list[tuple[Release, ...]] = [()]
     for step in part or ():
         usual, *others = branches_of(step)

@@ -280,9 +280,9 @@ def agreement(adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i (p_i t_i, p_i^2)`, with pairs shortened to entries of [-1, 1].
 
     A record adds a point of the rectangle from (-1, 0) to (1, 1). For zero_out the length of this
-    point is at most :math:`\sqrt 2`, attained by p = t = 1. For replace two points are at most the
-    diagonal :math:`\sqrt 5` apart. The records p = t = 1 and p = 1/T, t = -T come arbitrarily near
-    to this distance as T grows.
+    point is at most :math:`\sqrt 2`, attained by p = t = 1. For "replace", two such points are at
+    most :math:`\sqrt 5` apart, the diagonal. The records p = t = 1 and p = 1/T, t = -T come
+    arbitrarily near to this distance as T grows.
     """
     longest = math.sqrt(2)
     return choose(adjacency, zero_out=longest, replace=math.sqrt(5)) + 2 * rounding * longest

@@ -31,7 +31,7 @@ from skdp.privacy.releases import PrivacySpent, Release, Released
 _ROOT = 6e6  # not tuned
 # Largest noise of one owner, in steps of the lattice: no draw exceeds 37.6 standard deviations,
 # each of at most 32 steps, and two roundings add 1.
-_FARTHEST = 1205  # not tuned
+_LARGEST_NOISE = 1205  # not tuned
 # Each float is an integer times the smallest positive float; 67 limbs of 32 bits hold the integer.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
@@ -75,7 +75,7 @@ class Shares:
         # The sum of n null units is 0, so any sum is at most n sensitivities away from 0.
         step = lattice_step(std) if std > 0 else 1.0
         limit = self.n_units * sensitivity / step + 1 if std > 0 else 0.0
-        if not limit + _FARTHEST * self.n_owners < 2.0**62:
+        if not limit + _LARGEST_NOISE * self.n_owners < 2.0**62:
             raise BudgetError(
                 f"The sum of release {release.name!r}, with a mu of {sensitivity / noise_std:.3g}, "
                 "exceeds 64 bits; pass a smaller epsilon."
@@ -119,7 +119,7 @@ class ShareLayout:
     shape: tuple[int, ...]
     std: float  # of one share of the noise; 0 without noise
     step: float  # power of two; counts are multiples of it
-    limit: int  # bound of a noiseless count
+    limit: int  # bound of the noiseless sum of at most `n_units` units
     n_owners: int
 
     @property
@@ -132,8 +132,8 @@ class ShareLayout:
 
     @property
     def largest(self) -> int:
-        """Bound on the sum of the counts, if all owners together have at most `n_units` units."""
-        return self.limit + _FARTHEST * self.n_owners if self.std > 0 else self.n_owners << 33
+        """Bound on the sum of the owners' counts: data and noise or, without noise, limbs."""
+        return self.limit + _LARGEST_NOISE * self.n_owners if self.std > 0 else self.n_owners << 33
 
     @property
     def words(self) -> np.dtype:

@@ -189,7 +189,7 @@ def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
 
 
 def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
-    """Fit to two datasets with several seeds; return an array for each, with a row per fit.
+    """Fit to two datasets with several seeds; return an array of dataset, seed and output.
 
     Shorter outputs are filled with zeros.
     """

@@ -263,9 +263,9 @@ def noise_of(estimator: Any, *data: Any) -> np.ndarray:
 # The contents of an estimator.
 
 #: Attributes of a stream that belong to this object, its threads and its process.
-OF_ONE_OBJECT = {"_id", "_lock", "_process"}
+NOT_COMPARED = {"_id", "_lock", "_process"}
 #: Key of the order of the attributes, one of the contents.
-ORDER = "the order of attributes"
+ATTRIBUTE_ORDER = "the order of attributes"
 
 
 def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> None:
@@ -274,7 +274,10 @@ def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> Non
     A refit may have the attributes in another order.
     """
     contents = contents_of(original)
-    assert_holds(again, contents | ({ORDER: contents_of(again)[ORDER]} if is_refit else {}))
+    assert_holds(
+        again,
+        contents | ({ATTRIBUTE_ORDER: contents_of(again)[ATTRIBUTE_ORDER]} if is_refit else {}),
+    )
 
 
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
@@ -288,13 +291,16 @@ def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:
-    """Return the contents of an estimator, without parameters and without a patched `fit`."""
+    """Return attributes, their order and the class; leave out parameters and a patched `fit`."""
     kind = type(estimator)
     is_stream = "skdp.decomposition.streams.base" in {base.__module__ for base in kind.__mro__}
     left_out = estimator.get_params(deep=False).keys() | {"fit"}
-    left_out |= OF_ONE_OBJECT if is_stream else set()
+    left_out |= NOT_COMPARED if is_stream else set()
     contents = {name: one for name, one in vars(estimator).items() if name not in left_out}
-    order = {ORDER: " ".join(contents), "__class__": f"{kind.__module__}.{kind.__qualname__}"}
+    order = {
+        ATTRIBUTE_ORDER: " ".join(contents),
+        "__class__": f"{kind.__module__}.{kind.__qualname__}",
+    }
     return dict(all_of(dict(sorted(contents.items())) | order))
 
 

@@ -104,7 +104,7 @@ def setting(cell):
             patch.object(rows_fit, "passes_positivity_test", gate_that_is(cell.solver in GUIDED))
         )
         if getattr(cell, "model", "") == "pca, centered again":
-            changes.enter_context(patch.object(rows_plan, "is_far", lambda *_: True))
+            changes.enter_context(patch.object(rows_plan, "needs_second_mean", lambda *_: True))
         if cell.solver == "refined":
             changes.enter_context(patch.object(rows_solvers, "_LEAST_GAIN", 0.0))
             changes.enter_context(patch.object(rows_solvers, "_can_be_refined", lambda *_: True))

@@ -75,7 +75,7 @@ def _solve_centered(
     n_warnings, search = len(budget.warnings), plan.row_norm
     rows = clip_to_norm(raw.centered(mean), search, spec.row_norm, spec, budget)
     branch, *others = plan.branches.branches
-    if others and rows_plan.is_far(spec, branch, mean_std, rows.bound):
+    if others and rows_plan.needs_second_mean(spec, branch, mean_std, rows.bound):
         (branch,) = others
     if branch.means:
         # Warnings about the norms around the first mean do not apply to the second mean.

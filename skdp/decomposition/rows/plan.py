@@ -338,7 +338,7 @@ def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tupl
     # If a bound or the center is private, released values choose the branch.
     if row_norm is None or center.noise_std is None:
         return usual, again
-    return (again if is_far(spec, usual, center.noise_std, row_norm) else usual,)
+    return (again if needs_second_mean(spec, usual, center.noise_std, row_norm) else usual,)
 
 
 def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
@@ -390,12 +390,12 @@ def _plan_mean(
     return plan_sum(spec, name, share, (n_features,), bound, change)
 
 
-def is_far(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool:
-    r"""Return whether rows of this norm need a second mean, from public facts and the bound.
+def needs_second_mean(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool:
+    r"""Return whether a center with noise `mean_std` is too rough for rows clipped to `bound`.
 
-    An error :math:`\delta` of the center adds :math:`\delta \delta^T` to the mean second moment,
-    on average :math:`d \tau^2` along one direction. This may exceed the variation of the rows: the
-    bound of the mean, and so its noise, grows with the distance of the rows from 0.
+    An error :math:`\delta` of the center adds :math:`\delta \delta^T` to the mean second moment: on
+    average d times the variance of that noise, along one direction. The bound of the mean, and so
+    its noise, grows with the distance of the rows from 0.
     """
     n_rows, n_features = spec.shape
     change = sensitivity.second_moment(bound, spec.unit.adjacency) / n_rows

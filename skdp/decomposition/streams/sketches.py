@@ -387,9 +387,9 @@ def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 
 def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
-    """Plan both sketches, with sensitivities that hold for all draws of the sketches."""
+    """Plan both sketches; sensitivities hold for all draws or, of secret ones, for nearly all."""
     (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
-    # Only sketches that nobody knows reserve a part of delta.
+    # A part of delta pays for the other draws. Sketches that are public must not have any.
     delta = spec.cost.delta if spec.cost.delta_tail > 0 else 0.0
     tails = tail_probabilities(spec.shape, sizes, delta)
     right = _sensitivity(spec, n_rows, (n_columns, sizes[0]), tails[0])
@@ -436,7 +436,7 @@ def solve_one_pass(
 
 
 def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:
-    """Bound how far one unit moves any draw of a sketch, with the rounding of its sums."""
+    """Bound how far one unit moves a sketch, but for draws of probability `tail`; with rounding."""
     unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", spec.unit), sketched
     if isinstance(unit, ResolvedFrobeniusChange):
         longest = haar_norm(n, t)

@@ -228,9 +228,9 @@ def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
 
 
 def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
-    """Plan the release of how well a prior predicts the responses."""
-    change, known = partial(sensitivity.agreement, spec.unit.adjacency), {"rounding": spec.rounding}
-    return spec.cost.release(AGREEMENT, "gaussian", share, change, known, shape=(2,))
+    """Plan the two sums that show how well a prior predicts the responses."""
+    change, facts = partial(sensitivity.agreement, spec.unit.adjacency), {"rounding": spec.rounding}
+    return spec.cost.release(AGREEMENT, "gaussian", share, change, facts, shape=(2,))
 
 
 def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:

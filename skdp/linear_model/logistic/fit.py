@@ -89,8 +89,8 @@ def warnings_for_fit(
     elif gain < CLEAR_GAIN and whitening.are_unlike:
         yield (
             f"{UNLIKE_COLUMNS}: they vary far more than the others, whose variation noise hides. "
-            "Put skdp.DPStandardScaler before this step, unless it is there already, or the "
-            "columns hold 0 and 1, or counts of words."
+            "Put skdp.DPStandardScaler before this step. Behind a scaler, and for columns of 0 and "
+            f"1 or counts of words, pass more {units} or a larger epsilon instead."
         )
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
@@ -397,10 +397,10 @@ class Estimate(NamedTuple):
     bounds: np.ndarray | None = None  # of the scores that probabilities are made of
 
 
-def opened(
+def read_once(
     spec: LogisticSpec, view: LabeledRows, *, is_seeded: bool
 ) -> tuple[LabeledRows, bytes | None]:
-    """Read rows in parts once, before any release; refuse NaN and infinity.
+    """Read all rows once, before any release; refuse NaN and infinity.
 
     Return the rows with the counts of their norms, if these are released, or else with their total,
     if the fit begins with it; and their digest, if the noise is keyed.

@@ -42,8 +42,8 @@ _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
 # rank records; and the least factor.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
-# Noise explains that the released losses deviate from a parabola by this sum of squares, in
-# variances of the noise: two values are free, and seven standard deviations are added.
+# Up to this sum of squares, in variances of the noise, noise explains why released losses deviate
+# from a parabola: it is chi-square of 2 degrees of freedom, whose mean and deviation are 2.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 #: Part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
 # Without any penalty, scores of few records grow with epsilon until they fit these records alone.
@@ -264,7 +264,7 @@ class Path(NamedTuple):
     def of(
         weights: list[np.ndarray], gradients: list[np.ndarray], noise_std: float, white: Whitening
     ) -> "Path":
-        """Summarize the last half of the steps, along the directions of the whitening."""
+        """Average the last half of the steps, in coordinates of the whitening."""
         half = slice(len(weights) // 2, None)
         places, means = np.array(weights[half]), np.mean(gradients[half], axis=0)
         middle = places.mean(axis=0)

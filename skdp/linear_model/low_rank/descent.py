@@ -244,8 +244,9 @@ _LEAST_FLATTENING = 0.1
 _ROUGH = 0.02
 # The clip level never falls below this fraction of the first one; not studied.
 _LEAST_LEVEL = 1e-9
-# The fit warns if one of the last steps left fewer gradients unclipped than this fraction of the
-# wanted number, by this many standard deviations of the vote's noise; not studied.
+# The fit warns if, in one of the last `_LAST_VOTES` steps, the released fraction of unclipped
+# gradients is below `_LEAST_OF_WANTED` times the wanted one, by `_CERTAINTY` standard deviations of
+# its noise; not studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0

@@ -186,9 +186,9 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # A fit with less signal, relative to the noise in all directions, is useless:
 # benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
-# Least signal, relative to the noise in one direction, for matrices of rank one and for cells: a
-# record depends on few coefficients. docs/user_guide/low_rank_regression.rst, "When it cannot
-# work", and for cells benchmarks/trace_regression/unlike_data.md, "strength".
+# The same for matrices of rank one, and for cells, of which a record depends on few coefficients:
+# least signal, relative to the noise in one direction. docs/user_guide/low_rank_regression.rst,
+# "When it cannot work", and for cells benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 # If most responses are equal, coefficients with less signal than this become 0: of 42 such fits on
@@ -316,10 +316,10 @@ _FAR = 0.5  # not tuned
 # If means of rows and columns are fitted first, singular values must exceed this multiple of the
 # noise: rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
 _LEAST_RATIO = 3.0
-# Least length of a step, relative to its full length, however noisy the gradient: if a smaller
-# fraction of the responses than the first number differs from the center, and otherwise. Not
-# studied beyond independent entries, digits and sensors.
-_USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
+# Least length of a step, relative to its full length, however noisy the gradient: if at least this
+# fraction of the responses differs from the center, and if fewer do. Not studied beyond independent
+# entries, digits and sensors.
+_MANY_OFF_CENTER, _LEAST_PART, _LEAST_PART_OF_FEW = 0.5, 0.5, 0.2
 # Mean square of the residuals, relative to that of the responses, from which on a fit warns, and
 # from which on coefficients become 0. benchmarks/trace_regression/unlike_data.md
 _NO_BETTER, _WORSE = 0.9, 1.1
@@ -531,6 +531,8 @@ class _Fit:
         if not spec.unit.is_whole:
             clipping = ResponseClipping(records, 2 * spec.response_bound)
         largest, least = self._bounds()
+        are_many = spread.fraction_off_center >= _MANY_OFF_CENTER
+        least_part = _LEAST_PART if are_many else _LEAST_PART_OF_FEW
         estimate = trace_descent.descend(
             plan.steps,
             clipping,
@@ -541,19 +543,23 @@ class _Fit:
             largest_coefficients=largest,
             least_curvature=least,
             least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
-            least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
-            unexplained=spread.of_all * spec.is_weak,
+            least_part=least_part,
+            # The fit of a weak signal may explain responses by chance.
+            unexplained=spread.of_all if spec.is_weak else 0.0,
         )
-        # Bound of the mean response: mean size of responses off the center, times their fraction.
-        most = max(spread.size * spread.fraction_off_center, trace_records.LEAST_SPREAD)
+        # Bounds the mean response: usual size of responses off the center, times their fraction.
+        largest_mean = max(spread.size * spread.fraction_off_center, trace_records.LEAST_SPREAD)
         if are_hidden(spec, spread.fraction_off_center):
-            estimate = estimate.without_coefficients(most)
+            estimate = estimate.without_coefficients(largest_mean)
         elif plan.calibration is not None:
-            offset = estimate.offset / (1 + (estimate.noise_std / (most * self.usual_mean)) ** 2)
+            # Shrink the intercept by its noise, relative to the usual mean response.
+            noise = estimate.noise_std / (largest_mean * self.usual_mean)
+            offset = estimate.offset / (1 + noise**2)
             if estimate.n_cut == spec.rank:
-                offset = min(max(offset, -most), most)
+                offset = min(max(offset, -largest_mean), largest_mean)
             estimate = replace(estimate, offset=offset)
         if plan.calibration is not None:
+            # Coefficients that are 0 stay 0, but the intercept is corrected.
             estimate = self._calibrated(plan.calibration, records, estimate)
         return replace(estimate, start_ratios=start.ratios)
 

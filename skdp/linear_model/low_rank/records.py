@@ -374,11 +374,10 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
 def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
     """Remove noise from noisy variances; return also the least true variance after whitening.
 
-    Variances that exceed the median by more than 1.5 times `edge`, the largest value of the noise,
-    stay as they are. The others are shrunk to their mean, by the part of their variance that is
-    noise. No variance is below a part of `edge`: along an underestimated one, steps could diverge.
-    The second result is the mean divided by the floor, at most 1. Without noise, values up to 1e-13
-    of the largest are rounding.
+    Values that exceed the median by more than 1.5 times `edge`, the largest noise, stay as they
+    are. The others are shrunk to their mean, by the part of their scatter that is noise. Along
+    values below `edge` over `_TOLERATED` steps could diverge, and values up to 1e-13 of the largest
+    are rounding: both become `least`. The second result is the mean divided by it, at most 1.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)
@@ -590,7 +589,7 @@ def release_margins(
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [side / math.sqrt(len(side)) for side in np.split(released, [n_rows])]
-    # The projection has moved the total sum from the column sums to the row sums; move it back.
+    # Projected column sums add up to 0, but for noise: give them the total of the row sums.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
     offset, residual = whole / design.n_records, spread if math.isfinite(spread) else 0.0

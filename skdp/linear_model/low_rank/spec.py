@@ -159,9 +159,9 @@ def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
     if len(sides) != 2 or (sides[0] is None and sides[1] is None):
         kind = repr(given) if isinstance(given, str) else type(given).__name__
         raise ValueError(
-            f"covariance, got {kind}, must be 'private', 'identity', a pair (row_cov, col_cov), "
-            "one of them None at most: (cov, None) for rows of features; or, of arrays, the "
-            f"covariance of all entries in C order, an array of shape {(math.prod(shape),) * 2}."
+            "covariance must be 'private', 'identity', or a pair (row_cov, col_cov) with one None "
+            "at most, as (cov, None) for vectors. For X in dense arrays it may be an array of "
+            f"shape {(math.prod(shape),) * 2}, of all entries in C order. Got {kind}."
         )
     names = ("row_cov of covariance", "col_cov of covariance")
     return tuple(

@@ -44,8 +44,10 @@ _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 _QUANTILE = 0.5  # not tuned
 # Responses are clipped to this many times the released size.
 _BOUND_FACTOR = 2.5  # not studied
-# Pairs of `mix` (see `Prior`) and a noise variance, relative to the variance of a coefficient.
-_PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied
+# Priors to choose from: `Prior.mix`, and the variance of noise over that of a coefficient.
+_PRIOR_CHOICES = tuple(
+    (mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3)
+)  # not studied
 # Penalty of coefficients, relative to the squared size of features; far above rounding errors.
 _PENALTY = 1e-9  # not tuned
 _CHUNK_ENTRIES = 1 << 20  # not studied
@@ -67,7 +69,7 @@ def plan_exponential(spec: PersonalSpec) -> ExponentialReleases:
     follows, shape = bound.name, (_N_CANDIDATES,)
     chosen = release("representation", by, _CANDIDATE_SHARE, losses, follows=follows, shape=shape)
     prior = release(
-        "choice of prior", by, _PRIOR_SHARE, losses, {"largest": 1.0}, shape=(len(_PRIORS),)
+        "choice of prior", by, _PRIOR_SHARE, losses, {"largest": 1.0}, shape=(len(_PRIOR_CHOICES),)
     )
     return ExponentialReleases(bound, chosen, prior)
 
@@ -89,10 +91,12 @@ def solve_exponential(
     chosen = budget.choose(plan.representation, losses, bound**2, rounding=users.rounding)
     zeros = np.zeros(size)
     prior = Prior(zeros, candidates[chosen], np.full(k, typical**2 / k), 0.0, typical**2 / k)
-    choices = users.map_users(partial(best_priors, prior=prior, choices=_PRIORS))
-    votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
+    choices = users.map_users(partial(best_priors, prior=prior, choices=_PRIOR_CHOICES))
+    votes = np.bincount(
+        choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIOR_CHOICES)
+    )
     winner = budget.choose(plan.prior, -votes)
-    return SharedModel(zeros, 0.0, None, prior.changed(*_PRIORS[winner]), 0.0)
+    return SharedModel(zeros, 0.0, None, prior.changed(*_PRIOR_CHOICES[winner]), 0.0)
 
 
 def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> float:
