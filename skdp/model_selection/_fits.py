@@ -10,12 +10,12 @@ import joblib
 from sklearn.base import clone
 
 from skdp._estimator import Charge, announce_fits, plan_of
+from skdp.data.people import ids_in_memory
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
 from skdp.exceptions import shortened
 from skdp.pipeline import _run
-from skdp.pipeline._composition import with_names
-from skdp.pipeline._rules import is_columns, is_passed_through, not_private
+from skdp.pipeline._rules import is_passed_through
 from skdp.pipeline._shares import Shares, Step, shares_of
 from skdp.privacy import PrivacySpent
 from skdp.privacy.plan import PrivacyCost
@@ -33,8 +33,6 @@ class Candidate(NamedTuple):
 
     parameters: dict[str, Any]
     run: _run.Run
-    kinds: Sequence[Hashable]  # a key of each step, apart from the candidate's parameters
-    of_steps: tuple[dict[str, Any], ...]  # the candidate's parameters of each step
     shares: Mapping[int, float]  # of the private steps, by the number of the step
 
 
@@ -52,29 +50,12 @@ class Keys(NamedTuple):
 def candidates_of(
     grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], _run.Run]
 ) -> list[Candidate]:
-    """Check the pipelines of a grid, and set the parameters of each candidate on its steps.
-
-    `checked` makes a run of a pipeline, once for all candidates with the same shares and the same
-    estimators. Refuse unknown parameters, and parameters that must not be searched.
-    """
-    candidates, found = list[Candidate](), dict[Hashable, tuple[_run.Run, list[Hashable], Any]]()
+    """Set the parameters of each candidate, and check it; `checked` makes a run of an estimator."""
+    candidates = list[Candidate]()
     for parameters in grid:
-        for name in parameters:
-            _check_searched(name)
-        exchanged = _exchanged(parameters, estimator)
-        # The grid refers to these objects as long as their ids are compared.
-        key = tuple((name, id(value)) for name, value in exchanged.items())
-        if key not in found:
-            run = checked(clone(estimator).set_params(**clone(exchanged, safe=False)))
-            shares = _shares(run.steps)
-            found[key] = run, [_kind(*of, shares) for of in enumerate(run.steps)], shares
-        run, kinds, shares = found[key]
-        own = {name: value for name, value in parameters.items() if name not in exchanged}
-        of_steps = _split(own, run.steps)
-        # `set_params` refuses unknown parameters.
-        clone(run.estimator).set_params(**own)
-        run = replace(run, steps=_steps_for(of_steps, run))
-        candidates.append(Candidate(parameters, run, kinds, of_steps, shares))
+        _check_searched(parameters, estimator)
+        run = checked(clone(estimator).set_params(**clone(parameters, safe=False)))
+        candidates.append(Candidate(parameters, run, _shares(run.steps)))
     if not candidates:
         raise ValueError("There are no candidates.")
     protect = {(one.run.unit, one.run.adjacency) for one in candidates}
@@ -83,91 +64,48 @@ def candidates_of(
     return candidates
 
 
-def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
-    """Return the parameters that are shares or whole estimators: steps, and parts of steps."""
-    if not hasattr(estimator, "steps"):
-        return {}
-    given = estimator.get_params()
-    wholes = {name for name, value in given.items() if hasattr(value, "fit")}
-    wholes |= {"shares", *dict(estimator.steps)} & given.keys()
-    return {name: value for name, value in sorted(parameters.items()) if name in wholes}
-
-
-def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
-    """Return a key of a step, apart from the candidate's parameters."""
-    functions = step.target and (step.target.func, step.target.inverse_func)
-    facts = step.columns, step.before, functions, None if step.is_private else step.estimator
-    return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
-
-
-def _check_searched(name: str) -> None:
-    """Refuse parameters of the guarantee, and parameters that the search sets itself."""
-    # Only the end of a name counts: privacy_unit__bounds, a parameter of a unit, may be searched.
-    parts = name.split("__")
-    if parts[-1] in _GUARANTEE:
-        raise ValueError(
-            f"{name!r} must not be searched: it is part of the guarantee that the search gives. "
-            "skdp.model_selection.epsilon_curve shows on public rows what a larger epsilon buys."
-        )
-    if _NOT_TUNED.intersection(parts):
-        raise ValueError(
-            f"{name!r} must not be searched: pass ledger and random_state to the search, and set "
-            "n_jobs on the estimator."
-        )
-
-
-def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
-    """Return the candidate's parameters of each step.
-
-    A parameter of a private part of a ColumnTransformer is also one of the ColumnTransformer.
-    """
-    if not steps[0].prefix:
-        return (parameters,)
-    split: list[dict[str, Any]] = [{} for _ in steps]
-    for name, value in parameters.items():
-        holders = [i for i, step in enumerate(steps) if name.startswith(step.prefix)]
-        fitted = (steps[i].estimator for i in holders)
-        if all(is_passed_through(one) or is_columns(one) for one in fitted):
-            known = [one.prefix for one in steps if not is_passed_through(one.estimator)]
+def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
+    """Refuse parameters of the guarantee, of the search, and of steps that are not fitted."""
+    steps = dict(getattr(estimator, "steps", ()))
+    fitted = [name for name in steps if not is_passed_through(parameters.get(name, steps[name]))]
+    for name in parameters:
+        # Only the end of a name counts: privacy_unit__bounds, a parameter of a unit, may be
+        # searched.
+        parts = name.split("__")
+        if parts[-1] in _GUARANTEE:
+            raise ValueError(
+                f"{name!r} must not be searched: it is part of the guarantee that the search "
+                "gives. skdp.model_selection.epsilon_curve shows on public rows what a larger "
+                "epsilon buys."
+            )
+        if _NOT_TUNED.intersection(parts):
+            raise ValueError(
+                f"{name!r} must not be searched: pass ledger and random_state to the search, and "
+                "set n_jobs on the estimator."
+            )
+        if steps and parts[0] not in fitted and name not in {"shares", *steps}:
             raise ValueError(
                 f"{name!r} must not be searched: it is of no step that is fitted. Those of such "
-                f"steps, and of parts of a ColumnTransformer, begin with {shortened(known)}."
+                f"steps begin with {shortened([f'{one}__' for one in fitted])}."
             )
-        for i in holders:
-            split[i][name.removeprefix(steps[i].prefix)] = value
-    return tuple(split)
-
-
-def _steps_for(of_steps: Iterable[dict[str, Any]], run: _run.Run) -> list[Step]:
-    """Set a candidate's parameters on the steps; refuse public steps that become private."""
-    given, is_behind = list[Step](), False
-    for step, parameters in zip(run.steps, of_steps, strict=True):
-        one = clone(step.estimator, safe=False)
-        if parameters:
-            one.set_params(**parameters)
-            if not step.is_private:
-                # With these parameters, an accepted step may learn.
-                for refusal in not_private(step.name, one, is_behind=is_behind):
-                    raise ValueError(refusal)
-        is_behind = is_behind or (step.is_private and step.columns is None)
-        given.append(step._replace(estimator=one))
-    return with_names(given, run.X)
 
 
 def _keys_of(candidate: Candidate, places: Sequence[_run.Place]) -> list[Keys]:
     """Return the keys of a candidate at each of its steps."""
     keys: list[Keys] = []
     before: Hashable = ()
-    steps, given = candidate.run.steps, (candidate.kinds, candidate.of_steps)
-    for step, place, kind, own in zip(steps, places, *given, strict=True):
-        free = frozenset[str]()
+    for number, (step, place) in enumerate(zip(candidate.run.steps, places, strict=True)):
+        free, own = frozenset[str](), {"": step.estimator}
         if step.is_private:
             if place.spec is not None and not place.follows:
                 free = free_parameters(place.step, place.spec)
             own = place.step.get_params(deep=False)
+        functions = step.target and (step.target.func, step.target.inverse_func)
+        facts = step.columns, step.before, functions
+        kind = type(step.estimator), candidate.shares.get(number), *map(_value_key, facts)
         # The names of free parameters are part of the key, as other candidates may have other ones.
-        fit = before, kind, tuple(sorted(free)), _key(own, without=free)
-        before = before, kind, _key(own)
+        fit = before, step.name, kind, tuple(sorted(free)), _key(own, without=free)
+        before = before, step.name, kind, _key(own)
         keys.append(Keys(fit, before))
     return keys
 
@@ -192,8 +130,11 @@ def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(as_python(value)))
     except Exception:
-        # An object without a pickle gets a key of its own: a further fit is safe.
-        return object()
+        # A function without a pickle is known by its id, as long as the candidates refer to it.
+        if isinstance(value, list | tuple):
+            return tuple(map(_value_key, value))
+        is_estimator = hasattr(value, "get_params")
+        return (type(value), _key(value.get_params(deep=False))) if is_estimator else id(value)
 
 
 # ------------------------------
@@ -321,7 +262,8 @@ def search_of(
     users: Any = None,
 ) -> Search:
     """Check grid and data; return the candidates, and the costs of their fits."""
-    checked = partial(_run.prepare, X=X, y=y, seed=seed, users=users)
+    # Ids are read once, for all candidates.
+    checked = partial(_run.prepare, X=X, y=y, seed=seed, users=ids_in_memory(users))
     candidates = candidates_of(grid, estimator, checked)
     # To count the distinct fits, all steps are planned as if each could spend the whole cost.
     places = []

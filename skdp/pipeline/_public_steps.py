@@ -582,7 +582,11 @@ def _as_wide(part: Any) -> Any:
     takes_gaps = bool(get_tags(part).input_tags.allow_nan)
     # Of private parts, only a scaler returns sparse rows.
     facts = {"takes_gaps": takes_gaps, "makes_dense": not isinstance(part, DPStandardScaler)}
-    return FunctionTransformer(partial(_widened, most=most, **facts), accept_sparse=True)
+    return _Widened(partial(_widened, most=most, **facts), accept_sparse=True)
+
+
+class _Widened(FunctionTransformer):
+    """Stands for a private part; its function, unlike those of callers, surely mixes no rows."""
 
 
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
