@@ -195,7 +195,7 @@ def test_parameters_do_not_change_on_the_way(model, more):
 @pytest.mark.parametrize(
     ("model", "more"),
     [
-        *((SVD, {"solver": solver}) for solver in ("auto", "adaptive", "power")),
+        *((SVD, {"solver": solver}) for solver in ("auto", "power")),
         (SVD, {"row_norm": None}),
         (SVD, {"privacy_unit": "user"}),
         (SVD, {"privacy_unit": skdp.units.Entry((0, 6)), "row_norm": None, "solver": "auto"}),

@@ -86,12 +86,8 @@ def passes(n_features: int) -> dict[str, Callable[[Rows], Any]]:
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(n_features, N_COMPONENTS)))[0]
     return {
         "second moment": lambda rows: rows.gram(),
-        "power step": lambda rows: rows.clipped_squares(basis, _ones),
+        "power step": lambda rows: rows.projected_moment(basis),
     }
-
-
-def _ones(norms: np.ndarray) -> np.ndarray:
-    return np.ones((1, len(norms)))
 
 
 def seconds(function: Callable[[], Any], runs: int = RUNS) -> float:

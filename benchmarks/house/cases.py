@@ -194,12 +194,6 @@ CASES = (
         partial(spiked, 4000, 60),
         partial(SVD, 5, solver="power", epsilon=0.5),
     ),
-    Case(
-        "SVD, adaptive",
-        "rows",
-        partial(spiked, 4000, 400),
-        partial(SVD, 5, epsilon=2.0, adjacency="zero_out", row_norm=1.0),
-    ),
     Case("SVD, people", "rows", partial(interactions, 3000, 500), partial(SVD, 3)),
     Case("SVD, entries", "entries", DENSE, partial(SVD, 3, unit=entry, epsilon=4.0)),
     Case(

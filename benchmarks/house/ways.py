@@ -53,7 +53,6 @@ def cases() -> dict[str, tuple[Callable[[], Any], tuple]]:
         "DPPCA": (lambda: skdp.DPPCA(2), (X,)),
         "DPPCA, bounds": (lambda: skdp.DPPCA(2, row_norm=5.0, mean_norm=5.0), (X,)),
         "DPPCA, power": (lambda: skdp.DPPCA(2, solver="power"), (X,)),
-        "DPPCA, adaptive": (lambda: skdp.DPPCA(2, solver="adaptive"), (X,)),
         "DPTruncatedSVD": (lambda: skdp.DPTruncatedSVD(2), (X,)),
         "DPTruncatedSVD, guided": (lambda: skdp.DPTruncatedSVD(2, epsilon=20.0), (wide,)),
         "DPTruncatedSVD, entries": (

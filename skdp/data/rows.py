@@ -552,22 +552,6 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         product, norms = self.map_sum(_kernel, basis.size)
         return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
-    def clipped_squares(
-        self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[np.ndarray, float]:
-        """Sum the squared coordinates of projections on an orthonormal basis, for several weights.
-
-        `weighting` maps the norms of n projections to weights of shape (n_weights, n). The sums
-        have the shape (n_weights, n_columns).
-        """
-
-        def _kernel(_: slice, block: Block) -> np.ndarray:
-            projections = block.matmul(basis)
-            weights = weighting(row_norms(projections))
-            return np.asarray(weights @ block.times_mass(np.square(projections)))
-
-        return self.map_sum(_kernel, basis.size), self._rounding(2, basis.shape[1])
-
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum outer products of projections on a basis, and squared norms of their residuals.
 

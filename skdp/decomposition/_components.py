@@ -68,11 +68,10 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
     mean_norm : float or None, default=None
         The same bound **before** centering, for the private mean. ``None`` estimates it privately,
         too. Refused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.
-    solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
-            default="auto"
+    solver : {"auto", "covariance", "power", "alternating", "deflation", "input"}, default="auto"
         For rows ``"covariance"`` releases the matrix of second moments, in O(n_features ** 2)
-        memory; only it accepts an `n_components` that is not an int. ``"adaptive"`` refines that
-        matrix where it pays; ``"power"`` iterates, in O(n_samples + n_features * n_components).
+        memory; only it accepts an `n_components` that is not an int. ``"power"`` iterates, in
+        O(n_samples + n_features * n_components).
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
         by X, and ``"input"`` adds noise to every entry; interactions take "power" or "covariance".
         ``"auto"`` chooses by public facts: :ref:`solvers`, :ref:`solvers-of-units`.
@@ -80,7 +79,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
         rows, 6 to 22 by the budget for interactions, else 5 to 8.
     n_oversamples : int or "auto", default="auto"
-        For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
+        For "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         Only for iterations ("alternating", "power", "deflation") of entries and edges, else
@@ -148,7 +147,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
     follow Hardt and Roth (2013, :arxiv:`1211.0975`). Mathematics, proofs and all references:
     :doc:`/pca_svd` for rows, :doc:`/entries` for other units. Readings of rows: "covariance" 2,
-    "adaptive" 2 or 4, "power" ``n_iter + 2``, one more for a bound that is None. :ref:`memory`.
+    "power" ``n_iter + 2``, one more for a bound that is None. :ref:`memory`.
 
     Examples
     --------
@@ -374,11 +373,9 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes the
         bound of `row_norm`.
-    solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
-            default="auto"
+    solver : {"auto", "covariance", "power", "alternating", "deflation", "input"}, default="auto"
         For rows ``"covariance"`` releases the matrix of second moments, in O(n_features ** 2)
-        memory; ``"adaptive"`` refines it where that pays; ``"power"`` iterates, in
-        O(n_samples + n_features * n_components) memory.
+        memory; ``"power"`` iterates, in O(n_samples + n_features * n_components) memory.
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
         by X, and ``"input"`` adds noise to every entry; interactions take "power" or "covariance".
         ``"auto"`` chooses by public facts and, for rows, by the released count of mostly positive
@@ -388,7 +385,7 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
         rows, 4 or 5 if the mean guides, 6 to 22 by the budget for interactions, else 5 to 8. With
         a number here or for `n_oversamples`, the mean guides no iteration.
     n_oversamples : int or "auto", default="auto"
-        For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
+        For "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         Only for iterations ("alternating", "power", "deflation") of entries and edges, else
@@ -456,7 +453,7 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
     follow Hardt and Roth (2013, :arxiv:`1211.0975`). Mathematics, proofs and all references:
     :doc:`/pca_svd` for rows, :doc:`/entries` for the other units. Readings of rows: "covariance" 2,
-    "adaptive" 2 or 4, "power" ``n_iter + 2``, one more for a bound that is None. :ref:`memory`.
+    "power" ``n_iter + 2``, one more for a bound that is None. :ref:`memory`.
 
     Examples
     --------

@@ -271,9 +271,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     _component_constraints: ClassVar[dict[str, Any]] = {
         "mean_norm": [*checks.ANY_BOUND, None],
         "solver": [
-            StrOptions(
-                {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}
-            )
+            StrOptions({"auto", "covariance", "power", "alternating", "deflation", "input"})
         ],
         "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
     }

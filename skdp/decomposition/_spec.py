@@ -141,8 +141,8 @@ class Support:
 
 # Rows, and users with several. Steps: benchmarks/high_dimension/captured.md, "power, 4 steps".
 _OF_ROWS = Support(
-    steps={"covariance": 0, "adaptive": 0, "power": 3},
-    centered=("covariance", "adaptive", "power"),
+    steps={"covariance": 0, "power": 3},
+    centered=("covariance", "power"),
     has_bases=False,
 )
 #: Solvers and settings of each unit. "power" of edges: benchmarks/house/constants.md. Other numbers

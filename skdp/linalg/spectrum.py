@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import chdtri, gammainccinv, gammaln
@@ -71,27 +70,6 @@ def leading_right_vectors(
         return np.asarray(vectors)
     right = np.column_stack([first(vector) for vector in vectors.T])
     return np.asarray(np.linalg.svd(right, full_matrices=False)[0])
-
-
-def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the `size` largest eigenvalues of a symmetric matrix, descending, with eigenvectors.
-
-    `with_fixed_signs` chooses the signs of eigenvectors.
-    """
-    order = len(matrix)
-    values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
-    # Always contiguous: products with another memory layout may round differently.
-    return values[::-1], np.ascontiguousarray(with_fixed_signs(vectors[:, ::-1]))
-
-
-def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
-    """Flip columns so that the largest entry of each is positive.
-
-    The signs of eigenvectors and singular vectors are arbitrary, and differ between libraries. If
-    several parties compute a basis from the same releases, their bases must agree, or the parts of
-    the next release would not match.
-    """
-    return np.asarray(vectors * deterministic_signs(vectors.T))
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:

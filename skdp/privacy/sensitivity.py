@@ -106,20 +106,6 @@ def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -
     return second_moment(row_norm, adjacency, rounding)
 
 
-@in_double_precision
-def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity of :math:`\sum_i \psi_b(z_i) \circ z_i / \beta`; :math:`\psi_b` clips to norm b.
-
-    The :math:`z_i = V^T x_i` are projections. The entries are stacked over m levels
-    :math:`b = \beta c`, :math:`0 < \beta \le 1`. :math:`\sqrt m c^2` for zero_out: the entries of a
-    row are not negative, those of one level sum to :math:`\|\psi_b(z)\| \|z\| / \beta \le c^2`, and
-    a sum of such entries is at least their norm. A row of norm c in the span attains it.
-    :math:`\sqrt 2` times as much for replace, as two such contributions have an inner product that
-    is not negative; attained by two orthogonal rows.
-    """
-    return math.sqrt(n_levels) * second_moment(row_norm, adjacency, rounding)
-
-
 # ------------------------------
 # Counts of rows with a property, and histograms.
 

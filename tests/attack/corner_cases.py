@@ -17,7 +17,7 @@ LARGEST = np.finfo(np.float64).max
 CONTAINERS = ("dense", "float32", "csr", "csr float32", "map", "blocks", "sparse blocks")
 UNITS = ("row", "row", "row", "entry", "edge", "interaction", "spectral")
 SOLVERS = {
-    "row": ("auto", "covariance", "adaptive", "power"),
+    "row": ("auto", "covariance", "power"),
     "short row": ("auto", "alternating"),
     "entry": ("auto", "alternating", "deflation", "input"),
     "edge": ("auto", "power", "deflation", "alternating"),
@@ -176,8 +176,6 @@ def _draw_decomposition(generator: np.random.Generator, seed: int) -> Corner:
     if unit in ("entry", "edge") and parameters["solver"] != "input" and generator.random() < 0.2:
         parameters["coherence_bound"] = float(10.0 ** generator.uniform(0, 3))
     X = _entries(generator, (n_rows, n_features), near)
-    if parameters.get("row_norm") is not None and generator.random() < 0.3:
-        X = _draw_spread_rows(generator, parameters, near)
     if unit in ("edge", "spectral"):
         X = np.triu(X) + np.triu(X, 1).T
     if is_pca:
@@ -190,16 +188,6 @@ def _draw_decomposition(generator: np.random.Generator, seed: int) -> Corner:
     containers = CONTAINERS[:-2] if unit in ("edge", "spectral") else CONTAINERS
     data = _contain(generator, X, str(generator.choice(containers)))
     return Corner(make(**parameters), (data,))
-
-
-def _draw_spread_rows(
-    generator: np.random.Generator, parameters: dict[str, Any], near: float
-) -> np.ndarray:
-    """Draw rows over so many dimensions that the adaptive solver refines its directions."""
-    parameters |= {"solver": "adaptive", "n_components": 1, "epsilon": 10.0}
-    X = generator.normal(size=(2000, 60))
-    X[:, 0] *= 2
-    return X * (near / 9)
 
 
 def _bound_units(

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, product
@@ -18,7 +17,6 @@ from scipy.sparse import csr_array
 from skdp import DPTruncatedSVD
 from skdp.data.rows import Rows
 from skdp.datasets import make_spiked
-from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.federated import Federation
 from skdp.federated._agreement import Agreement, run_fit, view_of
 from skdp.federated._owner import RunningFit, Waiting
@@ -111,19 +109,6 @@ CELLS = tuple(_cells())
 def is_count(name):
     """Whether a release counts rows: a single one moves it by 1, whatever is tried."""
     return "count" in name or "clip level" in name or name == "positive rows"
-
-
-@contextmanager
-def setting(cell):
-    """Let the adaptive solver take the branch that so few rows do not deserve."""
-    if cell.solver != "refined":
-        yield
-        return
-    with (
-        patch.object(rows_solvers, "_LEAST_GAIN", 0.0),
-        patch.object(rows_solvers, "_can_be_refined", lambda *_: True),
-    ):
-        yield
 
 
 class Heard(NamedTuple):

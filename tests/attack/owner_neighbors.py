@@ -3,7 +3,7 @@
 import numpy as np
 from entry_neighbors import interaction_neighbors
 from harness import without_row
-from owner_cells import N_OWN, hear, of_interactions, retold, setting
+from owner_cells import N_OWN, hear, of_interactions, retold
 from row_cells import adversarial_rows, with_row
 from scipy.linalg import null_space
 
@@ -18,16 +18,15 @@ def attack(cell, server, n_random=3, long=True):
 
     Movements are in sensitivities, by the names of releases.
     """
-    with setting(cell):
-        agreement, own = cell.agreement(), cell.rows()[:N_OWN]
-        story = hear(agreement, view_of(agreement, cell.contain(own)), server)
-        worst, all_heard = {}, [story]
-        for rows, origin in neighbors(cell, agreement, story, own, n_random, long):
-            heard = [retold(agreement, one, story) for one in rows]
-            start = None if origin is None else retold(agreement, origin, story)
-            all_heard += [*heard, *([] if start is None else [start])]
-            for name, ratio in farthest(story, heard, start).items():
-                worst[name] = max(worst.get(name, 0.0), ratio)
+    agreement, own = cell.agreement(), cell.rows()[:N_OWN]
+    story = hear(agreement, view_of(agreement, cell.contain(own)), server)
+    worst, all_heard = {}, [story]
+    for rows, origin in neighbors(cell, agreement, story, own, n_random, long):
+        heard = [retold(agreement, one, story) for one in rows]
+        start = None if origin is None else retold(agreement, origin, story)
+        all_heard += [*heard, *([] if start is None else [start])]
+        for name, ratio in farthest(story, heard, start).items():
+            worst[name] = max(worst.get(name, 0.0), ratio)
     return worst, all_heard
 
 

@@ -105,7 +105,7 @@ def cover(cells):
     """
 
     def wanted(cell):
-        norm_of_means = (cell.model, cell.solver, cell.norms) == ("pca", "refined", "private")
+        norm_of_means = (cell.model, cell.solver, cell.norms) == ("pca", "covariance", "private")
         branches = {(cell.solver, cell.norms), (cell.solver, cell.model == "svd"), norm_of_means}
         return combined(vars(cell), 1) | branches
 

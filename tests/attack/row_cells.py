@@ -25,10 +25,9 @@ MODELS = {
     "pca, prior": (DPPCA, {"prior": (np.zeros(D), np.diag(np.arange(1.0, D + 1)))}),
     "pca, centered again": (DPPCA, {}),
 }
-# "refined" is the adaptive solver made to take the branch that so few rows do not deserve; of
-# guided fits the gate is open, and shut in all others.
-SOLVERS = ("covariance", "adaptive", "refined", "power")
-GUIDED = {"guided covariance": "covariance", "guided adaptive": "adaptive", "guided power": "power"}
+# Of guided fits the gate is open, and shut in all others.
+SOLVERS = ("covariance", "power")
+GUIDED = {"guided covariance": "covariance", "guided power": "power"}
 NORMS = {"given": {"row_norm": 1.0, "mean_norm": 1.5}, "private": {}}
 ADJACENCIES = ("replace", "zero_out")
 RELEASED = {
@@ -62,7 +61,7 @@ class Cell:
         return make(
             **{
                 "n_components": 2,
-                "solver": {"refined": "adaptive", **GUIDED}.get(self.solver, self.solver),
+                "solver": GUIDED.get(self.solver, self.solver),
                 "adjacency": self.adjacency,
                 **parameters,
                 **bounds,
@@ -105,9 +104,6 @@ def setting(cell):
         )
         if getattr(cell, "model", "") == "pca, centered again":
             changes.enter_context(patch.object(rows_plan, "needs_second_mean", lambda *_: True))
-        if cell.solver == "refined":
-            changes.enter_context(patch.object(rows_solvers, "_LEAST_GAIN", 0.0))
-            changes.enter_context(patch.object(rows_solvers, "_can_be_refined", lambda *_: True))
         yield
 
 

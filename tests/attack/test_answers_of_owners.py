@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from owner_cells import LIES, N_OWN, N_OWNERS, Cell, Server, hear, setting, split
+from owner_cells import LIES, N_OWN, N_OWNERS, Cell, Server, hear, split
 from parties import Talk, federation_like, owners_of, parts_of
 
 from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPTraceRegressor
@@ -87,27 +87,25 @@ def asked_of(owner, story):
 
 def all_said(cell, lie):
     """What owners with other rows say when they are told the same, and what they charge."""
-    with setting(cell):
-        federation = federation_of(cell)
-        agreement = federation._agreement
-        rows = rows_of_owners(cell)
-        story = hear(agreement, view_of(agreement, cell.contain(rows[0])), Server(cell, lie))
-        said = []
-        for X in rows:
-            ledger = Charges()
-            owner = Owner(federation, OWNER, cell.contain(X), ledger=ledger)
-            said.append((*messages_of(lambda: asked_of(owner, story)), ledger.charged))  # noqa: B023
-            assert isinstance(owner.estimator_, type(story.model))
+    federation = federation_of(cell)
+    agreement = federation._agreement
+    rows = rows_of_owners(cell)
+    story = hear(agreement, view_of(agreement, cell.contain(rows[0])), Server(cell, lie))
+    said = []
+    for X in rows:
+        ledger = Charges()
+        owner = Owner(federation, OWNER, cell.contain(X), ledger=ledger)
+        said.append((*messages_of(lambda: asked_of(owner, story)), ledger.charged))  # noqa: B023
+        assert isinstance(owner.estimator_, type(story.model))
     return said
 
 
 CELLS = (
     Cell("covariance", model="pca", norms="private"),
     Cell("covariance", unit="owner"),
-    Cell("adaptive", "zero_out", unit="owner", model="pca, public center", container="sparse"),
-    Cell("refined", "zero_out", norms="private"),
+    Cell("power", "zero_out", unit="owner", model="pca, public center", container="sparse"),
     Cell("power", unit="owner", norms="private"),
-    Cell("guided adaptive", unit="owner", norms="private"),
+    Cell("guided covariance", unit="owner", norms="private"),
     Cell("guided power", "zero_out", container="sparse"),
     Cell("interaction"),
 )

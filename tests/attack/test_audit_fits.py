@@ -114,7 +114,7 @@ def proven(fit, n_fits, epsilon=EPSILON, delta=DELTA, first_seed=2**100):
     return lower_bound_of_mu((misses, false_alarms), n_fits, confidence=0.99) / claim
 
 
-SOLVERS = {"covariance": 0.6, "adaptive": 0.6, "power": 0.1}
+SOLVERS = {"covariance": 0.6, "power": 0.1}
 EDGE = partial(entry_of, privacy_unit=Edge((0, 1)), solver="power", epsilon=60.0)
 ENTRY = partial(
     entry_of, index=(0, 0), threshold=0.05, privacy_unit=Entry((0, 1)), solver="input", epsilon=8.0

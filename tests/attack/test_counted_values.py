@@ -54,7 +54,7 @@ MODELS = {
     "matrices": of_people(DPTraceRegressor, matrix_shape=SHAPE, n_iter=2),
     "regression": of_people(DPLinearRegression),
     "classes of matrices": of_people(DPTraceClassifier, matrix_shape=SHAPE, classes=[0, 1]),
-    "components": of_people(DPTruncatedSVD, n_components=2, solver="adaptive"),
+    "components": of_people(DPTruncatedSVD, n_components=2, solver="covariance"),
     "classes": of_people(DPLogisticRegression, classes=[0, 1]),
     "personal": partial(Personalized, epsilon=1e4, n_iter=2),
 }

@@ -27,9 +27,9 @@ FLIPS = {
     "some": lambda size: np.random.default_rng(size).choice([-1.0, 1.0], size=size),
 }
 ROWS = [
-    *(Cell("svd", solver) for solver in ("covariance", "refined", "power")),
-    *(Cell("pca", solver, norms="private") for solver in ("adaptive", "refined", "power")),
-    *(Cell("svd", f"guided {solver}") for solver in ("covariance", "adaptive", "power")),
+    *(Cell("svd", solver) for solver in ("covariance", "power")),
+    *(Cell("pca", solver, norms="private") for solver in ("covariance", "power")),
+    *(Cell("svd", f"guided {solver}") for solver in ("covariance", "power")),
 ]
 
 

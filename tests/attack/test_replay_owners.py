@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from owner_cells import CASES, N_OWN, N_WIDE, Cell, D, Server, hear, retold, setting
+from owner_cells import CASES, N_OWN, N_WIDE, Cell, D, Server, hear, retold
 from owner_neighbors import assert_one_story
 
 from skdp import RowBlocks
@@ -27,11 +27,10 @@ def parties(cell, agreement):
 
 def all_heard(cell, server):
     """Tell all parties what the first is told."""
-    with setting(cell):
-        agreement = cell.agreement()
-        first, *others = parties(cell, agreement)
-        story = hear(agreement, first, server)
-        return [story, *(retold(agreement, one, story) for one in others)]
+    agreement = cell.agreement()
+    first, *others = parties(cell, agreement)
+    story = hear(agreement, first, server)
+    return [story, *(retold(agreement, one, story) for one in others)]
 
 
 # Neighbors are told the same in every case, by `test_attack_owners.py`.

@@ -11,7 +11,6 @@ OF_MATRICES = {"matrix_shape": (2, 2), "n_iter": 5}
 KINDS = {
     "svd": lambda **more: skdp.DPTruncatedSVD(2, **more),
     "svd, power": lambda **more: skdp.DPTruncatedSVD(2, solver="power", **more),
-    "svd, adaptive": lambda **more: skdp.DPTruncatedSVD(2, solver="adaptive", **more),
     "pca": lambda **more: skdp.DPPCA(2, **more),
     "scaler": lambda **more: skdp.DPStandardScaler(with_mean=False, **more),
     "scaler, bounds": lambda **more: skdp.DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),

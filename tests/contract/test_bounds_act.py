@@ -51,7 +51,7 @@ UNITS = {
     "spectral": SpectralChange(2.0),
 }
 SOLVERS = {
-    "row": ("auto", "covariance", "adaptive", "power"),
+    "row": ("auto", "covariance", "power"),
     "entry": ("auto", "alternating", "deflation", "input"),
     "edge": ("auto", "power", "deflation", "alternating"),
     "interaction": ("auto", "power", "covariance"),

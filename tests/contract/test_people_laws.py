@@ -42,7 +42,7 @@ FAMILY_OF = {
 }
 CELLS = [
     next(cell for cell in people_cells.CELLS if cell.model == model and cell.solver == solver)
-    for model, solver in (("pca", "covariance"), ("svd", "power"), ("svd", "adaptive"))
+    for model, solver in (("pca", "covariance"), ("svd", "power"))
 ] + [people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0], people_cells.TRACE_CELLS[0]]
 
 

@@ -48,16 +48,12 @@ def sums_of(rows):
     """Give each sum of a view that a fit may release."""
     clip = partial(clip_rows, bound=0.5)
 
-    def weighting(norms):
-        return np.stack([clip_weights(norms, level, 2) for level in (0.5, 1.0)])
-
     return {
         "total": rows.total()[0],
         "gram": rows.gram()[0],
         "squared norm": rows.squared_norm()[0],
         "product": rows.normal_product(BASIS, clip)[0],
         "projected moment": rows.projected_moment(BASIS)[0],
-        "squares": rows.clipped_squares(BASIS, weighting)[0],
         "counts of norms": rows.counted_norms(EDGES).up_to_points,
         "counts of projections": rows.projection_counts(BASIS, EDGES),
         "positive": rows.count_mostly_positive(),

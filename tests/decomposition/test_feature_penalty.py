@@ -27,7 +27,7 @@ def strong_and_empty(n_strong=5, n_empty=60, noise_std=1.0, seed=0):
 @pytest.mark.parametrize("unit", [2.0**-300, 0.25, 2.0**300])
 def test_components_know_no_unit(unit):
     noisy, _ = strong_and_empty()
-    once, other = decompose(noisy, 1.0, 1.0, 2), decompose(unit * noisy, unit, 1.0, 2)
+    once, other = decompose(noisy, 1.0, 2), decompose(unit * noisy, unit, 2)
     np.testing.assert_allclose(once.components, other.components, atol=1e-9)
     np.testing.assert_allclose(unit * once.eigenvalues, other.eigenvalues, rtol=1e-9)
 

@@ -25,7 +25,6 @@ def test_only_a_released_second_moment_has_errors_and_a_refit_drops_them():
         assert getattr(model, name).shape == (3,)
     model.set_params(solver="power").fit(X)
     others = [model, DPTruncatedSVD(3, solver="covariance").fit(X)]
-    others += [pca(solver="adaptive").fit(X)]
     others += [DPPCA(3, privacy_unit=Entry((-9.0, 9.0))).fit(X[:50])]
     for name in NAMES:
         assert not any(hasattr(other, name) for other in others)

@@ -179,7 +179,6 @@ N_ROWS, N_FEATURES = 900, 60
 FITS = {
     "covariance": DPPCA(3, mean_norm=9.0, **BOUNDS),
     "private bounds": DPPCA(3, mean_norm=9.0, epsilon=8.0),
-    "adaptive": DPPCA(3, mean_norm=9.0, solver="adaptive", **BOUNDS),
     "power": DPPCA(3, mean_norm=9.0, solver="power", **BOUNDS),
     "power, few iterations": DPPCA(3, mean_norm=9.0, solver="power", n_iter=2, **BOUNDS),
     "guided": DPTruncatedSVD(3, **BOUNDS),

@@ -58,7 +58,6 @@ def fitted(model):
     [
         DPPCA(2, epsilon=np.inf, **FINITE),
         DPPCA(2, epsilon=np.inf, solver="power", n_iter=12, **FINITE),
-        DPPCA(2, epsilon=np.inf, solver="adaptive", **FINITE),
         DPPCA(2, epsilon=np.inf, row_norm=25.0, center=False),
         DPPCA(2, epsilon=np.inf, row_norm=25.0, center=[0.5] * 6),
         DPTruncatedSVD(2, epsilon=np.inf, row_norm=25.0),
@@ -498,7 +497,7 @@ def test_planned_bytes():
     assert sizes["step 1"] == sizes["step 2"] == 400_000
 
 
-@pytest.mark.parametrize("solver", ["covariance", "power", "adaptive"])
+@pytest.mark.parametrize("solver", ["covariance", "power"])
 def test_bytes_are_those_of_the_plan(solver):
     federation = of_rows(clone(PCA).set_params(solver=solver))
     talk = Talk(federation, owners_of(federation, in_three(X)))

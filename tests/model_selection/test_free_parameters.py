@@ -20,7 +20,6 @@ CASES = [
     (DPPCA(2), PCA_SETTINGS),
     (DPPCA(2, center=False, row_norm=3.0, adjacency="zero_out"), PCA_SETTINGS),
     (DPPCA(2, solver="power"), PCA_SETTINGS),
-    (DPPCA(2, solver="adaptive", mean_norm=3.0), PCA_SETTINGS),
     (DPTruncatedSVD(2), {"n_components": [1, 3, 6]}),
     (DPTruncatedSVD(2, row_norm=3.0, mean_norm=2.0), {"n_components": [1, 6]}),
     (DPTruncatedSVD(2, solver="power"), {"n_components": [1, 3]}),
@@ -83,7 +82,6 @@ def test_what_is_free_changes_no_release_and_gives_what_a_fit_of_its_own_would(e
     [
         ("power", {"n_iter": 4}),
         ("power", {"n_components": 1}),
-        ("adaptive", {"n_components": 1}),
         ("covariance", {"row_norm": 1.5}),
         ("covariance", {"center": False}),
         ("covariance", {"solver": "power"}),

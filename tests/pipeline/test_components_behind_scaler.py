@@ -64,7 +64,7 @@ def test_scales_of_directions_that_stand_out_have_less_noise_than_the_diagonal()
         scales = np.exp(0.6 * random.normal(size=d))
         symmetric = random.normal(size=(d, d))
         noisy = moment / np.outer(scales, scales) + noise * (symmetric + symmetric.T) / 2
-        components = decompose(noisy, noise, 1.0, 3, is_scaled=True).components
+        components = decompose(noisy, noise, 3, is_scaled=True).components
         found.append(captured(components, moment, 3))
     # With the diagonal of the noisy moment it is .78 to .82, in ten times 20 seeds.
     assert np.mean(found) > 0.845
@@ -82,9 +82,7 @@ def test_wide_tables_with_few_rows_lose_nothing(noise):
         symmetric = (symmetric + symmetric.T) / 2
         noisy = moment * np.outer(scales, scales) + noise * len(rows) * symmetric
         before, after = (
-            captured(
-                decompose(noisy, noise * len(rows), 1.0, 2, is_scaled=is_scaled).components, moment
-            )
+            captured(decompose(noisy, noise * len(rows), 2, is_scaled=is_scaled).components, moment)
             for is_scaled in (False, True)
         )
         changes.append(after - before)
@@ -102,7 +100,7 @@ def test_angles_and_errors_hold_where_scales_are_corrected():
         moment *= n / np.outer(roots, roots)
         symmetric = random.normal(size=(d, d))
         noisy = moment + noise * (symmetric + symmetric.T) / 2
-        found = decompose(noisy, noise, 1.0, 2, is_scaled=True)
+        found = decompose(noisy, noise, 2, is_scaled=True)
         values, vectors = np.linalg.eigh(moment / np.outer(found.scales, found.scales))
         for j in range(2):
             cosine = min(abs(vectors[:, -1 - j] @ found.components[j]), 1.0)

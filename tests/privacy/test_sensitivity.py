@@ -24,7 +24,6 @@ def orthonormal(seed=0):
 
 
 BASIS = orthonormal()
-SQUARE_LEVELS = (0.2, 0.4, 1.0)
 
 
 def row_sum(rows):
@@ -54,17 +53,6 @@ def user_moment(rows):
     own = rows[:, :4].reshape(-1, 2, 2)
     moments = np.einsum("nij,nik->njk", own, own).reshape(len(rows), -1)
     return clip_rows(moments, C)
-
-
-def clipped_squares(rows):
-    rows = clip_rows(rows.copy(), C)
-    inside = rows @ BASIS
-    clipped = [clip_rows(inside.copy(), share * C) / share for share in SQUARE_LEVELS]
-    return np.concatenate([part * inside for part in clipped], axis=1)
-
-
-def declared_squares(row_norm, adjacency):
-    return sensitivity.clipped_squares(row_norm, len(SQUARE_LEVELS), adjacency)
 
 
 def distances(contribution, first, second, adjacency):
@@ -105,7 +93,6 @@ def attack(contribution, declared, adjacency):
         (row_sum, sensitivity.row_sum),
         (second_moment, sensitivity.second_moment),
         (projected_spectrum, sensitivity.projected_spectrum),
-        (clipped_squares, declared_squares),
         (user_moment, sensitivity.user_moment),
     ],
 )

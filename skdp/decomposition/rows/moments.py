@@ -66,7 +66,7 @@ def decompose_scaled(
     raised = (vectors * np.maximum(values, _LEAST_OF_EDGE * edge)) @ vectors.T
     scales = np.sqrt(np.diag(raised) / np.median(np.diag(raised)))
     units, less = np.outer(scales, scales), float(np.mean(scales**-2.0))
-    found = noisy / units, noise_std * less, 1.0, n_components, center_error * less
+    found = noisy / units, noise_std * less, n_components, center_error * less
     factors = decompose(*found, smoothed=raised / units)
     assert factors.angles is not None
     # Noise varies more if most of it comes from few columns.
@@ -82,14 +82,13 @@ _RARELY = 3.5  # not tuned
 def decompose(
     noisy: np.ndarray,
     noise_std: float,
-    squared_bound: float = 1.0,
     n_components: int | None = None,
     center_error: float = 0.0,
     *,
     is_scaled: bool = False,
     smoothed: np.ndarray | None = None,
 ) -> Factors:
-    r"""Decompose a released second moment, given with its noise in units of `squared_bound`.
+    r"""Decompose a released second moment.
 
     If `n_components` is given, the components span the leading eigenvectors of the moment minus its
     `feature_penalty`, or of `smoothed`, if given. With `is_scaled`, `decompose_scaled` first
@@ -97,13 +96,12 @@ def decompose(
 
     A noisy center adds the outer product of a random vector with itself to the moment of centered
     rows. `center_error` is the mean square of an entry of the vector: :math:`n \tau^2` for n rows
-    and noise :math:`\tau` of each entry of the center, not in units of `squared_bound`.
+    and noise :math:`\tau` of each entry of the center.
     """
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)
-    error = center_error / squared_bound
     # Off the diagonal, symmetric noise has half of the variance, which decides on eigenvalues.
-    off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
+    off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), center_error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     matrix = noisy - np.diag(penalty) if smoothed is None else smoothed
     eigenvalues, vectors = np.linalg.eigh(matrix)
@@ -114,24 +112,24 @@ def decompose(
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
     # Only the second moments of the first `n_components` are in descending order.
     in_order = np.sort(second_moments)[::-1]
-    cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
+    cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - center_error
     edge = noise_edge(off_diagonal_std, len(noisy))
     # A noisy center adds a direction with a chi-squared second moment, which noise of the moment
     # increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
-    added = error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
+    added = center_error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
     # In another order of operations, the square of the edge might overflow.
     edge = added + edge / (4 * added) * edge if 2 * added > edge else edge
     errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
         components=vectors.T,
-        eigenvalues=squared_bound * descending(cleaned),
-        total=squared_bound * float(max(second_moments.sum() - len(noisy) * error, 0.0)),
-        eigenvalue_noise=squared_bound * noise_std,
+        eigenvalues=descending(cleaned),
+        total=float(max(second_moments.sum() - len(noisy) * center_error, 0.0)),
+        eigenvalue_noise=noise_std,
         n_above_noise=int(np.sum(second_moments > edge)),
-        eigenvalue_errors=squared_bound * errors,
+        eigenvalue_errors=errors,
         angles=angles,
-        noisy=squared_bound * second_moments,
-        off_diagonal_std=squared_bound * off_diagonal_std,
+        noisy=second_moments,
+        off_diagonal_std=off_diagonal_std,
     )
 
 
@@ -196,7 +194,6 @@ def decompose_with_axis(
     noisy: np.ndarray,
     noise_std: float,
     axis: np.ndarray,
-    squared_bound: float = 1.0,
     n_components: int | None = None,
 ) -> Factors:
     """Decompose a moment whose leading eigenvector is nearly the axis, the direction of the mean.
@@ -208,7 +205,7 @@ def decompose_with_axis(
     """
     # Squares of entries in this unit cannot overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
-    noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
+    noisy, noise_std = noisy / unit, noise_std / unit
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
     value = float(axis @ along)
     cross = along - value * axis
@@ -229,9 +226,9 @@ def decompose_with_axis(
     values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
     return Factors(
         components=components,
-        eigenvalues=squared_bound * values,
-        total=squared_bound * float(np.trace(noisy)),
-        eigenvalue_noise=squared_bound * noise_std,
+        eigenvalues=unit * values,
+        total=unit * float(np.trace(noisy)),
+        eigenvalue_noise=unit * noise_std,
         n_above_noise=1 + int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
     )
 

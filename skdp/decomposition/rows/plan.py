@@ -22,17 +22,15 @@ _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 # ------------------------------
 # Checks of parameters, and the choices of "auto".
 
-# Between these numbers of features, "auto" takes "adaptive", which is better if rows spread over
-# many more dimensions than there are components, and needs eigenvectors, which are still cheap.
-_ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
 # With more features, clipped projections have less noise than the d x d matrix; with "replace",
 # whose steps have twice the noise, only from the second number on.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
 # Without noise, memory decides: the largest number of entries of a second moment, or of a basis of
 # all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# ARPACK finds at most this many components, relative to the shorter side of sparse rows.
-_LARGEST_RANK = 0.125  # not tuned
+# ARPACK finds components of sparse rows with at least so many features; and at most so many
+# components, relative to the shorter side.
+_FEWEST_SPARSE_FEATURES, _LARGEST_RANK = 400, 0.125  # not tuned
 # If a mean guides, "auto" may iterate from this many features d on, if n mu / d is below the second
 # number (benchmarks/diagonal_prior/solvers.md) or, for one component, below the third number
 # (benchmarks/guided/guided.md).
@@ -62,10 +60,8 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     if spec.prior is not None:
         solver = "covariance"
     if solver == "auto":
-        fewest, largest = _ADAPTIVE_FEATURES
-        solver = "adaptive" if fewest <= n_features <= largest else "covariance"
-        if n_features > _LARGEST_MATRIX[spec.unit.adjacency]:
-            solver = "power"
+        is_small = n_features <= _LARGEST_MATRIX[spec.unit.adjacency]
+        solver = "covariance" if is_small else "power"
     extra = n_components if spec.n_oversamples == "auto" else int(spec.n_oversamples)
     is_exact = spec.prior is None and _is_exact(spec)
     if is_exact:
@@ -96,7 +92,7 @@ def _is_exact(spec: RowsSpec) -> bool:
     may_choose = spec.solver == "auto" and not spec.cost.is_private
     is_whole = spec.is_sparse and spec.is_in_memory and spec.unit.name == "row"
     has_few = rank_of(spec) <= _LARGEST_RANK * min(spec.shape)
-    is_wide = spec.shape[1] >= _ADAPTIVE_FEATURES[0]
+    is_wide = spec.shape[1] >= _FEWEST_SPARSE_FEATURES
     return may_choose and is_whole and has_few and is_wide and spec.row_norm == math.inf
 
 
@@ -197,12 +193,6 @@ _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
 _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: Number of clip levels that the power method chooses from.
 N_LEVELS = 24  # not studied
-#: Fractions of the share of the adaptive solver: for the first matrix, the probe, two steps, and
-#: the spectrum. The second step, from a better basis, gets four times as much as the first.
-ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
-#: Clip levels of the adaptive solver, in units of the bound on rows. Lower levels would weight all
-#: rows alike, instead of by their squares; the last level clips nothing.
-PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
 # For strong signals, the quantile of the norms at which rows are clipped is the median if
 # `_signal_to_noise` is the first number, and rises by the second number with the log of the signal.
@@ -218,16 +208,6 @@ _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
-class AdaptiveReleases(NamedTuple):
-    """A second moment, a probe, and the two branches between which the probe decides."""
-
-    second_moment: Release
-    clipped_squares: Release
-    # Further second moments; or steps that refine the leading directions of the first moment, and
-    # the variances along the refined directions.
-    rest: AnyOf
-
-
 class PowerReleases(NamedTuple):
     """The steps of an iteration, and the final spectrum."""
 
@@ -237,7 +217,7 @@ class PowerReleases(NamedTuple):
 
 
 #: Releases of a solver; "covariance" has a single release, the second moment.
-SolverReleases = Release | AdaptiveReleases | PowerReleases
+SolverReleases = Release | PowerReleases
 
 
 class Branch(NamedTuple):
@@ -375,9 +355,6 @@ def _plan_solver(spec: RowsSpec, share: float) -> SolverReleases:
     """Plan the releases of a solver that no mean guides."""
     if spec.solver == "power":
         return _plan_power(spec, share, int(spec.n_iter), spec.basis_size, _GROWTH)
-    # Without noise there is nothing to refine.
-    if spec.solver == "adaptive" and spec.cost.is_private:
-        return _plan_adaptive(spec, share)
     return _plan_moment(spec, share, MOMENT)
 
 
@@ -421,7 +398,6 @@ def _plan_moment(
     spec: RowsSpec,
     share: float,
     name: str,
-    mechanism: str = "symmetric_gaussian",
     projected_shape: tuple[int, ...] = (),
 ) -> Release:
     """Plan the second moment, or its projection on a basis, of the given shape."""
@@ -431,28 +407,7 @@ def _plan_moment(
         bound = MEAN if isinstance(spec.center, str) else "center"
     change = sensitivity.projected_spectrum if projected_shape else sensitivity.second_moment
     shape = projected_shape or (spec.shape[1],) * 2
-    return plan_sum(spec, name, share, shape, bound, change, mechanism)
-
-
-def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
-    """Plan a second moment, a probe, and the two branches between which the probe decides."""
-    first, probe, *steps, spectrum = (share * fraction for fraction in ADAPTIVE_SHARES)
-    # In place of each step, and of the variances, the other branch releases a matrix.
-    numbered = enumerate((first, *steps, spectrum), start=1)
-    moment, *more = (_plan_moment(spec, part, f"{MOMENT} {n}") for n, part in numbered)
-    n_levels, size = len(PROBE_LEVELS), spec.basis_size
-    change = partial(sensitivity.clipped_squares, n_levels=n_levels, adjacency=spec.unit.adjacency)
-    known = None if moment.sensitivity is None else {"row_norm": spec.row_norm}
-    name, follows, shape = "clipped squares", moment.follows, (n_levels, size)
-    squares = spec.cost.release(
-        name, "gaussian", probe, change, known, follows=follows, shape=shape
-    )
-    products = tuple(
-        _plan_product(spec, part, f"step {n}", name, size) for n, part in enumerate(steps, start=1)
-    )
-    n_variances = rank_of(spec) + 1
-    variances = _plan_moment(spec, spectrum, "projected variances", "gaussian", (n_variances,))
-    return AdaptiveReleases(moment, squares, AnyOf((tuple(more), (products, variances))))
+    return plan_sum(spec, name, share, shape, bound, change, "symmetric_gaussian")
 
 
 def _plan_product(spec: RowsSpec, share: float, name: str, follows: str, n_columns: int) -> Release:

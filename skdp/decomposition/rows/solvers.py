@@ -1,4 +1,4 @@
-"""Solvers that protect rows: a noisy second moment, its refinement, and power iterations."""
+"""Solvers that protect rows: a noisy second moment, and power iterations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
-from skdp.decomposition._spec import Factors, RowsSpec, rank_of, rank_or_none
+from skdp.decomposition._spec import Factors, RowsSpec, rank_or_none
 from skdp.decomposition.rows import plan as rows_plan
 from skdp.decomposition.rows.moments import (
     decompose,
@@ -18,9 +18,9 @@ from skdp.decomposition.rows.moments import (
 )
 from skdp.linalg import spectrum
 from skdp.linalg.denoising import positive_means
-from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
-from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
-from skdp.privacy.clipping import clip_rows, clip_weights
+from skdp.linalg.norms import quantile_from_counts, row_norms
+from skdp.privacy import PrivacyBudget, Release, Released
+from skdp.privacy.clipping import clip_rows
 
 #: A function that returns factors, given a released second moment and its noise std.
 Decomposition = Callable[..., Factors]
@@ -82,187 +82,6 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
     """Release the mean of rows, clipped to ``rows.bound``."""
     total, rounding = rows.total()
     return budget.release(mean, total / rows.n_rows, rows.bound, rounding)
-
-
-# ------------------------------
-# A noisy second moment, refined along leading directions if that pays.
-
-_LEVELS = np.array(rows_plan.PROBE_LEVELS)
-_FIRST_SHARE = rows_plan.ADAPTIVE_SHARES[0]  # not tuned
-# Clipping biases a step, so a step has to promise this many times the precision of another release
-# of the matrix.
-_LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
-# A component stands out if its eigenvalue exceeds the largest eigenvalue of noise by this factor.
-_MARGIN = 1.05  # not studied
-# Weight of the matrix outside the refined span, in the next step: outside most is noise, but new
-# directions come only from there.
-_WEIGHT_OUTSIDE = 0.5  # not studied
-# If noise costs less than this part of the captured variance, the bias of clipping may cost more:
-# .010 on standardized images of digits, where noise cost .004.
-_LEAST_LOSS = 5e-3  # not studied
-# Columns are divided by the estimated fraction of signal that clipping leaves, at least this:
-# smaller divisors would magnify noise.
-_SMALLEST_SIGNAL = 0.05  # not studied
-# Number of iterations that turn a basis to the leading eigenvectors, which are close already.
-_N_TURNS = 4  # not studied
-# This many rows suffice to choose between few clip levels.
-_PROBE_ROWS = 1 << 15  # not studied
-
-
-def solve_adaptive(
-    rows: Rows,
-    plan: rows_plan.AdaptiveReleases,
-    budget: PrivacyBudget,
-    n_components: int,
-    decomposition: Decomposition = decompose,
-) -> Factors:
-    r"""Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2).
-
-    A first release of the d x d matrix, as in `solve_clipped`, finds rough directions V. The
-    rest of the budget, in shares that are fixed beforehand, goes to one of two branches:
-
-    - Further releases of the matrix; their average with the first is as good as a single release.
-    - Two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method (M. Hardt, E. Price, 2014,
-      :arxiv:`1311.2495`) with clipped projections. A row of norm c moves a step by `c b` rather
-      than :math:`c^2`. The steps replace the part of the matrix in the span of V, weighted by their
-      precision. A last release has the variances along the final span.
-
-    A small release in between, the probe, chooses the branch: the sums of squared coordinates in V,
-    clipped at several levels b, which show how much signal each level leaves. Steps are better if
-    rows spread over many dimensions. The steps run only if all requested components stand out from
-    noise, as a step finds no directions that V lacks, and if noise is the main error.
-    """
-    moment, rounding = rows.gram()
-    released = budget.release(plan.second_moment, moment, rows.bound, rounding=rounding)
-    estimate = _in_squared_bounds(released, rows)
-    values, basis = spectrum.leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
-    levels, size = rows.bound * _LEVELS, basis.shape[1]
-
-    def _weights(norms: np.ndarray) -> np.ndarray:
-        # Row weights that clip to each level, divided by the level.
-        return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
-
-    exact, of_squares = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
-    squares, _ = budget.release(plan.clipped_squares, exact, rows.bound, rounding=of_squares)
-    level = _choose_level(squares[:, :n_components], budget.adjacency)
-    more, (steps, variances) = plan.rest.branches
-    if level is None or not _can_be_refined(values[:n_components], estimate):
-        for release in more:
-            released = budget.release(release, moment, rows.bound, rounding=rounding)
-            estimate = _average(estimate, _in_squared_bounds(released, rows))
-        return decomposition(*estimate, squared_bound=rows.bound**2, n_components=n_components)
-    for step in steps:
-        columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
-        estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
-        for _ in range(_N_TURNS):
-            basis = spectrum.orthonormal_basis(estimate.value @ basis)
-        _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
-        basis = spectrum.with_fixed_signs(basis @ turn[:, ::-1])
-    basis = basis[:, :n_components]
-    return _release_variances(variances, rows, budget, moment, rounding, basis)
-
-
-def _in_squared_bounds(released: Released, rows: Rows) -> Released:
-    """Return a release in units of the squared bound; overwrite it.
-
-    The rounding of centered sparse rows may raise the noise by many powers of ten, so that its
-    square overflows. Callers therefore square ratios of noise, and never the noise itself.
-    """
-    noisy, noise_std = released
-    squared_bound = rows.bound**2
-    noisy /= squared_bound
-    return Released(noisy, noise_std / squared_bound)
-
-
-def _average(first: Released, second: Released) -> Released:
-    """Average two releases, weighted by their precision; overwrite the second."""
-    weight = 1 / (1 + np.square(np.float64(first.noise_std) / second.noise_std))
-    matrix = second.value
-    matrix *= 1 - weight
-    matrix += weight * first.value
-    return Released(matrix, first.noise_std * np.sqrt(weight))
-
-
-def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
-    """Return the clip level of the most precise step, in units of the bound; None if none pays.
-
-    The precision is the squared ratio of signal to noise, relative to a release of the matrix.
-    """
-    signals = _LEVELS * squares.sum(axis=1)
-    # The last level clips nothing: its signal is the whole signal.
-    whole = signals[-1]
-    shrinkage = np.clip(signals / whole, 0.0, 1.0) if whole > 0 else np.zeros(len(_LEVELS))
-    matrix_noise = sensitivity.second_moment(1.0, adjacency) * np.sqrt(0.5)
-    step_noise = [sensitivity.clipped_projection(1.0, level, adjacency) for level in _LEVELS]
-    gains = (shrinkage * matrix_noise / step_noise) ** 2
-    best = int(np.argmax(gains))
-    return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
-
-
-def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
-    """Return whether all components stand out, and noise costs enough to refine them."""
-    n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
-    if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
-        return False
-    # The variance that noise would cost if the matrix got the whole share is, to second order,
-    # tau^2 d / eigenvalue for each component. With the first share alone, tau^2 is larger by the
-    # inverse of that share.
-    loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
-    return bool(loss >= _LEAST_LOSS * values.sum())
-
-
-def _refine(
-    estimate: Released, basis: np.ndarray, columns: np.ndarray, noise_std: float
-) -> Released:
-    """Average the estimate with `columns`, in the span of `basis`."""
-    before = estimate.value @ basis
-    # The diagonals of the columns and of the estimate show by how much clipping shrinks columns.
-    diagonal = np.einsum("ij,ij->j", basis, before)
-    shrunk = np.einsum("ij,ij->j", basis, columns)
-    shrinkage = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
-    relative_variances = np.square(noise_std / shrinkage / (estimate.noise_std * np.sqrt(0.5)))
-    # The noise of the estimate stays that of the first release in the second step, too: the step,
-    # with its larger share, so gets more weight than precision alone would give.
-    weights = 1 / (1 + relative_variances)
-    after = before + weights * (columns / shrinkage - before)
-    # With the basis V, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. C and S are
-    # averaged with C and S of `columns`; R is multiplied by its weight.
-    inner_before, inner_after = basis.T @ before, basis.T @ after
-    outer_before, outer_after = before - basis @ inner_before, after - basis @ inner_after
-    inner_after = (inner_after + inner_after.T) / 2
-    change = outer_after - _WEIGHT_OUTSIDE * outer_before
-    change += basis @ (inner_after - _WEIGHT_OUTSIDE * inner_before) / 2
-    update = change @ basis.T
-    return Released(_WEIGHT_OUTSIDE * estimate.value + update + update.T, estimate.noise_std)
-
-
-def _release_variances(
-    release: Release,
-    rows: Rows,
-    budget: PrivacyBudget,
-    exact: np.ndarray,
-    rounding: float,
-    basis: np.ndarray,
-) -> Factors:
-    """Release the second moments along the basis vectors, and the trace outside the basis.
-
-    `exact` is the noiseless second moment of the rows, and `rounding` its rounding error.
-    """
-    along = np.einsum("ij,ij->j", basis, exact @ basis)
-    values = np.append(along, np.trace(exact) - along.sum())
-    # Rounding errors of the matrix add up in the sum over the basis, and in the rest of the trace.
-    rounding *= 2 + np.sqrt(basis.shape[1])
-    # Rounding of the products with the basis.
-    rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
-    noisy, noise_std = budget.release(release, values, rows.bound, rounding=rounding)
-    order = np.argsort(-noisy[:-1], kind="stable")
-    return Factors(
-        components=basis.T[order],
-        eigenvalues=np.maximum(noisy[order], 0.0),
-        total=float(noisy.sum()),
-        eigenvalue_noise=noise_std,
-        n_above_noise=basis.shape[1],  # only visible components are refined
-    )
 
 
 # ------------------------------
@@ -445,8 +264,6 @@ def solve_clipped(
     :doi:`10.1145/2591796.2591883`), with noise that is isotropic in the Frobenius inner product.
     The whole spectrum of the released matrix is free post-processing.
     """
-    if isinstance(plan, rows_plan.AdaptiveReleases):
-        return solve_adaptive(rows, plan, budget, rank_of(spec), decomposition)
     if isinstance(plan, rows_plan.PowerReleases):
         return solve_power(rows, plan, budget, generator, is_exact=spec.is_exact)
     moment, rounding = rows.gram()
