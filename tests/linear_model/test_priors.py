@@ -111,6 +111,23 @@ def test_a_bad_prior_costs_little(kind):
 
 
 @ignore_warnings
+@pytest.mark.parametrize("epsilon", [2.0, 100.0])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        (1000 * LINE.coef_, 1000 * LINE.intercept_),
+        (1e9 * LINE.coef_, 1e9 * LINE.intercept_),
+        (LINE.coef_, LINE.intercept_ + 1e4),
+    ],
+    ids=["other units", "far smaller units", "another offset"],
+)
+def test_a_prior_that_predicts_other_numbers_costs_nothing(prior, epsilon):
+    (plain, _), (other, weight) = (scores("linear", one, epsilon, 2000) for one in (None, prior))
+    assert weight < 0.01
+    assert other > plain - 0.01
+
+
+@ignore_warnings
 def test_with_much_budget_the_fit_undoes_what_is_wrong_in_a_prior():
     coef = CLASSES[-1].coef_ / CLASSES[0].scale_
     half = coef * (np.arange(D) < 5), -0.5 * coef[:, :5].sum(axis=1)

@@ -38,7 +38,8 @@ from skdp.privacy.clipping import clipped
 _LEAST_STRENGTH = 20.0
 # The same limit if most responses are equal and the rest carry all signal; not studied.
 _LEAST_RARE = 25.0
-# With at least this strength, a prior predicts from clipped rows, else from unclipped ones.
+# With at least this strength, a prior that is not far off predicts from clipped rows, else from
+# unclipped ones.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
 _DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
@@ -137,9 +138,11 @@ def solve_least_squares(
     found = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(found, spec)
     records = view.scaled(scaling, view.responses)
-    rows, of_rows = (records, scaling) if spec.left_strength >= _CLIPPED else (view, None)
     stds = np.sqrt(found.variance)
-    part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget, stds)
+    is_far = scale.is_far_from(spec.prior, found.center, stds)
+    rows, of_rows = (view, None) if is_far or spec.left_strength < _CLIPPED else (records, scaling)
+    facts = scale, budget, stds
+    part = release_agreement(plan.agreement, spec, rows, of_rows, *facts, is_far=is_far)
     records = clipped(replace(records, responses=part.responses), spec.row_norm).measured()
     white = descent_steps.release_whitening(spec, plan, records, scaling, found, budget)
     whitened = descent_steps.whitened(records, white, spec.loosening)

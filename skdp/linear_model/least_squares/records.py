@@ -134,11 +134,30 @@ class Records(Rows):
 
 
 class ResponseScale(NamedTuple):
-    """Released center and scale of responses, and the fraction that differs from the center."""
+    """Released center and scale of responses, and the fraction that differs from the center.
+
+    The scale `is_guess` if noise hides all responses off the center.
+    """
 
     center: float
     size: float
     off_center: float = 1.0
+    is_guess: bool = False
+
+    def is_far_from(
+        self, prior: tuple[np.ndarray, float] | None, center: np.ndarray, stds: np.ndarray
+    ) -> bool:
+        """Return whether a prior may predict other numbers than responses, by released scales.
+
+        Most predictions of a prior of other units, or of centered features, are clipped, and no
+        linear fit to what they leave undoes what they would be unclipped.
+        """
+        if prior is None or self.is_guess:
+            return False
+        with np.errstate(all="ignore"):
+            middle = prior[1] + center @ prior[0] - self.center
+            size = np.hypot(np.linalg.norm(prior[0] * stds), middle)
+        return not size <= _FAR_OFF * self.size
 
 
 def release_response_scale(
@@ -160,7 +179,7 @@ def release_response_scale(
             budget.warnings.append(f"{GUESSED_SPREAD} responses.")
         # If the scale is a guess, nothing is known of how many responses differ from the center.
         off_center = 1.0 if spread.is_guess else spread.fraction_off_center
-        scale = ResponseScale(scale.center, spread.of_all, off_center)
+        scale = ResponseScale(scale.center, spread.of_all, off_center, spread.is_guess)
     return replace(view, responses=responses.mapped(partial(in_scale, scale=scale))), scale
 
 
@@ -185,10 +204,13 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
 # and around 0 for others, with these standard deviations. Then the fraction of good priors, and the
 # least mean squares of predictions and residuals. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
-# Predictions are clipped to this many scales of the responses. If predictions vary by more than the
-# second number of scales, the scale is taken for noise.
-_LARGEST_PREDICTION, _UNSEEN = 5.0, 1e6  # benchmarks/least_squares/prior.md
+# Predictions are clipped to this many scales of the responses.
+_LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
+# A prior is far off if, for features without correlations, the root mean square of its predictions
+# around the center of the responses exceeds this many of their scales; and the least weight that
+# such a prior gets, if any. benchmarks/least_squares/made_up.md
+_FAR_OFF, _LEAST_OF_FAR = 3.0, 0.5
 
 
 class PriorPart(NamedTuple):
@@ -214,12 +236,14 @@ def release_agreement(
     scale: ResponseScale,
     budget: PrivacyBudget,
     stds: Any = 0.0,
+    *,
+    is_far: bool = False,
 ) -> PriorPart:
     """Release how well a prior predicts, and subtract its weighted predictions from the responses.
 
-    With a large budget, the prior predicts from clipped rows, and the fit to these rows corrects
-    its errors. With a small one, it predicts from unclipped rows. `stds` are the standard
-    deviations of features.
+    With a `scaling` the prior predicts from clipped rows, and the fit to these rows corrects its
+    errors; else it predicts from unclipped rows. `stds` are the standard deviations of features. A
+    prior that `is_far` off is taken for the most part, or not at all.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))
@@ -230,7 +254,7 @@ def release_agreement(
     # If noise has hidden the scale of the responses, the prior's predictions give the scale.
     with np.errstate(all="ignore"):
         ratio = float(np.linalg.norm(coef * stds)) / scale.size
-    is_visible = not _UNSEEN < ratio < NO_CLIPPING
+    is_visible = not (scale.is_guess and 1 < ratio < NO_CLIPPING)
     ratio = 1.0 if is_visible else ratio
     unit, responses, largest = ratio * scale.size, view.responses, spec.largest_product
     slopes, constant = slopes / unit, (constant - scale.center) / unit
@@ -253,6 +277,7 @@ def release_agreement(
     released, noise_std = budget.release(release, view.map_sum(_products, 2))
     product, square = (largest / spec.n_units * released).tolist()
     weight = weight_of(product, square, largest * noise_std / spec.n_units)
+    weight *= not is_far or weight >= _LEAST_OF_FAR
     left = 1.0
     if is_visible:
         left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
