@@ -50,24 +50,27 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     """
     # Imported here, as importing imputers takes long.
     from sklearn.feature_extraction import FeatureHasher
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
-    from sklearn.impute import SimpleImputer
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+    from sklearn.impute import MissingIndicator, SimpleImputer
 
     functions = ("analyzer", "preprocessor", "strip_accents", "tokenizer")
     encoder = {
         "categories": lambda given: not isinstance(given, str),
         **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
     }
+    words = {
+        "vocabulary": lambda given: given is not None,
+        "input": lambda given: given == "content",
+        **dict.fromkeys(functions, lambda given: not callable(given)),
+    }
     values = ("unknown_value", "encoded_missing_value")
     return {
         **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
         **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
         PolynomialFeatures: {},
-        CountVectorizer: {
-            "vocabulary": lambda given: given is not None,
-            "input": lambda given: given == "content",
-            **dict.fromkeys(functions, lambda given: not callable(given)),
-        },
+        CountVectorizer: words,
+        TfidfVectorizer: {**words, "use_idf": lambda given: not given},
+        MissingIndicator: {"features": lambda given: given == "all"},
         OneHotEncoder: {**encoder, "handle_unknown": lambda given: given in ("error", "ignore")},
         OrdinalEncoder: {
             **encoder,
@@ -104,7 +107,8 @@ _TWINS = {
         "which a DPGridSearch may choose",
         "FunctionTransformer HashingVectorizer": "plain functions",
         "CountVectorizer TfidfVectorizer": "HashingVectorizer, or CountVectorizer(vocabulary=[...])"
-        " of texts and without functions",
+        " or TfidfVectorizer(vocabulary=[...], use_idf=False) of texts and without functions",
+        "MissingIndicator": "MissingIndicator(features='all')",
         "TfidfTransformer": "Normalizer(), which scales texts to one length",
         "OneHotEncoder TargetEncoder": "OneHotEncoder(categories=[...])",
         "LabelBinarizer LabelEncoder": "no encoder, as labels may be texts",

@@ -15,7 +15,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
@@ -505,6 +505,8 @@ REFUSED_STEPS = [
     (OneHotEncoder(), "categories="),
     (OneHotEncoder(categories=[[1], [2], [3], [4]], handle_unknown="warn"), "handle_unknown="),
     (TfidfVectorizer(), "may learn .* or CountVectorizer.vocabulary="),
+    (TfidfVectorizer(vocabulary=["a"]), "use_idf=True may learn .* or TfidfVectorizer.vocabulary="),
+    (MissingIndicator(), r"'missing-only' may learn .* Use MissingIndicator.features='all'"),
     (CountVectorizer(), "vocabulary="),
     (CountVectorizer(vocabulary=["a"], input="filename"), "of texts"),
     (CountVectorizer(vocabulary=["a"], tokenizer=str.split), "without functions"),

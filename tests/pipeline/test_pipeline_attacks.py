@@ -13,9 +13,9 @@ from in_parts import in_chunks, in_parts
 from refusals import refusal_of
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
@@ -179,10 +179,14 @@ TEXTS = [f"one {number} two" for number in range(60)]
 ODD_TEXTS = ("two " * 10_000, "", "unknown")
 
 
-@pytest.mark.parametrize("name", ["counts", "hashes"])
+@pytest.mark.parametrize("name", ["counts", "hashes", "weights"])
 def test_no_text_moves_a_pipeline_further_than_declared(name):
-    counts = CountVectorizer(vocabulary=["one", "two", "7"])
-    first = {"counts": counts, "hashes": HashingVectorizer(n_features=8)}[name]
+    words = ["one", "two", "7"]
+    first = {
+        "counts": CountVectorizer(vocabulary=words),
+        "hashes": HashingVectorizer(n_features=8),
+        "weights": TfidfVectorizer(vocabulary=words, use_idf=False, sublinear_tf=True),
+    }[name]
     model = make_dp_pipeline(first, DPPCA(2), CLASSIFIER, random_state=SEED)
     others = [([text, *TEXTS[1:]], Y) for text in ODD_TEXTS]
     movement = farthest(lambda *data: clone(model).fit(*data), (TEXTS, Y), *others)
@@ -251,6 +255,7 @@ TABLE_PARTS = [
     ("ordinal", OrdinalEncoder(**TOWNS, **CODES), ["town"]),
     ("counts", CountVectorizer(vocabulary=["one", "two"]), "note"),
     ("hashes", HashingVectorizer(n_features=4), "note"),
+    ("gaps", MissingIndicator(features="all"), ["year", "income"]),
     (
         "frozen",
         FrozenEstimator(OneHotEncoder(handle_unknown="ignore").fit(TABLE[["town"]])),
