@@ -600,8 +600,9 @@ class ModelCard:  # numpydoc ignore=PR02
             *("## What was released", "", "```", repr(spent), "```", ""),
             *("## What was taken to be public", "", *_table(("Name", "Value"), public)),
             *(["## Notes", "", self.notes, ""] if self.notes else []),
-            *("<details><summary>Parameters</summary>", "", *_table(("Name", "Value"), given)),
-            *("</details>", ""),
+            # With the attribute, converters to HTML convert the table, too.
+            *('<details markdown="1"><summary>Parameters</summary>', ""),
+            *(*_table(("Name", "Value"), given), "</details>", ""),
             *("## Versions", "", *_table(("Package", "Version"), self.versions.items())),
         ]
         return "\n".join(lines)

@@ -427,8 +427,8 @@ def refuse_blocks(X: Any, estimator_name: str) -> None:
     """Refuse rows in blocks, for estimators that need all rows at once."""
     if isinstance(X, RowBlocks):
         raise ValueError(
-            f"X is a RowBlocks, which {estimator_name} does not take: pass an array or a memory "
-            "map."
+            f"X is a RowBlocks, or of dask, which {estimator_name} does not take: pass an array, "
+            "a memory map, or what the compute() of a collection of dask returns."
         )
 
 

@@ -129,8 +129,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 def _ratings(pairs: Any) -> np.ndarray:
     """Return the ratings, the third column; refuse ratings that are not finite, without quotes."""
     text = (
-        "ratings, the third column of pairs, must be finite numbers, with none missing: columns go "
-        "by place, as (user, item, rating)."
+        "ratings, the third column of pairs, must be finite numbers, with none missing: leave out "
+        "lines without one, as pairs.dropna() does. Columns go by place, as (user, item, rating)."
     )
     column = _safe_indexing(pairs, 2, axis=1)
     ratings = with_text(text, lambda: np.asarray(column, dtype=np.float64))

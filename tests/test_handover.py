@@ -523,8 +523,12 @@ def test_a_card_has_what_was_assumed_in_full_and_folds_the_parameters():
     card = model_card(model, notes="Kept for a year.")
     assert card.assumptions["columntransformer__codes__categories"] == [kinds]
     text = str(card)
-    assert all(kind in text.split("<details>")[0] for kind in kinds)
-    assert text.index("<details>") < text.index("| dppca__solver") < text.index("</details>")
+    assert all(kind in text.split('<details markdown="1">')[0] for kind in kinds)
+    assert (
+        text.index('<details markdown="1">')
+        < text.index("| dppca__solver")
+        < text.index("</details>")
+    )
     assert f"n = {len(FRAME)}," in text
     assert "Noise: from the operating system" in text
     assert "running time" in text

@@ -173,6 +173,8 @@ def refuse_masked(X: Any) -> None:
 
 def _as_array(X: Any) -> Any:
     """Convert objects that only have `__array__`; number the columns if two names are equal."""
+    # A ColumnTransformer takes no table of pyarrow.
+    X = X.to_pandas() if hasattr(X, "column_names") and hasattr(X, "to_pandas") else X
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):
@@ -285,6 +287,7 @@ def _kind_of_type(dtype: Any) -> str:
 # ------------------------------
 # For errors: what columns contain instead of finite numbers, and how to convert them.
 
+_OF_POLARS = " Polars has X['name'].str.to_date(), and X['name'].cast(float, strict=False)."
 _ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
 #: Advice to the user, by what a column contains instead of finite numbers.
 CURES = {
@@ -294,10 +297,10 @@ CURES = {
     "categories": f"{_ENCODE}.",
     "texts": (
         f"{_ENCODE}. If they are dates, make numbers of them by (pandas.to_datetime(X['name'], "
-        "utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days, or dates of polars by "
-        "X['name'].str.to_date(). If they are numbers, convert them by pandas.to_numeric(X['name']"
-        ".str.strip('%'), errors='coerce'), which makes NaN of other texts, "
-        f"{COMMAS}. If they are neither, leave them out, as X.drop(columns=['name'])."
+        "utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days. If they are numbers, "
+        "convert them by pandas.to_numeric(X['name'].str.strip('$%'), errors='coerce'), which "
+        f"makes NaN of other texts, {COMMAS}.{_OF_POLARS} "
+        "If they are neither, leave them out, as X.drop(columns=['name'])."
     ),
     "complex numbers": (
         "Make two columns of each, by numpy.real and numpy.imag, as "
@@ -392,12 +395,14 @@ def text_of_kinds(
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name, kind_of_it in kinds.items() if kind_of_it == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
-        place, left_out = f"X[{names[0]!r}]", f"X.drop(columns={names})"
+        cure, place = f" {cures[kind]}", f"X[{names[0]!r}]"
+        left_out = f"X.drop(columns={names})"
         if names[0].isdigit():
             place = f"pandas.Series(X[:, {names[0]}])"
             left_out = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
-        cure = f" {cures[kind]}".replace("X.drop(columns=['name'])", left_out)
-        cure = cure.replace("X['name']", place)
+            # Arrays have no columns of polars.
+            cure = cure.replace(_OF_POLARS, "")
+        cure = cure.replace("X.drop(columns=['name'])", left_out).replace("X['name']", place)
         texts.append(f"{who} {kind}.{cure * (cures[kind] not in text)}")
         text += cures[kind]
     return " ".join(texts)

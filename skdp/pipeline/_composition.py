@@ -339,7 +339,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
 # The shape in a plan that is only made to learn the unit.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 # The unit of an estimator without the parameter `privacy_unit`, as errors describe it.
-_UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_column"
+_UNKNOWN = "an unknown unit"
 
 
 def common_unit(steps: Sequence[Step]) -> str:
@@ -360,7 +360,7 @@ def common_unit(steps: Sequence[Step]) -> str:
         raise ValueError(
             "The private steps of estimator must protect one row, one record, one response or one "
             f"user, all of them the same, got {got}. Pass one privacy_unit to all; that of "
-            "DPPersonalizedRegressor is 'user' with require_groups=True."
+            "DPPersonalizedRegressor is 'user' with require_groups=True and no user_column."
         )
     return unit
 

@@ -44,8 +44,9 @@ _MAY_MIX = (FrozenEstimator, FunctionTransformer)
 # With a seed, noise depends on the rows between steps: no global setting may change their type.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
-    " A frame is no array: pass FunctionTransformer(validate=True), whose function gets one, or "
-    "return frame.to_numpy(), or call set_output(transform='default')."
+    " A frame is no array: pass FunctionTransformer(validate=True), whose function gets one "
+    "without gaps, or put FunctionTransformer(numpy.asarray) before it, or return "
+    "frame.to_numpy(), or call set_output(transform='default')."
 )
 _TEXTS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
@@ -300,7 +301,19 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
         if of_public or (texts and not any(one.string or one.categorical for one in tags)):
             return of_public or f"{what} refuses its rows. {containers.flaw_of_columns(rows)}"
     if texts and text.endswith("it refuses."):
-        text += f" Fill gaps in {shortened(texts)} by SimpleImputer, FunctionTransformer(np.ravel)."
+        if rules.is_columns(step):
+            words = [
+                one
+                for _, part, columns in step.transformers
+                if any(hasattr(leaf, "build_analyzer") for leaf in _leaves(part))
+                for one in np.ravel(columns)
+            ]
+            texts = [one for one in texts if one in words] or texts
+        text += (
+            f" Fill gaps in {shortened(texts)} before the fit, as frame.fillna({{{texts[0]!r}: "
+            "''}) does, or within the part, by make_pipeline(SimpleImputer(strategy='constant', "
+            "fill_value=''), FunctionTransformer(numpy.ravel), HashingVectorizer(...))."
+        )
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
@@ -542,7 +555,7 @@ def _with_columns(
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused = any(one.string for one in tags), {*kinds.values()}
     cures = {**containers.CURES}
-    if is_for_texts and tags[0].string and not is_single:
+    if tags and tags[0].string and not (tags[0].two_d_array or is_single):
         return f"{what} takes one column of texts: pass its name or number, and no list."
     if is_single and not is_for_texts and type(next(iter(leaves), None)) not in _MAY_MIX:
         listed = [int(one) if one.isdigit() else one for one in names]

@@ -259,8 +259,9 @@ def places_of(
                 one._classes_and_codes(run.targets)
             if like is None:
                 raise ValueError(
-                    f"Step {step.name!r} follows one that does not say how many columns it "
-                    "returns: let that inherit OneToOneFeatureMixin, or have an int n_components."
+                    f"Step {step.name!r} follows {run.steps[number - 1].name!r}, which does not "
+                    "say how many columns it returns: let its class inherit OneToOneFeatureMixin, "
+                    "if it returns one for each, or have an int n_components."
                 )
             rows = place.rows if is_open else rows_of_step(step, like)
             if not is_behind:

@@ -50,7 +50,7 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
         raise ValueError(
             "bounds names columns, but X has no names, or a step before makes other columns: pass "
             "a data frame (also as `like` of a plan), or a list of pairs (low, high) in column "
-            "order."
+            "order. FunctionTransformer(feature_names_out='one-to-one') keeps names."
         )
     if len(set(names)) < len(names):
         twice = shortened([str(name) for name, n in Counter(names).items() if n > 1])

@@ -5,13 +5,14 @@ import re
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from refusals import refusal_of
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
@@ -313,8 +314,14 @@ PLAIN = {
     "gaps by number": (GAPS[["id", "age"]].to_numpy(), r"Column 1 holds NaN\.$"),
     "infinity": (TABLE[["id"]].assign(z=np.inf), r"contains .*infinity.* Column z holds infinity"),
     "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Encode"),
-    "texts by number": (TABLE[["id", "town"]].to_numpy(), "Column 1 holds texts"),
-    "texts of polars": (pl.DataFrame(TABLE[["id", "town"]]), "Column town holds texts"),
+    "texts by number": (
+        TABLE[["id", "town"]].to_numpy(),
+        r"Column 1 holds texts.* thousands='\.'\)\. If they are neither",
+    ),
+    "texts of polars": (
+        pl.DataFrame(TABLE[["id", "town"]]),
+        r"Column town holds texts.* X\['town'\].str.to_date\(\), and X\['town'\].cast",
+    ),
     "categories": (TABLE[["id", "plan"]], "Column plan holds categories. Encode"),
     "dates": (TABLE[["id", "when"]], "^Dates, .* Column when holds dates"),
     "dates as objects": (TABLE[["id", "day"]], "Dates, .* Column day holds dates"),
@@ -407,6 +414,24 @@ def test_texts_are_filled_within_a_part():
     odd.loc[7, "note"] = None
     text = str(refusal_of(pipeline_of(("words", part, ["note"])), odd, Y).value)
     assert "Column note holds texts and gaps. Fill gaps in texts before" in text
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
+def test_logarithms_with_gaps_keep_the_names_of_columns(kind):
+    kept = {"feature_names_out": "one-to-one"}
+    scaler = skdp.DPStandardScaler(bounds={"age": (0, 5)}, missing="mean")
+    logs = FunctionTransformer(np.log1p, **kept)
+    rows = kind(GAPS[["id", "age"]])
+    with pytest.raises(ValueError, match=r"put FunctionTransformer\(numpy\.asarray\) before"):
+        pipeline_of(("logs", make_pipeline(logs, scaler), ["age"])).fit(GAPS, Y)
+    part = make_pipeline(FunctionTransformer(np.asarray, **kept), logs, scaler)
+    parts = ("logs", part, ["age"]), ("gaps", MissingIndicator(features="all"), ["age"])
+    model = pipeline_of(*parts).fit(rows, Y)
+    assert model[-1].coef_.shape == (1, 2)
+    assert skdp.privacy_spent(model).is_private
+    unnamed = make_pipeline(FunctionTransformer(np.asarray), scaler)
+    with pytest.raises(ValueError, match=r"feature_names_out='one-to-one'.* keeps names"):
+        pipeline_of(("logs", unnamed, ["age"])).fit(rows, Y)
 
 
 def days_of_texts(frame):

@@ -220,7 +220,7 @@ def test_units_of_the_steps_of_a_pipeline_do_not_mix():
     # Who knows no number of users before a fit, or alone, has no place in a plan.
     for facts in ({}, {"require_groups": True, "user_column": 0}):
         personal = skdp.make_dp_pipeline(scaler, skdp.DPPersonalizedRegressor(2, **facts))
-        with pytest.raises(ValueError, match="what a fit decides, unless"):
+        with pytest.raises(ValueError, match=r"unknown unit of dppersonal.*with require_"):
             personal.fit(X, y, users=np.arange(N_PEOPLE))
     with pytest.raises(ValueError, match="needs users"):
         pipeline().fit(X, y)

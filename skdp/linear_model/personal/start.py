@@ -312,6 +312,7 @@ def release_user_whitening(
         f"{n_lost} of {n_features} features hardly take part in the fit: they are too small "
         "beside the others to stand out from noise. If the units of features differ, or some lie "
         "far from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, "
+        "in which it has require_groups=True, "
         "or divide them by public guesses of their spreads."
     )
     return whitening_of(released, noise_std)[0], (warning,) if n_lost else ()
