@@ -430,7 +430,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(columns):
             raise ValueError(f"k={shown(k)} must be an int from 1 to {len(columns)}, the columns.")
         pca = self._named(PCA(n_components=k), columns)
-        matrix = self.correlation_ if scale else self.covariance_
+        variances, noise = np.diag(self.covariance_), np.diag(self.noise_std_)
+        is_flat = denoising.are_flat(variances, noise, self.n_samples_seen_)
+        matrix = self.correlation_ - np.diag(1.0 * is_flat) if scale else self.covariance_
         values, vectors = np.linalg.eigh(matrix[np.ix_(columns, columns)])
         # PCA of scikit-learn divides variances by n - 1.
         n_rows, n_free = self.n_samples_seen_, max(self.n_samples_seen_ - 1, 1)

@@ -67,11 +67,11 @@ class Factors:
     prior_weight: float = 0.0  # weight of the prior in the moment
     scales: np.ndarray | None = None  # divisors of the columns, from the released moment
 
-    def of_correlations(self, n_components: int | float | str | None) -> "Factors":
+    def of_correlations(self, n_components: int | float | str | None, n_rows: int) -> "Factors":
         """Decompose the same released moment with its columns scaled to variance 1."""
         if self.decompose is None or self.eigenvalue_noise == 0:
             return self
-        scaled = replace(self, decompose=partial(self.decompose, is_scaled=True))
+        scaled = replace(self, decompose=partial(self.decompose, scaled_rows=n_rows))
         found = scaled.for_rank(n_components)
         assert found.scales is not None
         noise = self.mean_noise_variance * float(np.mean(found.scales**-2.0))

@@ -468,6 +468,21 @@ def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
     return raised
 
 
+# Noise hides a variance up to the first number of its standard deviations. It shows which columns
+# are constant if, in most others, it would show so many rows, `_FAR_ROW` deviations from the mean.
+_SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
+
+
+def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.ndarray:
+    """Return which columns seem constant: noise hides their variances, but would show a few rows.
+
+    Scaled to variance 1, such a column would come before all components of less.
+    """
+    is_seen = variances > _SEEN * noise_stds
+    is_clear = is_seen & (_FEW_ROWS * _FAR_ROW**2 / n_rows * variances > _SEEN * noise_stds)
+    return np.asarray(~is_seen & (2 * is_clear.sum() > is_seen.sum()))
+
+
 # Least variance of a scaled column, where there is a prior.
 _LEAST_VARIANCE = 0.25  # not studied
 

@@ -443,7 +443,7 @@ def fit_private(
             plan = place.plan if is_planned else None
             spec, result, budget = one._release(spec, data, lambda *_: None, plan)
             if corrects_scales:
-                result = result.of_correlations(spec.n_components)
+                result = result.of_correlations(spec.n_components, spec.shape[0])
             one._warnings_given = one._keep(spec, result, budget)
     return Fitted(spec, result, budget, result.scales if corrects_scales else None)
 

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD, make_dp_pipeline
+from skdp import (
+    DPPCA,
+    DPCovariance,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    make_dp_pipeline,
+)
 from skdp.decomposition.rows.moments import decompose
 from skdp.model_selection import DPGridSearch
 from skdp.model_selection._fits import fit_candidates, search_of
@@ -43,6 +50,34 @@ def test_components_are_those_of_standardized_columns(kind):
     assert np.mean(found) > 0.66
 
 
+def with_constant_columns(seed, n=4000, n_constant=6):
+    """Groups of three columns, whose last components hold less than a column, beside constants."""
+    random = np.random.default_rng(seed)
+    groups = np.repeat(random.normal(size=(n, 4)), 3, axis=1) + 0.7 * random.normal(size=(n, 12))
+    return np.hstack([groups * 10.0 ** np.arange(-6, 6), np.full((n, n_constant), 7.0)])
+
+
+@pytest.mark.parametrize("n_constant", [1, 6, 20])
+@pytest.mark.parametrize("epsilon", [256.0, np.inf])
+def test_constant_columns_take_the_place_of_no_component(epsilon, n_constant):
+    X = with_constant_columns(0, n_constant=n_constant)
+    moment = np.cov(standardized(X[:, :12]).T)
+    model = make_dp_pipeline(DPStandardScaler(), DPPCA(8), epsilon=epsilon).fit(X)
+    released = DPCovariance(epsilon=np.inf).fit(X)
+    for pca in (model[-1], released.components(8, scale=True)[-1]):
+        assert np.linalg.norm(pca.components_[:, 12:]) < 0.1
+        # With variances of 1 for constant columns it is .87.
+        assert captured(pca.components_[:, :12], moment, 8) > 0.995
+
+
+def test_rare_columns_keep_their_components():
+    rare = np.arange(4000)[:, np.newaxis] % 1000 == np.arange(6)  # four rows each
+    X = np.hstack([with_constant_columns(0, n_constant=0), 1.0 * rare])
+    model = make_dp_pipeline(DPStandardScaler(), DPPCA(10), epsilon=256.0).fit(X)
+    moment = np.cov(standardized(X).T)
+    assert captured(model[-1].components_, moment, 10) > 0.98
+
+
 def one_hot(random, n, sizes):
     common, columns = random.normal(size=(n, 2)), []
     for size in sizes:
@@ -64,7 +99,7 @@ def test_scales_of_directions_that_stand_out_have_less_noise_than_the_diagonal()
         scales = np.exp(0.6 * random.normal(size=d))
         symmetric = random.normal(size=(d, d))
         noisy = moment / np.outer(scales, scales) + noise * (symmetric + symmetric.T) / 2
-        components = decompose(noisy, noise, 3, is_scaled=True).components
+        components = decompose(noisy, noise, 3, scaled_rows=n).components
         found.append(captured(components, moment, 3))
     # With the diagonal of the noisy moment it is .78 to .82, in ten times 20 seeds.
     assert np.mean(found) > 0.845
@@ -82,8 +117,8 @@ def test_wide_tables_with_few_rows_lose_nothing(noise):
         symmetric = (symmetric + symmetric.T) / 2
         noisy = moment * np.outer(scales, scales) + noise * len(rows) * symmetric
         before, after = (
-            captured(decompose(noisy, noise * len(rows), 2, is_scaled=is_scaled).components, moment)
-            for is_scaled in (False, True)
+            captured(decompose(noisy, noise * len(rows), 2, scaled_rows=n).components, moment)
+            for n in (0, len(rows))
         )
         changes.append(after - before)
     assert np.mean(changes) > -0.01
@@ -100,7 +135,7 @@ def test_angles_and_errors_hold_where_scales_are_corrected():
         moment *= n / np.outer(roots, roots)
         symmetric = random.normal(size=(d, d))
         noisy = moment + noise * (symmetric + symmetric.T) / 2
-        found = decompose(noisy, noise, 2, is_scaled=True)
+        found = decompose(noisy, noise, 2, scaled_rows=n)
         values, vectors = np.linalg.eigh(moment / np.outer(found.scales, found.scales))
         for j in range(2):
             cosine = min(abs(vectors[:, -1 - j] @ found.components[j]), 1.0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdp.decomposition._spec import Factors
-from skdp.linalg.denoising import positive_means
+from skdp.linalg.denoising import are_flat, positive_means
 from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, noise_errors
 
 # ------------------------------
@@ -52,19 +52,25 @@ _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
 def decompose_scaled(
-    noisy: np.ndarray, noise_std: float, n_components: int | None = None, center_error: float = 0.0
+    noisy: np.ndarray,
+    noise_std: float,
+    n_rows: int,
+    n_components: int | None = None,
+    center_error: float = 0.0,
 ) -> Factors:
     """Decompose a released second moment whose columns are divided by their released scales.
 
     The squared scales are on the diagonal of the moment, which noise hides in wide tables. So small
     eigenvalues are first raised to a part of the largest eigenvalue of noise: then columns of a
-    visible direction have larger scales than columns of noise. Errors are computed as for equal
-    noise in all columns, with the same mean square.
+    visible direction have larger scales than columns of noise. Flat columns keep their scale.
+    Errors are computed as for equal noise in all columns, with the same mean square.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)
     raised = (vectors * np.maximum(values, _LEAST_OF_EDGE * edge)) @ vectors.T
-    scales = np.sqrt(np.diag(raised) / np.median(np.diag(raised)))
+    is_flat = are_flat(np.diag(noisy), np.full(len(noisy), noise_std), n_rows)
+    squares = np.diag(raised) / np.median(np.diag(raised)[~is_flat])
+    scales = np.sqrt(np.where(is_flat, 1.0, squares))
     units, less = np.outer(scales, scales), float(np.mean(scales**-2.0))
     found = noisy / units, noise_std * less, n_components, center_error * less
     factors = decompose(*found, smoothed=raised / units)
@@ -85,21 +91,21 @@ def decompose(
     n_components: int | None = None,
     center_error: float = 0.0,
     *,
-    is_scaled: bool = False,
+    scaled_rows: int = 0,
     smoothed: np.ndarray | None = None,
 ) -> Factors:
     r"""Decompose a released second moment.
 
     If `n_components` is given, the components span the leading eigenvectors of the moment minus its
-    `feature_penalty`, or of `smoothed`, if given. With `is_scaled`, `decompose_scaled` first
-    divides the columns by their scales.
+    `feature_penalty`, or of `smoothed`, if given. With `scaled_rows`, the number of rows,
+    `decompose_scaled` first divides the columns by their scales.
 
     A noisy center adds the outer product of a random vector with itself to the moment of centered
     rows. `center_error` is the mean square of an entry of the vector: :math:`n \tau^2` for n rows
     and noise :math:`\tau` of each entry of the center.
     """
-    if is_scaled:
-        return decompose_scaled(noisy, noise_std, n_components, center_error)
+    if scaled_rows:
+        return decompose_scaled(noisy, noise_std, scaled_rows, n_components, center_error)
     # Off the diagonal, symmetric noise has half of the variance, which decides on eigenvalues.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), center_error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
@@ -181,12 +187,12 @@ _FAR = 10.0  # not tuned
 
 
 def decompose_guided(
-    noisy: np.ndarray, noise_std: float, axis: np.ndarray, is_scaled: bool = False, **asked: Any
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, scaled_rows: int = 0, **asked: Any
 ) -> Factors:
     """Decompose a released moment, guided by `axis` if the moment along the axis is large."""
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
-    if is_scaled or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
-        return decompose(noisy, noise_std, is_scaled=is_scaled, **asked)
+    if scaled_rows or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
+        return decompose(noisy, noise_std, scaled_rows=scaled_rows, **asked)
     return decompose_with_axis(noisy, noise_std, axis, **asked)
 
 
