@@ -31,7 +31,6 @@ from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, runs_of
 
 __all__ = [
-    "CorrelationDisplay",
     "EpsilonCurveDisplay",
     "ExplainedVarianceDisplay",
     "PrivacyBudgetDisplay",
@@ -42,7 +41,6 @@ __all__ = [
 
 _WIDTH, _HEIGHT_OF_BAR = 6.4, 0.3  # inches; not studied
 _MUTED = "0.5"  # readable on white and on black
-_HIDDEN_COLOR = "0.75"  # unlike all colors of correlations
 
 
 def _with_attribute(attribute: str, estimator: Any, wanted: str) -> Any:
@@ -74,119 +72,6 @@ class _Display:
             ax = plt.subplots(figsize=size, layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
         return ax
-
-
-# Correlations below this many standard deviations of their noise may be noise alone.
-_HIDDEN = 2.0  # not studied
-_MOST_NUMBERS = 12  # largest number of columns with readable numbers; not studied
-
-
-@dataclass(eq=False, repr=False)
-class CorrelationDisplay(_Display):  # numpydoc ignore=PR02
-    """Released correlations of columns; correlations that noise hides are gray.
-
-    Make one with `from_estimator`.
-
-    Parameters
-    ----------
-    correlations : array-like of shape (n_columns, n_columns)
-        Released correlations.
-    noise_std : array-like of shape (n_columns, n_columns) or None, default=None
-        Standard deviations of their noise; a correlation below two of them is hidden. None hides
-        nothing.
-    names : array-like of shape (n_columns,) or None, default=None
-        Names of the columns; None for their numbers.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        Where it is drawn.
-    figure_ : matplotlib Figure
-        The figure of the axes.
-    image_ : matplotlib AxesImage
-        The table of colors.
-    is_hidden_ : ndarray of shape (n_columns, n_columns)
-        Which correlations are hidden.
-
-    See Also
-    --------
-    skdp.DPCovariance : Releases the correlations.
-
-    Notes
-    -----
-    **Privacy.** Nothing is spent: it shows released values only.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from skdp import DPCovariance
-    >>> from skdp.display import CorrelationDisplay
-    >>> released = DPCovariance(bounds=(0, 16)).fit(load_digits().data[:, 18:22])
-    >>> CorrelationDisplay.from_estimator(released).is_hidden_.shape
-    (4, 4)
-    """
-
-    correlations: Any
-    _: KW_ONLY
-    noise_std: Any = None
-    names: Any = None
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "CorrelationDisplay":
-        """Draw the correlations of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : DPCovariance
-            Fitted estimator, or a pipeline that ends with one.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        CorrelationDisplay
-            The display, drawn.
-        """
-        estimator = _with_attribute("correlation_", estimator, "a DPCovariance")
-        stds = np.where(estimator.scale_ > 0, estimator.scale_, 1.0)
-        names = getattr(estimator, "feature_names_in_", None)
-        noise_std = estimator.noise_std_ / np.outer(stds, stds)
-        return cls(estimator.correlation_, noise_std=noise_std, names=names).plot(ax)
-
-    def plot(self, ax: Any = None, **image_options: Any) -> "CorrelationDisplay":
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None for a new figure.
-        **image_options : dict
-            Options of the image, such as ``cmap``.
-
-        Returns
-        -------
-        CorrelationDisplay
-            The display itself.
-        """
-        correlations = np.asarray(self.correlations)
-        noise_std = np.zeros_like(correlations) if self.noise_std is None else self.noise_std
-        places = np.arange(len(correlations))
-        self.is_hidden_ = np.abs(correlations) < _HIDDEN * np.asarray(noise_std)
-        self.is_hidden_[places, places] = False
-        ax = self._open(ax, height=0.75 * _WIDTH)
-        shown = np.ma.array(correlations, mask=self.is_hidden_)
-        self.image_ = ax.imshow(shown, **{"cmap": "RdBu", "vmin": -1, "vmax": 1, **image_options})
-        ax.set_facecolor(_HIDDEN_COLOR)
-        names = [str(one) for one in (places if self.names is None else self.names)]
-        ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(places, names)
-        ax.figure.colorbar(self.image_, ax=ax, label="correlation (gray: hidden by noise)")
-        readable = ~self.is_hidden_ & (len(names) <= _MOST_NUMBERS)
-        for i, j in zip(*np.nonzero(readable), strict=True):
-            color = "white" if abs(correlations[i, j]) > 0.6 else "black"
-            place = {"ha": "center", "va": "center", "fontsize": "small", "color": color}
-            ax.text(j, i, f"{correlations[i, j]:.2f}", **place)
-        return self
 
 
 @dataclass(eq=False, repr=False)

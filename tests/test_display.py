@@ -4,7 +4,6 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy.special import ndtri
@@ -12,9 +11,15 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPPCA, DPCovariance, DPPipeline, PrivacyLedger, PrivacyWarning, privacy_spent
+from skdp import (
+    DPPCA,
+    DPPipeline,
+    DPStandardScaler,
+    PrivacyLedger,
+    PrivacyWarning,
+    privacy_spent,
+)
 from skdp.display import (
-    CorrelationDisplay,
     EpsilonCurveDisplay,
     ExplainedVarianceDisplay,
     PrivacyBudgetDisplay,
@@ -48,26 +53,6 @@ def test_bars_are_the_released_variances_above_their_floor(ax):
     assert shown.figure_ is ax.figure
 
 
-def test_correlations_that_noise_hides_are_masked(ax):
-    rows = pd.DataFrame(X[:, :3], columns=list("abc")).assign(d=X[:, 0] + X[:, 1])
-    with pytest.warns(PrivacyWarning):
-        released = DPCovariance(bounds=(-30, 30), epsilon=8.0, random_state=0).fit(rows)
-    shown = CorrelationDisplay.from_estimator(released, ax=ax)
-    stds = np.outer(released.scale_, released.scale_)
-    hidden = np.abs(released.covariance_) < 2 * released.noise_std_
-    np.testing.assert_array_equal(shown.is_hidden_, hidden & ~np.eye(4, dtype=bool))
-    assert not shown.is_hidden_[0, 3]
-    np.testing.assert_array_equal(shown.image_.get_array().mask, shown.is_hidden_)
-    visible = released.covariance_[~shown.is_hidden_] / stds[~shown.is_hidden_]
-    np.testing.assert_allclose(shown.image_.get_array().compressed(), visible)
-    assert [one.get_text() for one in ax.get_xticklabels()] == list("abcd")
-    # A number in each cell that is not hidden; many columns leave no room.
-    assert len(ax.texts) == (~shown.is_hidden_).sum()
-    many = CorrelationDisplay(np.eye(13)).plot(Figure().add_subplot())
-    assert not many.is_hidden_.any()
-    assert len(many.ax_.texts) == 0
-
-
 def test_error_bars_are_those_of_the_estimator_and_there_may_be_no_floor(ax):
     svd = TruncatedSVD(2).fit(X)
     svd.explained_variance_std_error_ = np.array([0.5, 0.25])
@@ -93,7 +78,10 @@ def test_counts_of_a_search_are_one_bar_and_other_things_are_refused(pca):
     shown = PrivacyBudgetDisplay.from_plan(plan)
     assert len(shown.bars_) < len(plan.releases)
     for draw, told in (
-        (CorrelationDisplay.from_estimator, "a DPCovariance, or .* ends with one, got DPPCA"),
+        (
+            lambda pca: ExplainedVarianceDisplay.from_estimator(DPStandardScaler().fit(X)),
+            "a DPPCA or DPTruncatedSVD, or .* ends with one, got DPStandardScaler",
+        ),
         (lambda pca: PrivacyBudgetDisplay.from_plan(clone(pca)), "Pass what plan"),
         (PrivacyBudgetDisplay.from_ledger, "as PrivacyLedger"),
         (lambda pca: score_histogram(make_pipeline(pca), X), "model.:-1..transform"),

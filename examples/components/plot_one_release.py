@@ -15,7 +15,6 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 from skdp import DPCovariance
-from skdp.display import CorrelationDisplay
 
 # %%
 # A survey
@@ -42,9 +41,16 @@ figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 released = {}
 for epsilon, ax in zip((0.25, 2.0), axes, strict=True):
     released[epsilon] = DPCovariance(bounds=bounds, epsilon=epsilon).fit(survey)
-    shown = CorrelationDisplay.from_estimator(released[epsilon], ax=ax)
-    error = np.abs(released[epsilon].correlation_ - np.corrcoef(answers.T)).max()
-    ax.set_title(f"epsilon {epsilon:g}: {shown.is_hidden_.sum() // 2} of 66 hidden")
+    found = released[epsilon]
+    is_hidden = np.abs(found.covariance_) < 2 * found.noise_std_
+    shown = np.ma.array(found.correlation_, mask=is_hidden)
+    image = ax.imshow(shown, cmap="RdBu", vmin=-1, vmax=1)
+    ax.set_facecolor("0.75")
+    ax.set_xticks(range(12), survey.columns)
+    ax.set_yticks(range(12), survey.columns)
+    figure.colorbar(image, ax=ax, label="correlation (gray: hidden by noise)")
+    error = np.abs(found.correlation_ - np.corrcoef(answers.T)).max()
+    ax.set_title(f"epsilon {epsilon:g}: {is_hidden.sum() // 2} of 66 hidden")
     print(f"epsilon {epsilon:g}: the largest error of a correlation is {error:.2f}")
 
 # %%
