@@ -1,5 +1,6 @@
 """Hand models over: as estimators of scikit-learn with the same predictions, with model cards."""
 
+import json
 import math
 import re
 import sys
@@ -495,7 +496,8 @@ class ModelCard:  # numpydoc ignore=PR02
             "record": self.spent.as_dict(),
             "versions": self.versions,
         }
-        return {key: _as_json(one) for key, one in facts.items()}
+        # JSON lacks infinity and NaN, which become texts.
+        return json.loads(json.dumps(facts), parse_constant=lambda name: str(float(name)))
 
     def registry_entry(
         self, slug: str, *, authors: str | Iterable[str], **product: Any
@@ -699,16 +701,6 @@ def _plain(value: Any, widest: float = _WIDEST) -> Any:
     if value is None or is_short or isinstance(value, bool | int | float):
         return value
     return f"<{type(value).__name__}>"
-
-
-def _as_json(value: Any) -> Any:
-    """Convert infinity and NaN, which JSON lacks, to text."""
-    if isinstance(value, dict):
-        return {key: _as_json(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(one) for one in value]
-    is_number = not isinstance(value, float) or math.isfinite(value)
-    return value if is_number else str(value)
 
 
 def _escaped(value: Any) -> str:

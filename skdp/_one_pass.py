@@ -1,9 +1,8 @@
 """Fits whose rows arrive in several calls of `partial_fit`: sums stay secret until one release."""
 
 import os
-import pickle
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -168,11 +167,11 @@ class OnePassMixin(PrivateEstimator):
         OSError
             If the file exists or cannot be written.
         """
-        place, key = Path(path).absolute(), checked_key(key)
+        checked_key(key)
         found, state = self._rows_so_far(), checks.without_secrets(super().__getstate__())
         del state["_open_sums"]
-        data = pickle.dumps((found, state), pickle.HIGHEST_PROTOCOL)
-        write_once(place, self._kind_of_file(), key, data, lambda: delattr(self, "_open_sums"))
+        let_go = partial(delattr, self, "_open_sums")
+        write_once(path, self._kind_of_file(), key, (found, state), let_go)
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
@@ -199,8 +198,7 @@ class OnePassMixin(PrivateEstimator):
             If the file was resumed before, is incomplete, damaged, or from another class or
             version, or the key is a different one.
         """
-        place, key = Path(path).absolute(), checked_key(key)
-        found, attributes = take_once(place, cls._kind_of_file(), key, pickle.loads)
+        found, attributes = take_once(path, cls._kind_of_file(), key)
         made = cls.__new__(cls)
         made.__setstate__(attributes)
         made._open_sums = found

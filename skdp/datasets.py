@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.linalg import hadamard
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils.random import sample_without_replacement
 
 from skdp._validation import AT_LEAST_ONE
 from skdp.data.containers import checked_shape
@@ -145,29 +146,11 @@ def _bernoulli_pairs(
 ) -> np.ndarray:
     """Draw edges of node i to some of the nodes ``first[i] ... first[i] + n_partners[i] - 1``."""
     offsets = np.concatenate([[0], np.cumsum(n_partners)])
-    chosen = _bernoulli_indices(int(offsets[-1]), probability, random)
+    size = int(offsets[-1])
+    number = random.binomial(size, probability)
+    chosen = np.sort(sample_without_replacement(size, number, random_state=random))
     nodes = np.searchsorted(offsets, chosen, side="right") - 1
     return np.stack([nodes, first[nodes] + chosen - offsets[nodes]])
-
-
-def _bernoulli_indices(size: int, probability: float, random: np.random.RandomState) -> np.ndarray:
-    """Choose each number below `size` with that probability, by drawing the gaps between them."""
-    if probability == 0 or size == 0:
-        return np.empty(0, dtype=np.int64)
-    if probability == 1:
-        return np.arange(size)
-    rate = -np.log1p(-probability)
-    expected = size * probability
-    parts, last = [], -1
-    while last < size:
-        n_gaps = int(expected + 4 * np.sqrt(expected)) + 10
-        # Gaps longer than `size` are shortened, so that sums cannot overflow.
-        with np.errstate(over="ignore"):
-            gaps = np.clip(np.ceil(random.exponential(size=n_gaps) / rate), 1, size + 1)
-        parts.append(last + np.cumsum(gaps.astype(np.int64)))
-        last = parts[-1][-1]
-    chosen = np.concatenate(parts)
-    return chosen[chosen < size]
 
 
 # ------------------------------

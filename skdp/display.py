@@ -43,20 +43,6 @@ _WIDTH, _HEIGHT_OF_BAR = 6.4, 0.3  # inches; not studied
 _MUTED = "0.5"  # readable on white and on black
 
 
-def _with_attribute(attribute: str, estimator: Any, wanted: str) -> Any:
-    """Return the given estimator or, of a pipeline, the last step; it must have `attribute`."""
-    check_is_fitted(estimator)
-    while isinstance(estimator, DelegatesMixin):
-        estimator = estimator._fitted()
-    last = last_of(estimator)
-    if not hasattr(last, attribute):
-        raise TypeError(
-            f"estimator must be {wanted}, or a pipeline that ends with one, got "
-            f"{type(last).__name__}."
-        )
-    return last
-
-
 class _Display:
     """Base of displays that draw in one pair of axes."""
 
@@ -250,11 +236,19 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
         ExplainedVarianceDisplay
             The display, drawn.
         """
-        estimator = _with_attribute("explained_variance_", estimator, "a DPPCA or DPTruncatedSVD")
+        check_is_fitted(estimator)
+        while isinstance(estimator, DelegatesMixin):
+            estimator = estimator._fitted()
+        last = last_of(estimator)
+        if not hasattr(last, "explained_variance_"):
+            raise TypeError(
+                "estimator must be a DPPCA or DPTruncatedSVD, or a pipeline that ends with one, "
+                f"got {type(last).__name__}."
+            )
         return cls(
-            estimator.explained_variance_,
-            noise_variance=getattr(estimator, "noise_variance_", None),
-            std_error=getattr(estimator, "explained_variance_std_error_", None),
+            last.explained_variance_,
+            noise_variance=getattr(last, "noise_variance_", None),
+            std_error=getattr(last, "explained_variance_std_error_", None),
         ).plot(ax)
 
     def plot(self, ax: Any = None, **bar_options: Any) -> "ExplainedVarianceDisplay":

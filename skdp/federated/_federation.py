@@ -27,6 +27,7 @@ from skdp.federated._agreement import (
     null_record,
     opened_pipeline,
     run_fit,
+    source_of_view,
     view_of,
 )
 from skdp.federated._masks import Story, Summed, checked_sum, digest, sum_modulo
@@ -589,12 +590,21 @@ class Federation:
                     error.add_note(f"This is about parts[{number}].")
                     raise
                 owners.append(stack.enter_context(owner))
+            shares = self._agreement.shares
+            n_rows, n_units = (
+                sum(source_of_view(one._rows).shape[0] for one in owners),
+                shares.n_units,
+            )
+            if not self._agreement.is_unit_owner and n_rows != n_units:
+                raise ValueError(
+                    f"parts have {n_rows} rows together, but n_rows={n_units} is agreed on."
+                )
             return Coordinator(self).run(
                 lambda messages: {i: owners[i].handle(one) for i, one in messages.items()}
             )
 
     def _check_parts(self, parts: Sequence[Any], y: Any) -> None:
-        """Refuse parts for other numbers of owners or rows, or with different columns."""
+        """Refuse parts for another number of owners, or with different columns."""
         agreement = self._agreement
         if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
             raise TypeError(
@@ -606,12 +616,6 @@ class Federation:
             )
         if y is not None and len(y) != len(parts):
             raise ValueError(f"y must be a list with the targets of {len(parts)} owners.")
-        n_rows = sum(_n_rows_of(part, number) for number, part in enumerate(parts))
-        if not agreement.is_unit_owner and n_rows != agreement.shares.n_units:
-            raise ValueError(
-                f"parts have {n_rows} rows together, but n_rows={agreement.shares.n_units} is "
-                "agreed on."
-            )
         # Sums go by the position of columns, so data frames with different names are refused.
         named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
         found = [names for names in map(as_feature_names, named) if names]
@@ -638,15 +642,3 @@ class Federation:
             f"  an owner sends and gets {n_bytes / 1e3:,.1f} kB of numbers each\n"
             f"{agreement.plan!r}"
         )
-
-
-def _n_rows_of(part: Any, number: int) -> int:
-    """Return the number of rows of an owner, in any container."""
-    if hasattr(part, "shape") and len(part.shape) > 0:
-        return int(part.shape[0])
-    if hasattr(part, "__len__"):
-        return len(part)
-    raise TypeError(
-        f"parts[{number}] must be the rows of an owner, such as an array, got "
-        f"{type(part).__name__}."
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 from skdp.exceptions import BudgetError, FederationError, LedgerError
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     import sqlite3
 if sys.platform != "win32":
     import fcntl
-
-T = TypeVar("T")
 
 # Seconds to wait while other processes lock the file, and between two attempts.
 _TIMEOUT = 60.0  # not tuned
@@ -215,15 +214,18 @@ def checked_key(key: Any) -> bytes:
     return key
 
 
-def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[[], None]) -> None:
-    """Write encrypted data for `take_once` to a new file.
+def write_once(
+    path: str | os.PathLike[str], kind: str, key: bytes, value: Any, let_go: Callable[[], None]
+) -> None:
+    """Write an encrypted pickle of a value for `take_once` to a new file.
 
-    `let_go` makes the caller's own copy of the data useless, so that only one copy can be used. To
+    `let_go` makes the caller's own copy of the value useless, so that only one copy can be used. To
     make the order sure, a random key encrypts the data; this key, encrypted by the caller's key, is
     written only after `let_go` has run. An interrupt before that leaves a file nobody can read.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+    path, data = Path(path).absolute(), pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     text = f"path={str(path)!r} cannot be written: "
     random_key, nonce = AESGCM.generate_key(256), os.urandom(_NONCE_SIZE)
     starts = range(0, len(data), _PART_SIZE)
@@ -249,8 +251,9 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
         let_go()
 
 
-def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T]) -> T:
-    """Read the data of `write_once` with a function, and delete their key from the file."""
+def take_once(path: str | os.PathLike[str], kind: str, key: bytes) -> Any:
+    """Read the value of `write_once`, and delete the key of its data from the file."""
+    path, key = Path(path).absolute(), checked_key(key)
     text = f"path={str(path)!r} cannot be resumed: "
     with connected(path, lambda why: ValueError(f"{text}{why}.")) as database:
         place = place_of(path)
@@ -259,7 +262,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
             raise ValueError(f"it is a {head['kind']}, and not a {kind}")
         if head["refused"]:
             raise ValueError(head["refused"])
-        value = read(_decrypted(database, head, key))
+        value = pickle.loads(_decrypted(database, head, key))
         # If several processes reach this line, only one finds the mark, even without locks.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):

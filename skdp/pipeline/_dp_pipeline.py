@@ -3,7 +3,6 @@
 import math
 from dataclasses import KW_ONLY, replace
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,6 +43,13 @@ from skdp.privacy.noise import draw_seed
 from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.privacy.releases import Release
 from skdp.privacy.shares import Party
+
+# Advice for an error of a plan that may need the names and types of columns.
+_LIKE = (
+    " A plan knows the size of X only: pass like=, a made-up X of a row or two with the columns of "
+    "X, such as pandas.DataFrame({'age': [40], 'job': ['']}), or a numpy.array of objects, with "
+    "texts where X has texts."
+)
 
 
 @with_parameters
@@ -262,7 +268,8 @@ class DPPipeline(
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
-        advice = _like_to_pass(self.steps) if like is None else ""
+        has_columns = any(is_columns(step) for _, step in self.steps)
+        advice = _LIKE if like is None and has_columns else ""
         n_samples, n_features, like = planned_size(n_samples, n_features, public_like(like))
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)
@@ -428,23 +435,6 @@ def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
         for i, share in shares.of.items()
     )
     return run.planned(shares.whole, parts)
-
-
-def _like_to_pass(steps: Any) -> str:
-    """Return advice for an error of a plan: which `like` has the columns that a step chooses."""
-    chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
-    lists = ([one] if isinstance(one, str | slice) else one for one in chosen)
-    named = list(chain.from_iterable(lists))
-    if not named:
-        return ""
-    rows = "a numpy.array of objects, with texts where X has texts"
-    if isinstance(named[0], str):
-        made_up = ", ".join(f"{name!r}: [...]" for name in dict.fromkeys(map(str, named)))
-        rows = f"pandas.DataFrame({{{made_up}}}), with the other columns of X, too"
-    return (
-        " A plan knows the size of X only: pass like=, a made-up X of a row or two, such as "
-        f"{rows}."
-    )
 
 
 def _within(part: Any, label: str, share: float) -> Any:

@@ -694,7 +694,8 @@ def test_other_files_are_refused_and_left_alone(data, path):
 def names_in(value, found):
     """Collect the classes of skdp in an object, and the names of what each of them keeps."""
     if type(value).__module__.startswith("skdp."):
-        names = [one.name for one in fields(value)] if is_dataclass(value) else vars(value)
+        is_plain = is_dataclass(value) and not isinstance(value, stream_base.BaseStream)
+        names = [one.name for one in fields(value)] if is_plain else vars(value)
         found[type(value).__name__] = sorted(set(names) - {"_lock"})
         for name in names:
             names_in(getattr(value, name), found)

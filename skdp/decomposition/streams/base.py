@@ -3,13 +3,11 @@
 import copy
 import math
 import os
-import pickle
 import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
-from pathlib import Path
 from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
@@ -361,11 +359,10 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         >>> stream = DPStreamingFactorizer.resume(path, key)  # in any process, once
         >>> stream.update(3, 7, -0.5)
         """
-        place, key = Path(path).absolute(), checked_key(key)
+        checked_key(key)
         with self._lock, ExclusiveWrite(self, only_reads=True) as state:
             # `vars`, as the state itself refuses to be pickled.
-            data = pickle.dumps((self._attributes(), vars(state)), pickle.HIGHEST_PROTOCOL)
-            write_once(place, self._kind(), key, data, self._drop_state)
+            write_once(path, self._kind(), key, (self._attributes(), vars(state)), self._drop_state)
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
@@ -418,10 +415,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             ...
         ValueError: path=... cannot be resumed: it was resumed before, which happens once.
         """
-        place, key = Path(path).absolute(), checked_key(key)
         # Before the file is read: a fork during the reading would otherwise own the stream, too.
         process = _current_process()
-        attributes, sums = take_once(place, cls._kind(), key, pickle.loads)
+        attributes, sums = take_once(path, cls._kind(), key)
         stream, state = cls.__new__(cls), sketches.StreamState.__new__(sketches.StreamState)
         vars(state).update(sums)
         stream.__setstate__({**attributes, "_process": process, "_state": state})
