@@ -49,6 +49,7 @@ _INVERSE = "warns by the values whether functions are inverse to each other (che
 _UNKNOWN = "warns if a row has an unknown category (drop=None)"
 _NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
 _EMPTY = "drops columns that have no values (keep_empty_features=True)"
+_BYTES = "stores the length of the longest text, as an encoder of an array of bytes (array of str)"
 _BEHIND = "may reveal single rows in an error: put it before the first private step"
 _OBJECTS = "calls objects that may have learned from rows, or store them"
 
@@ -57,13 +58,15 @@ _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, M
 
 
 def complaint_of_warnings(step: Any) -> str:
-    """Return how a step that learns nothing shows values in a warning or error, or "" if none."""
+    """Return how a step that learns nothing stores or shows values; "" if it does neither."""
     if rules.is_strict(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
         return _UNKNOWN
     if not getattr(step, "keep_empty_features", True):
         return _EMPTY
+    if any(one.dtype.kind == "S" for one in getattr(step, "categories_", ())):
+        return _BYTES
     is_checked = isinstance(step, FunctionTransformer) and step.check_inverse
     return _INVERSE if is_checked and None not in (step.func, step.inverse_func) else ""
 

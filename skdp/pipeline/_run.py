@@ -118,6 +118,12 @@ def prepare(
             "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
             "as RowBlocks.from_partitions makes them, an array, or a memory map."
         )
+    if getattr(getattr(X, "dtype", None), "kind", "") == "S":
+        # A fitted encoder would store this dtype.
+        raise ValueError(
+            "X is an array of bytes, whose dtype has the length of the longest text: pass "
+            "numpy.char.decode(X), and texts as categories."
+        )
     is_planned = n_planned is not None
     targets = X.y if isinstance(X, RowParts) and not is_planned else y
     given, lack_classes = composition.with_classes(estimator, targets)

@@ -16,7 +16,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -360,3 +360,30 @@ def test_what_a_step_refuses_tells_nothing_of_a_row(step, neighbors):
     """Neither do types, categories among them, that a row has made."""
     told, other = (str(refusal_of(make_dp_pipeline(step, PCA), one).value) for one in neighbors)
     assert told == other
+
+
+BYTES = [np.array([[b"a"]] * 30 + [[one]]) for one in (b"b", b"a much longer text")]
+CODED = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
+
+
+@pytest.mark.parametrize(
+    "step", [CODED, ColumnTransformer([("codes", CODED, [0])]), FeatureUnion([("codes", CODED)])]
+)
+def test_no_fitted_encoder_has_the_length_of_the_longest_bytes(step):
+    """The encoder of scikit-learn stores categories in the dtype of X."""
+    told = {str(refusal_of(make_dp_pipeline(step, PCA), rows).value) for rows in BYTES}
+    assert told == {
+        "X is an array of bytes, whose dtype has the length of the longest text: pass "
+        "numpy.char.decode(X), and texts as categories."
+    }
+    texts = [np.char.decode(rows) for rows in BYTES]
+    models = [make_dp_pipeline(step, PCA, random_state=SEED).fit(rows) for rows in texts]
+    assert len({joblib.hash(model[0]) for model in models}) == 1
+
+
+def test_a_report_names_an_encoder_that_has_the_length_of_the_longest_bytes():
+    report = privacy_spent(make_pipeline(CODED, DPTruncatedSVD(1)).fit(BYTES[1]))
+    assert not report.is_private
+    assert "stores the length of the longest text" in report.verdict
+    texts = np.char.decode(BYTES[1])
+    assert privacy_spent(make_pipeline(CODED, DPTruncatedSVD(1)).fit(texts)).is_private
