@@ -208,8 +208,7 @@ class DPPipeline(
         shares = shares_of(run.steps, super()._cost())
         announce_fits(1 + len(shares.of))
         with opened_within(hides_groups=bool(run.users)):
-            prefix, opened = runs.begin(run, shares)
-        return run, shares, prefix, runs.places_of(run, shares, prefix, opened)
+            return run, shares, *runs.begin(run, shares)
 
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
         """Fit all steps; return the warnings, which follow from released values."""

@@ -6,7 +6,6 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -226,40 +225,30 @@ def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     return one
 
 
-def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Place]]:
+def begin(run: Run, shares: Shares) -> tuple[Prefix, list[Place]]:
     """Fit the public steps before the first private one, which then validates its rows.
 
     All private parts of a ColumnTransformer count as the first private step.
     """
-    prefix, opened = Prefix((), None, run.X), dict[int, Place]()
-    first = min(shares.of)
-    while len(prefix.fitted) < first:
+    prefix = Prefix((), None, run.X)
+    while len(prefix.fitted) < min(shares.of):
         prefix = extended(run, prefix, fit_public(run, prefix))
-    n_parts = sum(step.columns is not None for step in run.steps)
-    for number in range(first, first + max(n_parts, 1)):
-        one = handed(run, number, shares, run.steps[number].name)
-        one._validate_params()
-        rows = rows_of_step(run.steps[number], prefix.rows, run.people)
-        spec, data = run.validate(one, rows)
-        opened[number] = Place(one, spec, rows, data)
-    return prefix, opened
+    return prefix, places_of(run, shares, prefix, keeps_data=True)
 
 
-def places_of(
-    run: Run, shares: Shares, prefix: Prefix, opened: Mapping[int, Place] = MappingProxyType({})
-) -> list[Place]:
+def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = False) -> list[Place]:
     """Return public facts about all steps; refuse all that a fit would refuse.
 
-    Steps of the prefix are fitted, and `opened` steps have validated their rows. Up to the first
-    private step, `like` is the mapped X. Behind it (`is_behind`), `like` is public rows of the same
-    kind, as wide as they may get if a release decides the width; None behind a step that predicts.
+    Steps of the prefix are fitted. The first private step validates its rows, unless X is public;
+    `keeps_data` keeps these for its fit. Up to this step, `like` is the mapped X. Behind it
+    (`is_behind`), `like` is public rows of the same kind, as wide as they may get if a release
+    decides the width; None behind a step that predicts.
     """
     places, like, n_rows, is_behind, released = list[Place](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
-        place = opened.get(number, Place(step.estimator))
+        place = Place(step.estimator)
         if step.is_private:
-            is_open = number in opened
-            one = place.step = place.step if is_open else handed(run, number, shares, step.name)
+            one = place.step = handed(run, number, shares, step.name)
             one._validate_params()
             if not run.is_planned and isinstance(one, PrivateClassifier):
                 one._classes_and_codes(run.targets)
@@ -269,15 +258,17 @@ def places_of(
                     "say how many columns it returns: let its class inherit OneToOneFeatureMixin, "
                     "if it returns one for each, or have an int n_components."
                 )
-            rows = place.rows if is_open else rows_of_step(step, like)
+            rows = rows_of_step(step, like, None if is_behind else run.people)
             if not is_behind:
                 # Only this step may refuse rows: later steps get finite rows.
-                if not (run.is_planned or opened):
-                    run.validate(one, rows)
+                if not run.is_planned:
+                    spec, data = run.validate(one, rows)
+                    if keeps_data:
+                        place.spec, place.rows, place.data = spec, rows, data
                 n_rows = run.n_units or _shape_of(rows)[0]
                 is_behind = step.columns is None
             place.follows = released
-            if not is_open and (n_columns := _shape_of(rows)[1]) is not None:
+            if place.data is None and (n_columns := _shape_of(rows)[1]) is not None:
                 place.facts, party = (n_rows, n_columns, rows), run.party
                 place.spec = (
                     one._spec_of_size(*place.facts) if party is None else party.spec_of(one, rows)
