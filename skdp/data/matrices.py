@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from operator import methodcaller
@@ -23,7 +23,6 @@ from skdp.linalg.matrices import (
     FixedRank,
     Matrices,
     OuterMatrices,
-    Vectors,
     in_rows,
     one_by_one,
     order_of,
@@ -376,8 +375,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
     people : People or None, default=None
         The person to whom each matrix belongs, if users are protected. Then each person counts once
         in every sum.
-    lengths : ndarray or None, default=None
-        Lengths of mapped vectors with their intercept; see `measured`.
     agreed : Agreed or None, default=None
         Facts that all owners of a federated fit agree on, if `source` has the matrices of one.
     """
@@ -392,7 +389,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
     column_map: np.ndarray | None = None
     writes_factors_out: bool = False
     people: People | None = None
-    lengths: np.ndarray | None = None
     agreed: Agreed | None = None
 
     in_pieces = True
@@ -464,25 +460,12 @@ class Design(BlockView):  # numpydoc ignore=PR02
         rows = self.map_rows(on_block(lambda matrices: entries_of(matrices).copy()))
         return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
-    def measured(self, intercept: float) -> "Design":
-        """Compute lengths of vectors with the intercept once, if all passes read the same rows."""
-        if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
-            return self
-        return replace(self, lengths=np.hypot(self.norms(), intercept))
-
-    @cached_property
+    @property
     def rounding(self) -> float:
-        r"""Bound on the rounding error of a sum, in units of the largest contribution.
-
-        Vectors are summed first and mapped by A then. Before the map the sum may be
-        :math:`\|A^{-1}\|` times as long, and the map multiplies its error by :math:`\|A\|`: the
-        product is the condition number. The map adds an error of its own.
-        """
-        within, longest = terms_within(self.matrix_shape), 1.0
-        if self.are_vectors and self.row_map is not None:
-            within, longest = math.ceil(self.n_entries**1.5), float(np.linalg.cond(self.row_map))
-        # The contribution of one matrix is a sum, too, of `within` products.
-        return rounding_of_depth(self.depth + within, self.n_records, longest)
+        """Bound on the rounding error of a sum, in units of the largest contribution."""
+        # The contribution of one matrix is a sum, too.
+        depth = self.depth + terms_within(self.matrix_shape)
+        return rounding_of_depth(depth, self.n_records)
 
     @property
     def _own_depth(self) -> int:
@@ -491,11 +474,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
         width = getattr(self.source, "dense_width", None)
         is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
         return depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
-
-    @property
-    def are_vectors(self) -> bool:
-        """Whether matrices have one column and are stored by entries, not by factors."""
-        return self.stores_entries and self.matrix_shape[1] == 1
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound on it."""
@@ -543,11 +521,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         if mass is not None:
             rows = in_rows(rows)
         values = rows.reshape(-1, *self.matrix_shape)
-        if not self.are_vectors:
-            return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
-        lengths = None if self.lengths is None else self.lengths[piece]
-        scale = scale if self.column_map is None else scale * self.column_map.item()
-        return Vectors(values, scale, self.row_map, None, mass, lengths)
+        return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
 
     def _standardized(
         self, rows: np.ndarray, center: np.ndarray, multiplier: np.ndarray, values: np.ndarray

@@ -136,8 +136,6 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
 _LONGEST = 1e100  # not tuned
 # Relative error, per feature, added to the norm outside a subspace.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
-# Added to the length of a mapped vector: underflow loses far less.
-_LOST = 1e-290  # not tuned
 # Factors with at most this many columns are stored column by column.
 _NARROW = 16  # not studied
 
@@ -238,11 +236,9 @@ class DenseMatrices(Massed):
         if self.mass is not None:
             values = aligned(values.reshape(len(self), -1)).reshape(values.shape)
         along = self._times(values, self.scale * _mapped(point.right, self.column_map))
-        along, left = _mapped(along, self.row_map), self.scale * _mapped(point.left, self.row_map)
-        if self.mass is not None and values.shape[2] == 1:
-            beside = one_by_one(values[:, :, 0], left)[:, :, np.newaxis]
-        else:
-            beside = left.T @ values
+        along = along if self.row_map is None else self._from_left(self.row_map, along)
+        left = self.scale * _mapped(point.left, self.row_map)
+        beside = self._from_left(left.T, values)
         beside = beside if self.column_map is None else beside @ self.column_map
         core = self._times(beside, point.right)
         beside -= self._times(core, point.right.T)
@@ -262,55 +258,17 @@ class DenseMatrices(Massed):
 
     def _mapped(self) -> np.ndarray:
         """Apply `row_map` and `column_map` to the matrices, but not `scale`."""
-        values = _mapped(self.values, self.row_map)
+        values = self.values
+        values = values if self.row_map is None else self._from_left(self.row_map, values)
         return values if self.column_map is None else values @ self.column_map
 
-
-@dataclass(eq=False)
-class Vectors(DenseMatrices):
-    """Matrices of one column. `row_map` is applied to sums of them, not to each matrix.
-
-    `lengths` are the norms of the mapped vectors with the intercept. They are the same at every
-    point, so that one pass over the data computes them.
-    """
-
-    lengths: np.ndarray | None = None
-
-    @property
-    def rows(self) -> np.ndarray:
-        """The vectors before the map, as rows."""
-        return self.values[:, :, 0]
-
-    def norms(self) -> np.ndarray:
-        r"""Return the norms of the vectors or, with a `row_map`, upper bounds on them.
-
-        A product with the map A is off by at most :math:`d^{3/2} u \|A\| \|z\|`; relative to the
-        length of A z, by :math:`d^{3/2} u` times the condition number of A. Twice that is added.
-        """
-        if self.row_map is None:
-            return super().norms()
-        products = self._times_each(self.scale * self.row_map)
-        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * np.linalg.cond(self.row_map)
-        return np.asarray(row_norms(products) * (1 + margin) + _LOST)
-
-    def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return coordinates, whose part B is a single 0, and the inner products with the point."""
-        of_rows = self.scale * _mapped(point.matrix, self.row_map)
-        inner = self._times_each(of_rows)[:, 0]
-        total = partial(self._total, sign=float(point.right[0, 0]))
-        lengths = np.hypot(self.norms(), intercept) if self.lengths is None else self.lengths
-        size = len(of_rows) + 1 + (intercept > 0)
-        return LazyCoordinates(lengths, total, size, intercept), inner
-
-    def _times_each(self, right: np.ndarray) -> np.ndarray:
-        return self.rows @ right if self.mass is None else one_by_one(self.rows, right)
-
-    def _total(self, weights: np.ndarray, sign: float) -> np.ndarray:
-        total = weights @ self.rows
-        if np.count_nonzero(np.isfinite(total)) < len(total):
-            # A vector that is not finite has weight 0; 0 times infinity would be NaN.
-            total = weights @ np.where(weights[:, np.newaxis] == 0, 0.0, self.rows)
-        return np.concatenate([sign * self.scale * _mapped(total, self.row_map), [0.0]])
+    def _from_left(self, left: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Multiply each of `values` by `left`; in one product if the matrices have one column."""
+        if self.values.shape[2] > 1:
+            return np.asarray(left @ values)
+        rows, right = values[:, :, 0], np.ascontiguousarray(left.T)
+        products = rows @ right if self.mass is None else one_by_one(rows, right)
+        return np.asarray(products[:, :, np.newaxis])
 
 
 @dataclass(eq=False)

@@ -66,7 +66,7 @@ def readings(estimator, kind, n, *data, **groups):
         ("matrices", "response", 3 * N_ITER + 8),
         ("rank one", "record", 2 * N_ITER + 3),
         ("rank one", "response", 3 * N_ITER + 4),
-        ("vectors", "record", N_ITER + 5),
+        ("vectors", "record", N_ITER + 4),
         ("vectors", "response", 2 * N_ITER + 7),
     ],
 )

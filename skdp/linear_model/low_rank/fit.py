@@ -59,8 +59,7 @@ class Transform:
 
     def mapped(self, records: Records) -> Records:
         """Apply the maps of rows and of columns to centered and scaled matrices."""
-        design = records.design.mapped(*self.maps).measured(records.intercept)
-        return replace(records, design=design)
+        return replace(records, design=records.design.mapped(*self.maps))
 
     def undo(self, estimate: Estimate) -> Estimate:
         """Return the estimate with coefficients and intercept for the matrices as passed."""
