@@ -573,7 +573,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             )
         penalty = alpha / self.n_samples_seen_
         noise = denoising.MomentNoise(self.noise_std_, self.noise_metric_)
-        return denoising.regress(self.covariance_, noise, columns, at, penalty), columns
+        unseen = float(np.mean(1 / self.presence_[columns])) ** 2 - 1
+        gaps = math.sqrt(max(unseen, 0.0) / self.n_samples_seen_)
+        return denoising.regress(self.covariance_, noise, columns, at, penalty, gaps), columns
 
     def _place(self, parameter: str, column: Any) -> int:
         """Return the index of a column, given by its name or index."""

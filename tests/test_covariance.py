@@ -155,6 +155,20 @@ def test_gaps_at_random_leave_correlations(part):
     np.testing.assert_allclose(exact.location_, np.nanmean(rows, axis=0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [0, 6])
+def test_gaps_in_dependent_columns_leave_regressions(seed):
+    generator = np.random.default_rng(seed)
+    groups = generator.integers(0, 6, 4000), generator.integers(0, 4, 4000)
+    rows = np.column_stack([np.eye(6)[groups[0]], np.eye(4)[groups[1]]])
+    y = groups[0] + np.sin(groups[1]) + 0.5 * generator.normal(size=4000)
+    gaps = np.where(generator.random(rows.shape) < 0.1, np.nan, rows)
+    # Each pair of columns has rows of its own, so that no covariance is 0 along what adds to 1.
+    model = skdp.DPCovariance(missing="mean", epsilon=math.inf)
+    found = model.fit(np.column_stack([gaps, y])).regression(10)
+    filled = np.where(np.isnan(gaps), np.nanmean(gaps, axis=0), gaps)
+    assert found.score(rows, y) > LinearRegression().fit(filled, y).score(rows, y) - 0.01
+
+
 def test_parts_chunks_and_memory_give_one_fit():
     ends = np.array(list(BOUNDS.values())).T
     model = skdp.DPCovariance(bounds=tuple(ends), random_state=SECRET)

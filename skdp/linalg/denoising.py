@@ -353,18 +353,26 @@ class MomentNoise(NamedTuple):
 
 
 def regress(
-    covariance: np.ndarray, noise: MomentNoise, columns: Sequence[int], target: int, penalty: float
+    covariance: np.ndarray,
+    noise: MomentNoise,
+    columns: Sequence[int],
+    target: int,
+    penalty: float,
+    gaps: float = 0.0,
 ) -> Regression:
     r"""Solve the normal equations with `penalty` on the diagonal and a second penalty for noise.
 
     Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
     up to :math:`2 \tau \sqrt k`. The second penalty is a part of this bound, in the metric of the
-    noise. It prevents large coefficients along directions that noise hides.
+    noise. It prevents large coefficients along directions that noise hides. Errors of correlations
+    because of `gaps` are one more noise: each pair of columns has rows of its own.
     """
     chosen = np.ix_([*columns, target], [*columns, target])
     moment, noise = covariance[chosen], noise.of(chosen)
     of_columns = noise.of(np.ix_(*[range(len(columns))] * 2))
-    added = _PENALTY * of_columns.edges + penalty * np.eye(len(columns))
+    edges, of_gaps = of_columns.edges, noise_edge(gaps, len(columns)) * np.diag(moment)[:-1]
+    np.fill_diagonal(edges, np.hypot(np.diag(edges), of_gaps))
+    added = _PENALTY * edges + penalty * np.eye(len(columns))
     matrix = moment[:-1, :-1] + added
     units = np.sqrt(np.diag(matrix))
     units = np.where(units > 0, units, 1.0)
