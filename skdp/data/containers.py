@@ -65,8 +65,9 @@ SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
-    "DPPipeline, or by missing='mean' of a DPStandardScaler or DPCovariance: filling them from "
-    "other rows without noise would not be private.",
+    "DPPipeline, or numpy.nan_to_num(X, nan=0.0) before the fit; or by missing='mean' of a "
+    "DPStandardScaler or DPCovariance: filling them from other rows without noise would not be "
+    "private.",
     "y": "Leave such records out of X and y, as X[y.notna()] and y[y.notna()] do with pandas. How "
     "many are left is public.",
 }
