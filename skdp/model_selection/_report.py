@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp import covariance, decomposition, linear_model, preprocessing
 from skdp._estimator import PlannedEstimator, PrivateEstimator, carried, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
-from skdp.exceptions import counted, shown
+from skdp.exceptions import counted
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
 from skdp.pipeline import _rules as rules
@@ -356,17 +356,20 @@ def _check_met_once(estimator: int, path: str, met: _Met) -> None:
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
     """Report a search of scikit-learn: the cost of its fits on folds, and how it chose."""
-    candidates, is_counted = search.cv_results_["params"], True
-    try:
+    candidates, is_counted = search.cv_results_["params"], False
+    fits, records = list[Any](), tuple[PrivacySpent, ...]()
+    with suppress(ValueError):  # A candidate may have parameters that its fits have refused.
         # Like the search, clone estimators among the parameters.
         given = clone(candidates, safe=False)
         models = [clone(search.estimator).set_params(**one) for one in given]
-        fits = [step for model in models for step in rules.fitted_once(model)]
-        cost = planned_cost(fits)
-        check_splits(search, cost)
-        records = records_of(cost, int(search.n_splits_))
-    except ValueError:
-        fits, records, is_counted = [], (), False
+        leaves = [leaf for one in models for leaf in rules.leaves_of(one, is_fitted=False)]
+        private = [one for one in leaves if rules.has_budget(one)]
+        cost = planned_cost(private)
+        # Classes that are not known to have parts may fit their private steps several times.
+        is_counted = all(rules.has_budget(one) or not rules.private_steps(one) for one in leaves)
+        is_counted &= splits_by_ids(search.cv) or all(one.unit != "user" for one in cost)
+        if is_counted:
+            fits, records = private, records_of(cost, int(search.n_splits_))
     seeds = [getattr(step, "random_state", None) for step in fits]
     seeded = any(seed is not None for seed in seeds)
     guessable = any(map(may_be_guessed, seeds))
@@ -382,22 +385,14 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     return PrivacyStep(path, name, NOT_PRIVATE, records, _note(complaints), seeded)
 
 
-def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
-    """Refuse folds of users that depend on positions or numbers of rows, as those of GroupKFold.
+def splits_by_ids(splitter: Any) -> bool:
+    """Return whether folds of users depend on no positions and numbers of rows.
 
-    Another row of one user could move other users to other folds, and fits to neighboring datasets
-    would differ in many users.
+    Another row of one user could otherwise move other users to other folds, as in a GroupKFold, and
+    fits to neighboring datasets would differ in many users.
     """
-    splitter = search.cv
-    is_by_ids = isinstance(splitter, GroupShuffleSplit) or (
-        isinstance(splitter, GroupKFold) and getattr(splitter, "shuffle", False)
-    )
-    if not is_by_ids and any(record.unit == "user" for record in records):
-        raise ValueError(
-            f"cv={shown(splitter)} does not split by ids of users alone, so that one user's rows "
-            "move those of others to other folds: pass GroupShuffleSplit, or "
-            "GroupKFold(shuffle=True, random_state=...)."
-        )
+    is_shuffled = isinstance(splitter, GroupKFold) and getattr(splitter, "shuffle", False)
+    return is_shuffled or isinstance(splitter, GroupShuffleSplit)
 
 
 def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:

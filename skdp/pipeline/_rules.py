@@ -302,20 +302,6 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     return [one for one in used if not _is_empty_column_selection(one[2])]
 
 
-def fitted_once(estimator: Any) -> list[Any]:
-    """Return private estimators that are fitted once; refuse classes that may fit more often."""
-    if has_budget(estimator):
-        return [estimator]
-    if (parts := parts_of(estimator)) is not None:
-        return [step for _, part in parts for step in fitted_once(part)]
-    if private_steps(estimator):
-        raise ValueError(
-            f"How often {type(estimator).__name__} fits its private steps is not counted. Pass a "
-            "ledger, which counts the fits that are made."
-        )
-    return []
-
-
 # ------------------------------
 # Strict encoders, which refuse unknown categories: in a fit, they accept all rows, which have been
 # checked before.
