@@ -20,7 +20,7 @@ from skdp.exceptions import FederationError
 from skdp.federated import _masks as masks
 from skdp.federated._agreement import Agreement, agreement_of, digest_of_view, run_fit, view_of
 from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, Message, check_bytes, pack, unpack
-from skdp.federated._state import OwnerState, from_text, load_state, to_text
+from skdp.federated._state import OwnerState, load_state
 from skdp.ledger import PrivacyLedger
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import Exchange, ShareLayout, counts_of
@@ -411,7 +411,7 @@ class Owner:
                 "which continues."
             )
         if is_new:
-            reply = to_text(self._reply_or_close(asked))
+            reply = self._reply_or_close(asked).hex()
             # Set before the answer, so that after an interrupt no unsaved answer can be sent.
             self._is_saved = False
             self._state.answers[question] = reply
@@ -425,7 +425,7 @@ class Owner:
             # state, and would draw other noise, pays again.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
-        answer = from_text(self._state.answers[question])
+        answer = bytes.fromhex(self._state.answers[question])
         return self._with_absent(answer) if asked.kind == "ready" else answer
 
     def __getattr__(self, name: str) -> Any:
@@ -540,7 +540,7 @@ class Owner:
 
     def _run(self, charge: Callable[[Any], None] | None = None) -> None:
         """Start the fit, and run it to the first release whose sum the state does not have."""
-        stored = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
+        stored = (np.frombuffer(bytes.fromhex(text), "<i8") for text in self._state.sums)
         absent = map(tuple, self._state.absent)
         sums = [(total.astype(np.int64), gone) for total, gone in zip(stored, absent, strict=False)]
         self._story = masks.Story(self._agreement.digest, digest_of_keys(self._state), sums)
@@ -566,7 +566,7 @@ class Owner:
             raise FederationError(
                 "The fit has failed for this owner, and cannot continue: begin a new fit."
             )
-        self._state.sums.append(to_text(total.astype("<i8").tobytes()))
+        self._state.sums.append(total.astype("<i8").tobytes().hex())
         self._story.add(total, absent)
         self._keep(found)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,10 +34,10 @@ class OwnerState:
     secret_key: str = ""  # key of this owner in this fit, until the fit ends
     publics: list[str] = field(default_factory=list)  # public keys of all owners
     is_charged: bool = False
-    sums: list[str] = field(default_factory=list)  # sums of all releases so far
+    sums: list[str] = field(default_factory=list)  # sums of all releases so far, in hex
     # The absent owners of each release to which this owner has contributed.
     absent: list[list[int]] = field(default_factory=list)
-    answers: dict[str, str] = field(default_factory=dict)  # answers by digests of questions
+    answers: dict[str, str] = field(default_factory=dict)  # in hex, by digests of questions
     has_ended: bool = False
 
     def __post_init__(self) -> None:
@@ -120,13 +119,3 @@ def _not_read(path: Path, error: Exception) -> FederationError:
     # Texts of other errors are left out, as they could show a part of the state.
     why = error if isinstance(error, UnsafeFileError) else type(error).__name__
     return FederationError(f"state={str(path)!r} cannot be read as the state of an owner: {why}.")
-
-
-def to_text(data: bytes) -> str:
-    """Write bytes as text."""
-    return b64encode(data).decode("ascii")
-
-
-def from_text(text: str) -> bytes:
-    """Read the text that `to_text` has written."""
-    return b64decode(text)
