@@ -129,28 +129,30 @@ def _units(part: Fraction, whole: Fraction) -> int:
 # The file: tables, triggers, reading and writing.
 
 # The letters "skdp", in hex.
-_APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
+_APPLICATION_ID, _VERSION = 0x736B6470, 2  # not tuned
 # Columns of the tables `ledger` and `charge`, in order; both tables have a column `id` before them.
-_HEAD: dict[str, type] = {
+_HEAD: dict[str, Any] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency"), str),
     **dict.fromkeys(("epsilon", "delta", "mu"), float),
     **{"created": str, "spent": int, "tails": int},
 }
-_CHARGE: dict[str, type] = {
+_CHARGE: dict[str, Any] = {
     **dict.fromkeys(("time", "what", "unit"), str),
     **dict.fromkeys(("mu", "delta_tail", "epsilon", "delta"), float),
     **dict.fromkeys(("seeded", "enforced", "spent", "tails"), int),
+    **dict.fromkeys(("note", "fit"), str | None),
 }
-_SQL = {str: "TEXT", float: "REAL", int: "INTEGER"}
+_SQL: dict[Any, str] = {str: "TEXT NOT NULL", float: "REAL NOT NULL", int: "INTEGER NOT NULL"}
+_SQL[str | None] = "TEXT"
 # Largest relative difference that is accepted between the mu in the file, which another version of
 # skdp may have computed, and the mu that this version computes from epsilon and delta.
 _SAME = 1e-8  # not tuned
 
 
-def _table(name: str, key: str, columns: dict[str, type], least_spent: int) -> str:
+def _table(name: str, key: str, columns: dict[str, Any], least_spent: int) -> str:
     """Return the SQL that makes a table, with limits on its columns that count units."""
     lines = [f"id INTEGER PRIMARY KEY {key}"]
-    lines += [f"{column} {_SQL[kind]} NOT NULL" for column, kind in columns.items()]
+    lines += [f"{column} {_SQL[kind]}" for column, kind in columns.items()]
     lines += [
         f"CHECK (typeof({count}) = 'integer' AND {count} BETWEEN {least} AND {WHOLE})"
         for count, least in {"spent": least_spent, "tails": 0}.items()
@@ -162,6 +164,7 @@ def _table(name: str, key: str, columns: dict[str, type], least_spent: int) -> s
 _SCHEMA = f"""
 {_table("ledger", "CHECK (id = 1)", _HEAD, 0)}
 {_table("charge", "AUTOINCREMENT", _CHARGE, 1)}
+CREATE TABLE answered (fit TEXT PRIMARY KEY);
 CREATE TRIGGER charge_is_counted AFTER INSERT ON charge BEGIN
     UPDATE ledger SET spent = spent + NEW.spent, tails = tails + NEW.tails;
 END;
@@ -248,47 +251,20 @@ def _is_sound(head: dict[str, Any]) -> bool:
     return is_same and are_within and head["units"] != ""
 
 
-def _has_types(row: dict[str, Any], columns: dict[str, type]) -> bool:
-    return {name: type(value) for name, value in row.items()} == {"id": int, **columns}
+def _has_types(row: dict[str, Any], columns: dict[str, Any]) -> bool:
+    kinds = {"id": int, **columns}
+    return row.keys() == kinds.keys() and all(isinstance(row[one], kinds[one]) for one in row)
 
 
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
     """Read all charges, oldest first; refuse a file with a damaged charge."""
     charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
-    notes = attached(database, "note")
     for charge in charges:
         is_sound = _has_types(charge, _CHARGE) and 0 <= charge["mu"] < math.inf
         if not (is_sound and 0 <= charge["delta_tail"] < 1):
             raise LedgerError(f"{path!r} is damaged: a charge was changed.")
-        charge["note"] = notes.get(charge["id"])
-        if not isinstance(charge["note"], str | None):
-            raise LedgerError(f"{path!r} is damaged: a note was changed.")
+        del charge["fit"]  # of interest to the owners of a federated fit only
     return charges
-
-
-# Tables of texts that belong to charges. Files of the first version of skdp lack these tables.
-_TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
-
-
-def attach(database: sqlite3.Connection, table: str, text: str) -> None:
-    """Add a text to the newest charge: a note, or the id of a fit across owners."""
-    database.execute(_TEXTS.format(table))
-    database.execute(f"INSERT INTO {table} SELECT max(id), ? FROM charge", (text,))
-
-
-def mark_answered(database: sqlite3.Connection, fit: str) -> None:
-    """Mark the charges of a fit across owners, whose owner sends its first answer."""
-    for table in ("fit", "answered"):
-        database.execute(_TEXTS.format(table))
-    charges = "SELECT id, text FROM fit WHERE text = ?"
-    database.execute(f"INSERT OR IGNORE INTO answered {charges}", (fit,))
-
-
-def attached(database: sqlite3.Connection, table: str) -> dict[int, str]:
-    """Return the texts of a table of texts, by the ids of their charges."""
-    if not rows_of(database, f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"):
-        return {}
-    return {one["id"]: one["text"] for one in rows_of(database, f"SELECT * FROM {table}")}
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:

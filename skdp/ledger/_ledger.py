@@ -294,27 +294,25 @@ class PrivacyLedger:
         check_note(note)
         with self._opened(writes=True) as (database, head, limit):
             file.check_sums(database, head, self.path)
-            of_fits, answered = file.attached(database, "fit"), file.attached(database, "answered")
-            if fit is not None and fit in set(of_fits.values()) - set(answered.values()):
+            query = "SELECT fit FROM charge EXCEPT SELECT fit FROM answered"
+            if fit is not None and {"fit": fit} in rows_of(database, query):
                 return
             check_kind(head, spent)
             units, tails = limit.cost_of(spent)
             if head["spent"] + units > limit.units_beside(head["tails"] + tails):
                 raise BudgetError(refusal(self.path, spent, limit, head))
             row: dict[str, Any] = {"time": _now(), "what": str(what), "unit": spent.unit}
-            row |= {"spent": units, "tails": tails}
+            row |= {"spent": units, "tails": tails, "fit": fit}
+            row["note"] = self.note if note is None else note
             row |= {name: float(getattr(spent, name)) for name in NUMBERS}
             row |= {name: bool(getattr(spent, name)) for name in ("seeded", "enforced")}
             insert(database, "charge", row)
-            for table, text in ("note", self.note if note is None else note), ("fit", fit):
-                if text is not None:
-                    file.attach(database, table, text)
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
         """Note that the owner of a fit answers: if the fit begins again, it is charged again."""
         with self._opened(writes=True) as (database, _, _):
-            file.mark_answered(database, fit)
+            database.execute("INSERT OR IGNORE INTO answered VALUES (?)", (fit,))
             database.execute("COMMIT")
 
     def remaining(

@@ -19,7 +19,7 @@ import pytest
 from ledger_processes import Fit, charge_until_refused
 
 from skdp import BudgetError, LedgerError, PrivacyLedger
-from skdp.ledger import _database, _file
+from skdp.ledger import _database, _file, _ledger
 from skdp.ledger._file import WHOLE, Limit
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
@@ -152,7 +152,7 @@ def test_what_is_no_ledger_is_refused(tmp_path, content):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("pragma", ["application_id = 7", "user_version = 2"])
+@pytest.mark.parametrize("pragma", ["application_id = 7", "user_version = 1"])
 def test_other_databases_and_versions_are_refused(ledger, pragma):
     with sqlite3.connect(ledger.path) as database:
         database.execute(f"PRAGMA {pragma}")
@@ -229,11 +229,11 @@ STATEMENTS = [
     "INSERT INTO ledger SELECT 2, uuid, dataset, units, adjacency, 99, delta, mu, created, 0, 0 "
     "FROM ledger",
     "INSERT INTO charge SELECT NULL, time, what, unit, mu, delta_tail, epsilon, delta, seeded, "
-    "enforced, 4611686018427387904, 0 FROM charge",
+    "enforced, 4611686018427387904, 0, NULL, NULL FROM charge",
     "INSERT INTO charge SELECT NULL, time, what, unit, mu, delta_tail, epsilon, delta, seeded, "
-    "enforced, -5, 0 FROM charge",
+    "enforced, -5, 0, NULL, NULL FROM charge",
     "INSERT INTO charge SELECT NULL, time, what, unit, mu, delta_tail, epsilon, delta, seeded, "
-    "enforced, 0, 0 FROM charge",
+    "enforced, 0, 0, NULL, NULL FROM charge",
 ]
 
 
@@ -277,13 +277,13 @@ USES = {
 
 @pytest.mark.parametrize("last", [os.replace, lambda copy, path: os.unlink(path)])
 def test_a_file_that_is_replaced_while_it_is_charged_is_noticed(ledger, monkeypatch, last):
-    copy, own = shutil.copy(ledger.path, f"{ledger.path}.bak"), _file.attach
+    copy, own = shutil.copy(ledger.path, f"{ledger.path}.bak"), _ledger.insert
 
     def replaced(*arguments):
         own(*arguments)
         last(copy, ledger.path)
 
-    monkeypatch.setattr(_file, "attach", replaced)
+    monkeypatch.setattr(_ledger, "insert", replaced)
     with pytest.raises(LedgerError, match="was replaced while it was written"):
         ledger.charge(Fit(0.1), note="lost")
     if last is os.replace:
@@ -297,10 +297,12 @@ EVERY_ENTRY = [USES[name] for name in ("verify", "entries", "report")]
 DAMAGES = {
     "ledger": (["spent = -1", f"tails = {WHOLE + 1}", "spent = 9e999"], USES.values()),
     "charge": (
-        ["mu = 'x'", "mu = 9e999", "mu = -1", "delta_tail = 'x'", "epsilon = 'x'", "what = x'00'"],
+        [
+            *("mu = 'x'", "mu = 9e999", "mu = -1", "delta_tail = 'x'", "epsilon = 'x'"),
+            *("what = x'00'", "note = x'00'"),
+        ],
         EVERY_ENTRY,
     ),
-    "note": (["text = x'00'"], [USES["report"]]),
 }
 
 
@@ -319,12 +321,6 @@ def test_what_is_damaged_is_told_as_such(ledger, table, damage):
     for use in DAMAGES[table][1]:
         with pytest.raises(LedgerError, match="damaged"):
             use(ledger)
-
-
-def test_a_note_of_another_charge_is_of_no_matter(ledger):
-    ledger.charge(Fit(0.5), "fit", note="note")
-    changed_behind(ledger, "UPDATE note SET id = 7")
-    assert ledger.entries()[0]["note"] is None
 
 
 def test_the_order_is_that_of_the_charges_whatever_the_clock_says(ledger, monkeypatch):

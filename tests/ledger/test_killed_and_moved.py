@@ -18,7 +18,7 @@ from ledger_processes import Fit
 
 from skdp import DPStreamingFactorizer, FederationError, LedgerError, PrivacyLedger
 from skdp.federated._state import load_state
-from skdp.ledger import _database, _file
+from skdp.ledger import _database, _ledger
 from skdp.units import Update
 
 pytestmark = [
@@ -99,7 +99,7 @@ def test_backups_and_kills_lose_no_charge(tmp_path, n_kills, n_charges):
 
 @pytest.mark.slow
 def test_a_backup_during_a_charge_lets_nobody_else_in(tmp_path, monkeypatch):
-    path, own = tmp_path / "ledger", _file.attach
+    path, own = tmp_path / "ledger", _ledger.insert
     ledger = create(path)
     code = (
         "import sys; from skdp import PrivacyLedger; from skdp.ledger import _database; "
@@ -113,7 +113,7 @@ def test_a_backup_during_a_charge_lets_nobody_else_in(tmp_path, monkeypatch):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "other programs have locked it for 0.1 seconds" in done.stderr
 
-    monkeypatch.setattr(_file, "attach", backed_up)
+    monkeypatch.setattr(_ledger, "insert", backed_up)
     ledger.charge(Fit(0.1), "one", note="note")
     assert [entry["what"] for entry in ledger.entries()] == ["one"]
 
