@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.matrices import Design, entries_of
+from skdp.data.matrices import Design
 from skdp.data.parts import Targets
-from skdp.data.reduce import on_block
 from skdp.data.sources import Source
 from skdp.exceptions import counted
-from skdp.linalg.matrices import FixedRank, Matrices
+from skdp.linalg.matrices import FixedRank
 from skdp.linear_model import _descent as descents
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
@@ -144,9 +143,9 @@ def _are_rare(off_usual: np.ndarray) -> bool:
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
-    """Compute means and standard deviations of public features, without outliers.
+    """Compute means and standard deviations of public features, in a sample of evenly spaced rows.
 
-    An outlier is replaced by the median of its feature in a sample of evenly spaced rows.
+    An outlier is replaced by the median of its feature.
     """
     most = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
     places = np.linspace(0, design.n_records - 1, min(most, design.n_records)).astype(np.int64)
@@ -156,22 +155,13 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     usual = np.median(sample, axis=0)
     middle = usual if centered else np.zeros(design.n_entries)
+    differences = sample - middle
     largest = np.array(
-        [trace_records.outlier_threshold(np.abs(column)) for column in (sample - middle).T]
+        [trace_records.outlier_threshold(np.abs(column)) for column in differences.T]
     )
-
-    def _mean_power(power: int, shift: np.ndarray) -> np.ndarray:
-        def _kernel(matrices: Matrices) -> np.ndarray:
-            values = entries_of(matrices)
-            differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
-            inliers = np.where(np.abs(differences) <= largest, differences, 0.0)
-            return np.asarray(((inliers - shift) ** power).sum(axis=0))
-
-        return np.asarray(design.map_sum(on_block(_kernel), design.n_entries) / design.n_records)
-
-    zeros = np.zeros(design.n_entries)
-    shift = _mean_power(1, zeros) if centered else zeros
-    spread = np.sqrt(_mean_power(2, shift))
+    inliers = np.where(np.abs(differences) <= largest, differences, 0.0)
+    shift = inliers.mean(axis=0) if centered else np.zeros(design.n_entries)
+    spread = np.sqrt(np.square(inliers - shift).mean(axis=0))
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     are_rare = _are_rare((sample != usual).mean(axis=0))
     shape = design.matrix_shape
