@@ -307,27 +307,14 @@ def _check_same_length(**parts: containers.RawBlock) -> None:
 
 
 def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
-    """Convert a key to a slice from start to stop with step 1, or to an array of integers."""
-    if isinstance(key, tuple):
-        # scikit-learn indexes containers by ``X[rows, ...]``.
-        if len(key) != 2 or key[1] is not Ellipsis:
-            raise IndexError("RankOneMatrices are indexed by rows only, not by columns.")
-        key = key[0]
-    if isinstance(key, Integral):
-        row = range(n_rows)[key]
-        return slice(row, row + 1)
-    if isinstance(key, slice):
-        start, stop, step = key.indices(n_rows)
-        return slice(start, max(start, stop)) if step == 1 else np.arange(start, stop, step)
-    key = containers.hide_error_text(np.asarray, containers.checked_container(key))
-    if key.dtype == bool and key.shape == (n_rows,):
-        return np.flatnonzero(key)
-    if key.ndim == 1 and (key.dtype.kind in "iu" or key.size == 0):
-        return key.astype(np.intp)
-    raise IndexError(
-        f"rows must be an integer, a slice, a list of integers or a mask of {n_rows} booleans, got "
-        f"an array of dtype {key.dtype} and shape {key.shape}."
-    )
+    """Read a key as numpy does; return a slice of step 1, or an array of integers."""
+    if isinstance(key, slice) and key.step in (None, 1):
+        start, stop, _ = key.indices(n_rows)
+        return slice(start, max(start, stop))
+    rows = np.atleast_1d(np.arange(n_rows)[key])
+    if rows.ndim > 1:
+        raise IndexError(f"rows are chosen by one dimension, got a key of {rows.ndim}.")
+    return rows
 
 
 def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.RawBlock:
