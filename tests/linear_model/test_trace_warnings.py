@@ -138,6 +138,17 @@ def cells(n, shape, rank, seed=0, power=0.0, size=1.0):
     return RankOneMatrices.from_indices(*places, shape=shape), y, M + 3
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_means_of_rare_rows_that_are_noise_leave_a_table_near_its_mean():
+    found = []
+    for seed in range(8):
+        X, y, _ = cells(6000, (80, 40), 1, seed, power=1.0)
+        model = regressor(seed, epsilon=0.25).fit(X[:3000], y[:3000])
+        found.append(model.score(X[3000:], y[3000:]))
+    # It was -1.4.
+    assert np.mean(found) > -0.3
+
+
 def score_of_cells(model, M):
     return r2_score(M.ravel(), (model.intercept_ + model.coef_matrix_).ravel())
 

@@ -488,18 +488,33 @@ class _Fit:
         margins = release_margins(plan.margins, records, transform.maps, self.spread.size, budget)
         mapped = transform.mapped(records.without(margins.matrix, margins.offset))
         estimate = self._descend(mapped, generator)
-        # If the means of rows and columns are noise, the low-rank part is all of the model.
-        n_cut = estimate.n_cut if margins.are_hidden else 0
         # With few cells, the first means contain much of the low-rank part, and need correction.
-        residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
-        records, size = replace(records, responses=residuals.responses), math.inf
+        residuals, size = (
+            mapped.without(estimate.point, estimate.offset * mapped.intercept),
+            math.inf,
+        )
+        are_noise = False
         if plan.last_spread is not None:
             facts = records.design.n_jobs, records.design.people
             counts = trace_records.count_responses(residuals.responses, *facts)
-            size = trace_records.release_spread(
+            last = trace_records.release_spread(
                 plan.last_spread, counts, budget, self.farthest, self.spec.n_units
-            ).size
-        margins += release_margins(plan.last_margins, records, transform.maps, size, budget)
+            )
+            size = last.size
+            if self._ratio(last) > _WORSE:
+                # Noise stands out in rare cells or, where there is no low-rank part, in the means.
+                size, are_noise = self.spread.size, estimate.n_cut == self.spec.rank
+                estimate = estimate.without_coefficients(size * self.usual_mean)
+                estimate = replace(estimate, n_cut=self.spec.rank)
+                residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
+        records = replace(records, responses=residuals.responses)
+        corrections = release_margins(plan.last_margins, records, transform.maps, size, budget)
+        # With hardly any signal, a second noise in the means loses more than it corrects.
+        is_lost = self.spec.cost.is_private and self.spec.signal_strength < _LEAST_SIGNAL / 2
+        margins = margins.without_means() if are_noise else margins
+        margins += corrections.without_means() if are_noise or is_lost else corrections
+        # If the means of rows and columns are noise, the low-rank part is all of the model.
+        n_cut = estimate.n_cut if margins.are_hidden else 0
         estimate = transform.undo(estimate)
         scaled = margins.matrix.with_values(-transform.multiplier * np.ones(2))
         both = estimate.point.minus(scaled).orthonormal()
@@ -606,14 +621,18 @@ class _Fit:
         offset = estimate.offset + spec.fit_intercept * self.spread.of_all * found.mean
         return replace(estimate, point=point, offset=offset, warnings=warnings)
 
-    def _judged(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
-        """Set coefficients to 0 if residuals are larger than responses; warn if nearly as large."""
+    def _ratio(self, of_residuals: Spread) -> float:
+        """Return the mean square of residuals, relative to that of responses; 0 if not known."""
         # If few responses differ from the center, noise hides the sizes of responses, but not
         # the sizes of residuals.
+        spread = self.spread
+        is_known = spread.fraction_off_center == 1 and not spread.is_guess
+        return (of_residuals.of_all / spread.of_all) ** 2 if is_known else 0.0
+
+    def _judged(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
+        """Set coefficients to 0 if residuals are larger than responses; warn if nearly as large."""
         spec, spread = self.spec, self.spread
-        if spread.fraction_off_center < 1 or spread.is_guess:
-            return estimate
-        counted, ratio = spec.unit.counted, (of_residuals.of_all / spread.of_all) ** 2
+        counted, ratio = spec.unit.counted, self._ratio(of_residuals)
         if ratio > _WORSE:
             estimate = estimate.without_coefficients(
                 spread.of_all * self.usual_mean,

@@ -552,6 +552,8 @@ def public_curvature(
 
 # Responses are clipped to this many times their spread.
 _MARGIN_CLIP = 2.0  # not tuned
+# Assumed size of the mean of centered responses, in units of their spread.
+_USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
 
 
 @dataclass(frozen=True)
@@ -565,6 +567,11 @@ class Margins:
     def are_hidden(self) -> bool:
         """Whether noise hides the means of all rows and columns, which are then 0."""
         return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
+
+    def without_means(self) -> "Margins":
+        """Set the means of all rows and columns to 0."""
+        left, right = self.matrix.left * [0, 1], self.matrix.right * [1, 0]
+        return Margins(FixedRank(left, np.ones(2), right), self.offset)
 
     def __add__(self, other: "Margins") -> "Margins":
         left = self.matrix.left + other.matrix.left * [1, 0]
@@ -604,7 +611,9 @@ def release_margins(
     rows, columns = means
     left = np.column_stack([rows, np.ones(n_rows)]) / math.sqrt(n_rows * n_columns)
     right = np.column_stack([np.ones(n_columns), columns])
-    return Margins(FixedRank(left, np.ones(2), right), offset)
+    # The mean of all cells is usually such a part of the spread.
+    noise = noise_std / design.n_records / max(_USUAL_MEAN * residual, LEAST_SPREAD)
+    return Margins(FixedRank(left, np.ones(2), right), offset / (1 + noise * noise))
 
 
 def _shrunken_means(
