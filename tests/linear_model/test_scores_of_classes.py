@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 from told import warned_by
 
-from skdp import DPLogisticRegression
+from skdp import DPLogisticRegression, DPStandardScaler, make_dp_pipeline
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.linear_model.logistic.plan import FACTORS, LabeledRows
@@ -102,3 +102,22 @@ def test_rows_of_zeros_alone_give_no_coefficients():
     codes = np.arange(3000) % 2
     model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(np.zeros((3000, 3)), codes)
     np.testing.assert_array_equal(model.coef_, 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+def test_losses_of_long_rows_on_the_wrong_side_are_not_hidden():
+    """Classes differ in how far their rows spread, and hardly in their means."""
+    silent = []
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        for epsilon, n in ((1.0, 3000), (0.25, 6000)):
+            codes = generator.integers(0, 2, 2 * n)
+            X = generator.normal(size=(2 * n, 6)) * np.where(codes, 3, 0.5)[:, np.newaxis]
+            X += 0.3 * codes[:, np.newaxis]
+            steps = DPStandardScaler(), DPLogisticRegression(classes=[0, 1])
+            model = make_dp_pipeline(*steps, epsilon=epsilon, random_state=SEED + seed)
+            told = warned_by(lambda: model.fit(X[:n], codes[:n]))  # noqa: B023
+            loss = log_loss(codes[n:], model.predict_proba(X[n:]))
+            silent.append(not told and loss > np.log(2) + 0.02)
+    # It was half of such fits; now one in seven.
+    assert np.mean(silent) < 0.3

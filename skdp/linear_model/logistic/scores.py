@@ -15,7 +15,7 @@ from scipy.special import entr, softmax
 
 from skdp.data.parts import Targets
 from skdp.data.rows import Block, products_of
-from skdp.linalg.norms import row_squares
+from skdp.linalg.norms import row_norms, row_squares
 from skdp.linear_model.logistic.plan import (
     FACTORS,
     LabeledRows,
@@ -49,6 +49,8 @@ _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 # Without any penalty, scores of few records grow with epsilon until they fit these records alone.
 # The whole penalty makes scores too short, as clipped gradients and few steps shrink weights, too.
 OF_PENALTY = 0.25  # benchmarks/classification/momentum.md
+# From this number of clip levels on, the losses of two classes weigh alike, whatever the label.
+_EVENLY = 1.5  # benchmarks/classification/spreads.md
 _TINY = np.finfo(float).tiny
 # Largest root mean square of a prior's scores, to which longer ones are scaled down.
 _LONGEST = 30.0  # not tuned
@@ -220,19 +222,28 @@ def release_agreement(
 
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
-    """Sum the losses at each factor, minus those of class fractions, clipped by record."""
+    """Sum the losses at each factor, minus those of class fractions, clipped by record.
+
+    A wrong label of a long score has a large loss, and clipped alone would count less than a right
+    one. With two classes, records are first weighed by the longer of their losses with both labels.
+    """
     with np.errstate(all="ignore"):
         lengths, of_rows = products_of(block, scores.slopes) - scores.shift, codes[rows]
         lengths = np.clip(lengths, -scores.farthest, scores.farthest)
         base = scores.base
         of_base = base if isinstance(base, float) else products_of(block, base[:-1]) + base[-1]
-        plain = losses_at(np.broadcast_to(scores.fractions + of_base, lengths.shape), of_rows)
-        values = [
-            (losses_at(factor * lengths + scores.offsets(factor) + of_base, of_rows) - plain)
-            / (factor * scores.size)
-            for factor in FACTORS
-        ]
-        clipped = clip_rows(np.column_stack(values), level)
+        none = np.broadcast_to(scores.fractions + of_base, lengths.shape)
+        some = [factor * lengths + scores.offsets(factor) + of_base for factor in FACTORS]
+
+        def _relative(labels: np.ndarray) -> np.ndarray:
+            found = np.column_stack([losses_at(one, labels) for one in some])
+            return (found - losses_at(none, labels)[:, np.newaxis]) / (FACTORS * scores.size)
+
+        values = _relative(of_rows)
+        if lengths.shape[1] == 1:
+            norms = np.maximum(row_norms(values), row_norms(_relative((of_rows == 0) * 1)))
+            values *= (_EVENLY * level / np.maximum(norms, _EVENLY * level))[:, np.newaxis]
+        clipped = clip_rows(values, level)
     clipped[block.is_null] = 0.0
     return np.asarray(block.times_mass(clipped).sum(axis=0))
 
