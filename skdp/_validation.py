@@ -298,8 +298,11 @@ _KNOWN = re.compile("|".join(_TEXTS))
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
+    "dim 3, while dim <= 2 is required by DPStandard": (
+        " DPTraceClassifier behind it takes matrix_shape=X.shape[1:]."
+    ),
     **dict.fromkeys(
-        ("required by DPTrace", ". DPTrace"),
+        ("2 is required by DPTrace", ". DPTrace"),
         " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
     ),
     "Complex data": f" {containers.CURES['complex numbers']}",

@@ -475,15 +475,19 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         Raises
         ------
         ValueError
-            If the noisy mean of the column is not between 0 and 1, or hidden (`is_located_`).
+            If the noisy mean of the column is not between 0 and 1, or hidden (`is_located_`), or if
+            its noisy variance is far above 1/4, the largest of such columns.
         """
         found, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])
-        if self.assume_centered or not 0 < fraction < 1:
+        # Noise triples a variance of 1/4 only in fits that are all noise.
+        is_wide = found.moment[-1, -1] > 3 / 4
+        if self.assume_centered or is_wide or not 0 < fraction < 1:
             other = "fit with assume_centered=False" * self.assume_centered or "pass another target"
             raise ValueError(
-                f"target={target!r} has the released mean {fraction:.3g}, and a discriminant needs "
-                f"a mean between 0 and 1, of a column of 0 and 1: {other}."
+                f"target={target!r} has the released mean {fraction:.3g} and the released variance "
+                f"{found.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and 1 and "
+                f"a variance of 1/4 at most, of a column of 0 and 1: {other}."
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)

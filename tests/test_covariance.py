@@ -221,6 +221,19 @@ def test_what_is_asked_wrongly_is_refused(ask, said):
         ask(EXACT)
 
 
+def test_a_discriminant_is_of_columns_of_0_and_1():
+    generator = np.random.default_rng(0)
+    X = generator.normal(0.3, 1.0, size=(5000, 3))
+    released = skdp.DPCovariance(bounds=(-5, 5), epsilon=2.0).fit(X)
+    with pytest.raises(
+        ValueError, match=r"mean 0\.\d+ and the released variance .* of 1/4 at most"
+    ):
+        released.discriminant(0)
+    codes = np.column_stack([X[:, 1:], X[:, 0] > 0.3])
+    released = skdp.DPCovariance(bounds=(-5, 5), epsilon=2.0).fit(codes)
+    assert released.discriminant(2).predict(codes[:, :2]).shape == (5000,)
+
+
 def test_a_discriminant_of_columns_assumed_centered_asks_for_another_fit():
     centered = skdp.DPCovariance(epsilon=math.inf, assume_centered=True).fit(TABLE)
     with pytest.raises(ValueError, match="fit with assume_centered=False"):

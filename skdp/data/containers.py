@@ -65,8 +65,9 @@ SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
-    "DPPipeline, or by missing='mean' of a DPStandardScaler or DPCovariance: filling them from "
-    "other rows without noise would not be private.",
+    "DPPipeline, or numpy.nan_to_num(X, nan=0.0) before the fit; or by missing='mean' of a "
+    "DPStandardScaler or DPCovariance: filling them from other rows without noise would not be "
+    "private.",
     "y": "Leave such records out of X and y, as X[y.notna()] and y[y.notna()] do with pandas. How "
     "many are left is public.",
 }
@@ -173,8 +174,9 @@ def refuse_masked(X: Any) -> None:
 
 def _as_array(X: Any) -> Any:
     """Convert objects that only have `__array__`; number the columns if two names are equal."""
-    # A ColumnTransformer takes no table of pyarrow.
-    X = X.to_pandas() if hasattr(X, "column_names") and hasattr(X, "to_pandas") else X
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        # A ColumnTransformer takes no table of pyarrow.
+        X = X.to_pandas(types_mapper=_nullable)
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):
@@ -183,6 +185,18 @@ def _as_array(X: Any) -> Any:
         return X
     # Unlike `asarray`, this keeps the mask of a masked array.
     return np.asanyarray(X)
+
+
+def _nullable(kind: Any) -> Any:
+    """Return the dtype of pandas for integers or booleans of pyarrow, with or without gaps.
+
+    By default, the dtype would show whether a column has a gap, and a fitted step would store it.
+    """
+    import pandas as pd
+
+    name = {"bool": "boolean"}.get(str(kind), str(kind).replace("u", "U").replace("int", "Int"))
+    is_plain = name == "boolean" or name.startswith(("Int", "UInt"))
+    return pd.api.types.pandas_dtype(name) if is_plain else None
 
 
 # ------------------------------

@@ -100,6 +100,9 @@ class SupervisedEstimator(PrivateEstimator):
         """Return the checked rows of X for a fitted model; blocks are checked when read."""
         check_is_fitted(self)
         rows, shape = self._read(X)
+        # A row of the length of a matrix with one row is a row of features.
+        if 1 not in self._shape and getattr(rows, "shape", None) == self._shape:
+            raise ValueError("X is a single matrix: pass X[numpy.newaxis].")
         if shape not in (None, self._shape):
             raise ValueError(
                 f"X has matrices of shape {shape}, but {type(self).__name__} was fitted with "

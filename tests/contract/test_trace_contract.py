@@ -351,6 +351,9 @@ def test_matrices_of_other_shapes_are_not_predicted():
     for data in (X.transpose(0, 2, 1), X[:, :3], RankOneMatrices(TASKS.left, TASKS.left)):
         with pytest.raises(ValueError, match=r"was fitted with \(4, 3\)"):
             fitted.predict(data)
+    with pytest.raises(ValueError, match=r"^X is a single matrix: pass X\[numpy\.newaxis\]"):
+        fitted.predict(X[0])
+    assert fitted.predict(X[0][np.newaxis]).shape == (1,)
     for data in (FLAT[:, :5], sparse.csr_array(FLAT[:, :5])):
         with pytest.raises(ValueError, match=r"5 features, but .* is expecting 12"):
             fitted.predict(data)

@@ -24,14 +24,16 @@ def test_a_given_norm_bounds_what_is_released_whatever_the_budget(row_norm):
 # Columns in units that decide alone.
 
 
-def test_raw_units_are_warned_of_and_standardized_columns_are_not():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(5000, 8))
-    y = (X.sum(axis=1) > 0).astype(int)
+# With two columns, no median is between the large and the small one.
+@pytest.mark.parametrize("n_small", [6, 1])
+def test_raw_units_are_warned_of_and_standardized_columns_are_not(n_small):
+    random, n_large = np.random.default_rng(0), (n_small + 3) // 4
+    X = random.normal(size=(5000, n_small + n_large))
+    y = (X.sum(axis=1) + random.logistic(size=5000) > 0).astype(int)
     model = DPLogisticRegression(classes=[0, 1], random_state=KEY)
     # By this warning, or in a few fits by that of a spread that is hidden altogether.
     with pytest.warns(PrivacyWarning, match="DPStandardScaler"):
-        model.fit(X * np.repeat([1e-3, 1e4], [6, 2]), y)
+        model.fit(X * np.repeat([1e-3, 1e4], [n_small, n_large]), y)
     model.fit(X, y)  # no warning, which would be an error
 
 

@@ -128,6 +128,19 @@ def test_a_prior_that_predicts_other_numbers_costs_nothing(prior, epsilon):
 
 
 @ignore_warnings
+@pytest.mark.parametrize("epsilon", [16.0, 256.0])
+def test_the_fit_undoes_what_a_prior_says_of_far_rows(epsilon):
+    X, coef = np.random.default_rng(0).normal(size=(8000, 4)), np.array([1, -1, 0.5, 0])
+    X[::33] += 40
+    y = X @ coef + np.random.default_rng(1).normal(size=8000)
+    half = np.array([1, 0, 0.5, 0])
+    prior = half, float(np.mean(y - X @ half))
+    model = DPLinearRegression(prior=prior, epsilon=epsilon, random_state=KEY)
+    assert model.fit(X[:4000], y[:4000]).score(X[4000:], y[4000:]) > 0.9
+    assert model.prior_weight_ > 0.1
+
+
+@ignore_warnings
 def test_with_much_budget_the_fit_undoes_what_is_wrong_in_a_prior():
     coef = CLASSES[-1].coef_ / CLASSES[0].scale_
     half = coef * (np.arange(D) < 5), -0.5 * coef[:, :5].sum(axis=1)

@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from in_parts import in_chunks, in_parts
 from refusals import refusal_of
@@ -387,3 +388,17 @@ def test_a_report_names_an_encoder_that_has_the_length_of_the_longest_bytes():
     assert "stores the length of the longest text" in report.verdict
     texts = np.char.decode(BYTES[1])
     assert privacy_spent(make_pipeline(CODED, DPTruncatedSVD(1)).fit(texts)).is_private
+
+
+FILLED = ColumnTransformer([("filled", clone(IMPUTER), ["a"])], remainder="passthrough")
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint8(), pa.bool_()])
+def test_no_fitted_step_has_a_dtype_that_shows_a_gap_in_a_table(kind):
+    """A conversion of tables of pyarrow may give columns with gaps another dtype."""
+    stored = set()
+    for first in (1, None):
+        columns = pa.array([first] + [0, 1] * 15).cast(kind), pa.array([0.5] * 31)
+        model = make_dp_pipeline(FILLED, PCA).fit(pa.table([*columns], names=["a", "b"]))
+        stored.add(joblib.hash(model[0]))
+    assert len(stored) == 1

@@ -259,11 +259,11 @@ def release_agreement(
     unit, responses, largest = ratio * scale.size, view.responses, spec.largest_product
     slopes, constant = slopes / unit, (constant - scale.center) / unit
 
-    def _predicted(block: Block) -> np.ndarray:
+    def _predicted(block: Block, largest: float = _LARGEST_PREDICTION) -> np.ndarray:
         predicted = products_of(block, slopes[:, np.newaxis])[:, 0] + constant
         # Predictions for null or overflowing rows are not finite.
         predicted[~np.isfinite(predicted)] = 0.0
-        return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
+        return np.clip(predicted, -largest, largest)
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         predicted, true = _predicted(block), responses[rows] / ratio
@@ -282,8 +282,11 @@ def release_agreement(
     if is_visible:
         left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
 
+    # What the model adds for clipped rows is linear in them.
+    farthest = _LARGEST_PREDICTION if scaling is None else NO_CLIPPING
+
     def _unexplained(rows: slice, block: Block) -> np.ndarray:
-        unexplained = (responses[rows] - weight * ratio * _predicted(block)) / left
+        unexplained = (responses[rows] - weight * ratio * _predicted(block, farthest)) / left
         return np.clip(unexplained, -NO_CLIPPING, NO_CLIPPING)
 
     mixed = scale.center + weight * (intercept - scale.center)

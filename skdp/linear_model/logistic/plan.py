@@ -290,8 +290,9 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    # The median of noisy variances may be below the noise, even negative.
-    median = max(float(np.median(variances)), noise_std)
+    # The median of noisy variances may be below the noise, even negative. Of an even number of
+    # columns it is the smaller middle one: the mean with a large one would hide that.
+    median = max(float(np.quantile(variances, 0.5, method="lower")), noise_std)
     are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
     found = mean, root, vectors, spread, largest, clip_norm, is_clear
     return Whitening(*found, np.maximum(variances, 0.0), are_unlike, is_flat)
