@@ -298,9 +298,7 @@ _KNOWN = re.compile("|".join(_TEXTS))
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
-    "dim 3, while dim <= 2 is required by DPStandard": (
-        " DPTraceClassifier behind it takes matrix_shape=X.shape[1:]."
-    ),
+    "dim 3, while dim <= 2 is required by DPS": " Behind it pass matrix_shape=X.shape[1:].",
     **dict.fromkeys(
         ("2 is required by DPTrace", ". DPTrace"),
         " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
