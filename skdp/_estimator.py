@@ -706,6 +706,8 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         # The error names the type only: the value may be data.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
+    if n_features is None:
+        raise TypeError("n_features must be given, or like, an X of any length with its columns.")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
     return int(n_samples), int(n_features), like
 

@@ -85,6 +85,15 @@ def test_images_are_to_become_rows(convert):
     assert skdp.DPTraceRegressor(1, matrix_shape=(4, 12)).fit(rows, Y).coef_.shape == (48,)
 
 
+@pytest.mark.parametrize(
+    "model", [skdp.DPPCA(1), skdp.DPLinearRegression(), skdp.make_dp_pipeline(skdp.DPPCA(1))]
+)
+def test_a_plan_asks_for_a_number_of_features_or_rows_like_them(model):
+    with pytest.raises(TypeError, match=r"^n_features must be given, or like, an X of any length"):
+        model.plan(1000)
+    assert model.plan(1000, like=np.ones((1, 3))).releases == model.plan(1000, 3).releases
+
+
 def test_bagging_is_named_where_it_sets_seeds_and_nowhere_else():
     steps = skdp.DPStandardScaler(), skdp.DPLinearRegression()
     model = skdp.make_dp_pipeline(*steps)
