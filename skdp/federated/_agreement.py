@@ -105,11 +105,6 @@ class Agreement(Terms):
         return self.dropouts > 0
 
     @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return math.prod(self.null.shape[1:])
-
-    @property
     def layouts(self) -> list[ShareLayout]:
         """The layouts of the releases on the default branch."""
         return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
@@ -283,7 +278,7 @@ def run_fit(
         warnings = estimator._fit(*rows, party=party_of(agreement, opening, charge))
         _set_names(agreement, estimator, estimator.pipeline_.steps[0][1])
         return estimator, warnings
-    estimator.n_features_in_ = agreement.n_features
+    estimator.n_features_in_ = math.prod(agreement.null.shape[1:])
     _set_names(agreement, estimator)
     generator = algorithm_generator(agreement.seed)
     budget = opening(agreement.plan, charge=charge)

@@ -31,7 +31,7 @@ from skdp.model_selection._fits import (
     warnings_of_chosen,
 )
 from skdp.pipeline._composition import common_unit, steps_of
-from skdp.pipeline._rules import SharedBudget
+from skdp.pipeline._rules import SharedBudget, set_by_the_whole
 from skdp.pipeline._run import SpendsOneBudget, assembled, record_of, with_one_record
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.noise import derived_seed, draw_seed
@@ -131,9 +131,8 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         seed = draw_seed(self.random_state)
         check_unwatched("estimator: ", self.estimator)
         if isinstance(self.estimator, SharedBudget):
-            for name in ("ledger", "random_state"):
-                if getattr(self.estimator, name) is not None:
-                    raise ValueError(f"estimator: {name} must be None: pass it to the search.")
+            for flaw in set_by_the_whole(self.estimator):
+                raise ValueError(f"estimator: {flaw}")
         cost, refits = self._cost(), bool(self.refit)
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
         search = search_of(self.estimator, self._grid(seed), X, y, **facts)

@@ -403,12 +403,7 @@ def ending_with(part: Any, last: Any) -> Any:
 
 def _delegates(name: str) -> Callable[[Any], bool]:
     """Return a condition for `available_if`: the estimator inside has a method `name`."""
-
-    def _has(holder: Any) -> bool:
-        getattr(holder._wrapped(), name)
-        return True
-
-    return _has
+    return lambda holder: getattr(holder._wrapped(), name) is not None
 
 
 def _delegated(name: str, does: str) -> Any:
@@ -563,7 +558,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         yield where + flaw
         return
     if isinstance(estimator, PrivateEstimator):
-        yield from (where + flaw for flaw in _set_by_the_whole(estimator))
+        yield from (where + flaw for flaw in set_by_the_whole(estimator))
         return
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
@@ -619,7 +614,7 @@ def _no_step(estimator: Any) -> str:
     )
 
 
-def _set_by_the_whole(estimator: Any) -> Iterator[str]:
+def set_by_the_whole(estimator: Any) -> Iterator[str]:
     """Yield why the ledger, the seed or the delta of a private step is refused."""
     for parameter in ("ledger", "random_state"):
         if getattr(estimator, parameter) is not None:

@@ -763,7 +763,7 @@ def test_a_search_takes_the_shares():
     single = DPGridSearch(pipeline, {"dppca__whiten": [True]}, epsilon=1.0, random_state=SEED)
     whole = clone(pipeline).set_params(epsilon=1.0, random_state=SEED, dppca__whiten=True)
     assert single.fit(X, Y).privacy_spent_ == whole.fit(X, Y).privacy_spent_
-    with pytest.raises(ValueError, match="pass it to the search"):
+    with pytest.raises(ValueError, match="pass it to the whole"):
         DPGridSearch(three(random_state=SEED), grid).fit(X, Y)
 
 
