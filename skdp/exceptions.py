@@ -150,9 +150,9 @@ def _by_keyword(expected: Signature, who: str) -> str:
     kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
     first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
-    one = "epsilon" if "epsilon" in by_keyword else "".join(by_keyword[:1])
-    call = ", ".join([*first, f"{one}=..."])
-    return f"Pass others by keyword: {who}({call}). " * bool(one)
+    usual = [one for one in ("classes", "bounds", "epsilon") if one in by_keyword]
+    call = ", ".join([*first, *(f"{one}=..." for one in usual or by_keyword[:1])])
+    return f"Pass others by keyword: {who}({call}). " * bool(by_keyword)
 
 
 # ------------------------------

@@ -368,7 +368,10 @@ CALLS = {
         lambda: skdp.DPPCA(2, 1.0),
         r"by keyword: DPPCA\(n_components, epsilon=\.\.\.\)",
     ),
-    "positional, of none": (lambda: skdp.DPStandardScaler(1.0), r"DPStandardScaler\(epsilon="),
+    "positional, of none": (
+        lambda: skdp.DPLogisticRegression(["no", "yes"]),
+        r"DPLogisticRegression\(classes=\.\.\., epsilon=",
+    ),
     "two responses": (
         lambda: skdp.DPLinearRegression().fit(TABLE[["age"]], TABLE[["age", "id"]]),
         "y should be a 1d array, .* of several columns make one fit for each.$",
