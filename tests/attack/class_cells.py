@@ -170,6 +170,9 @@ def groups(cell, data):
     last = cell.n_classes - 1
     others = np.linalg.svd(data.rows - data.rows.mean(axis=0))[2]
     rows = [scale * one for one in (others[0], others[-1]) for scale in (-1e9, 1e9)]
+    # Losses of long scores weigh less with the right label, of which those of usual ones are large.
+    rows += [data.rows.mean(axis=0) + scale * others[0] for scale in (-3, 3)]
+    rows += [2 * row for row in data.rows[:4]]
     found = [data.with_record(row, label).arguments for row in rows for label in (0, last)]
     odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1]), 1e300 * others[2]]
     odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0], 0 * others[0]]
