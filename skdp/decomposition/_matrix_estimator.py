@@ -471,7 +471,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         else:
             self.coherence_right_ = coherence(result.components.T)
             self.failed_ = result.failed
-        return warnings_for_factors(result, wanted, spec)
+        whitens = bool(getattr(self, "whiten", False))
+        return warnings_for_factors(result, wanted, spec, whitens=whitens)
 
     @abstractmethod
     def _set_factors(self, factors: _spec.Factors, spec: _spec.MatrixSpec) -> int:
@@ -538,7 +539,9 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
-def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixSpec) -> list[str]:
+def warnings_for_factors(
+    result: _spec.Factors, wanted: int, spec: _spec.MatrixSpec, *, whitens: bool = False
+) -> list[str]:
     """Warn if the iteration failed, or if released components look like noise."""
     if isinstance(spec, _spec.EntriesSpec) and result.failed:
         return [
@@ -560,9 +563,12 @@ def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixS
         is_asked, lost = isinstance(spec.n_components, Integral), ""
         if is_asked and is_of_rows:
             hidden = _hidden_part(result, wanted, spec.shape[1])
-            if not hidden:
+            if not hidden and not whitens:
                 return warnings
-            lost = f"; the others may hold up to {hidden:.0%} of the sum of squares"
+            # However little variance they have: it is divided by the noise.
+            lost = "; whitened coordinates of the others do not have the variance 1"
+            if hidden:
+                lost = f"; the others may hold up to {hidden:.0%} of the sum of squares"
         fewer = "Ask for fewer components, or use " if result.n_above_noise and is_asked else "Use "
         warnings.append(
             f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "

@@ -58,3 +58,12 @@ def test_nothing_is_told_where_noise_hides_no_component():
     pca = DPPCA(2, epsilon=4.0, random_state=SEED)
     assert told(pca, X) == []
     assert np.abs(pca.components_[:, [3, 5]]).max(axis=0).min() > 0.999
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_whitening_tells_of_components_that_hold_next_to_nothing(epsilon):
+    """Their coordinates had standard deviations of .01 instead of 1, in silence."""
+    X = rows(1e6)
+    pca = DPPCA(3, whiten=True, epsilon=epsilon, random_state=SEED)
+    lines = " ".join(lines_warned_by(lambda: pca.fit(X)))
+    assert "Only 1 of 3 components stand out from the noise; whitened coordinates" in lines
