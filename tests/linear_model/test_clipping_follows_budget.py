@@ -20,6 +20,17 @@ def test_a_given_norm_bounds_what_is_released_whatever_the_budget(row_norm):
     assert row_norm is None or found[0] == pytest.approx(2 * row_norm, rel=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_few_far_rows_are_not_overruled_at_a_large_budget():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(4000, 5))
+    y = X[:, 0] + X[:, 1] + 0.5 * random.normal(size=4000)
+    # As codes of missing values do: least squares has a slope of about 0 and R2 of .45.
+    X[::333, 0], y[::333] = 300, 0
+    fits = [DPLinearRegression(epsilon=256.0, random_state=KEY + s).fit(X, y) for s in range(4)]
+    assert np.mean([fit.score(X, y) for fit in fits]) > 0.1
+
+
 # ------------------------------
 # Columns in units that decide alone.
 

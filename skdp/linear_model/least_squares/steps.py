@@ -150,7 +150,7 @@ _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
 # of the first step, in root mean square norms.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 # With few units, noise in one bin may look like half of them. So visible counts together must
-# exceed this many standard deviations of noise.
+# exceed this many standard deviations of noise, and so must each bin that is far from the others.
 _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 # Curvature of the clipped loss over the fraction of unclipped gradients; least fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
@@ -285,9 +285,10 @@ def level_from(
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
     `noise` is the length of the noise in the mean of all steps, in units of the level. Only the
-    run of visible bins around the fullest one is used. If it holds too little, the level stays. If
-    most responses are equal, `rare` has the fraction of the others, and the mean square of all
-    sizes: the others have what the visible bins lack of it.
+    run of visible bins around the fullest one is used, and bins that noise cannot fill: few far
+    rows, always clipped, would be overruled at any budget. If these bins hold too little, the level
+    stays. If most responses are equal, `rare` has the fraction of the others, and the mean square
+    of all sizes: the others have what the visible bins lack of it.
     """
     seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(seen.argmax())
@@ -295,7 +296,9 @@ def level_from(
         first -= 1
     while last < len(seen) - 1 and seen[last + 1 : last + 3].any():
         last += 1
-    seen[:first], seen[last + 1 :] = 0.0, 0.0
+    is_unsure = counts <= _SURELY_SEEN * noise_std
+    is_unsure[first : last + 1] = False
+    seen[is_unsure] = 0.0
     if seen.sum() < max(_LEAST_COUNTED * n_units, _SURELY_SEEN * noise_std):
         return before
     fractions, middles = seen / seen.sum(), _MIDDLES
