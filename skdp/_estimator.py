@@ -266,6 +266,8 @@ class BudgetMixin(checks.PlainParametersMixin):
         self, plan: Plan, what: str, noise_source: NoiseSource | None = None
     ) -> PrivacyBudget:
         """Open the budget of a plan, which charges the ledger for `what`."""
+        # Sensitivities hold for valid bounds, and scikit-learn has an option to skip this check.
+        self._validate_params()
         plan.check_memory()
         charge: Charge | None = None
         if self._part is not None:

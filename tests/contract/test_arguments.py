@@ -6,10 +6,19 @@ import pickle
 import numpy as np
 import pytest
 from public import ESTIMATORS
+from refusals import refusal_of
+from sklearn import config_context
 from sklearn.base import clone
 
 import skdp
-from skdp import DPPCA, DPLogisticRegression, DPPipeline, DPStandardScaler, DPTruncatedSVD
+from skdp import (
+    DPPCA,
+    DPLogisticRegression,
+    DPPipeline,
+    DPStandardScaler,
+    DPTraceClassifier,
+    DPTruncatedSVD,
+)
 from skdp.model_selection import DPGridSearch
 from skdp.units import Edge
 
@@ -73,3 +82,18 @@ def test_an_error_from_within_stays_as_it_is():
     with pytest.raises(TypeError, match=r"^n_samples must be"):
         DPPCA().plan("a", 3)
     assert list(inspect.signature(DPPCA.fit).parameters) == ["self", "X", "y", "users"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPLogisticRegression(classes=[0, 1], row_norm=-1.0),
+        DPPCA(2, row_norm=-1.0, mean_norm=1.0),
+        DPTraceClassifier(classes=[0, 1], row_norm=1e300),
+    ],
+)
+def test_bounds_are_checked_even_if_scikit_learn_skips_the_check_of_parameters(model):
+    rows = np.random.default_rng(0).standard_normal((40, 3))
+    with config_context(skip_parameter_validation=True):
+        told = str(refusal_of(model, rows, (rows[:, 0] > 0).astype(int)).value)
+    assert told.startswith(f"The 'row_norm' parameter of {type(model).__name__} must be")
