@@ -258,6 +258,9 @@ def _parameter_values(node: ast.AST) -> list[ast.AST]:
     """Give what says which values parameters may have, and have by default."""
     if isinstance(node, ast.arguments):
         return [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
+    if isinstance(node, ast.ClassDef):
+        fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+        return [one.value for one in fields if one.value is not None]
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "StrOptions":
         return [*node.args]
     return []
