@@ -65,7 +65,8 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
         it, which saves noise. ``None`` sets no bound: contributions of records are clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     fit_intercept : bool, default=True
-        Whether to fit an intercept. The responses are then centered by a private median.
+        Whether to fit an intercept. The responses are then centered by a private median. Without
+        it, noise moves all predictions together if columns lie far from 0: the fit warns.
     prior : estimator, tuple or None, default=None
         A published linear model of the same features and responses: a fitted ``LinearRegression``,
         ``Ridge`` or the like, perhaps behind scalers in a pipeline or in a ``FrozenEstimator``; a

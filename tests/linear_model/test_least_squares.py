@@ -129,6 +129,16 @@ def test_an_ordinary_fit_does_not_warn():
             DPLinearRegression(epsilon=2.0, random_state=KEY + seed).fit(X, y)
 
 
+@pytest.mark.parametrize("offset", [3.0, 200.0])
+def test_columns_far_from_0_without_an_intercept_are_warned_of(offset):
+    X, y = rows(8000, 3)
+    X += offset
+    # A column of ones is an intercept.
+    model = DPLinearRegression(fit_intercept=False, epsilon=16.0, random_state=KEY)
+    texts = warned_by(lambda: model.fit(np.column_stack([X, np.ones(8000)]), y))
+    assert ("columns lie far from 0" in str(texts)) == (offset > 20)
+
+
 # ------------------------------
 # Sparse rows that are not written out.
 

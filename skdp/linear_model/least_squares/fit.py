@@ -52,6 +52,8 @@ _BY_CHANCE = "so many coefficients explain as much of so few records by chance"
 _MANY_HIDDEN = 1 / 2
 # The fit warns if more steps would explain this much more of the variance; not studied.
 _LEAST_GAIN = 0.03
+# Without an intercept the fit warns if a column lies this many of its standard deviations from 0.
+_FAR_FROM_0 = 20.0  # benchmarks/least_squares/made_up.md
 
 
 def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
@@ -85,6 +87,13 @@ def warnings_for_fit(
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
         "are known without looking at X; or subtract a public guess of the centers.",
     )
+    is_far = np.abs(found.center) > _FAR_FROM_0 * np.sqrt(found.variance)
+    if not spec.fit_intercept and spec.cost.is_private and np.any(is_far & ~found.are_hidden()):
+        yield (
+            "Predictions may be worse than the mean of the responses: columns lie far from 0, and "
+            "noise in their coefficients moves all predictions together. Pass fit_intercept=True, "
+            "or subtract public centers from X and y."
+        )
     if off_center < 1 and off_center * spec.strength < _LEAST_RARE <= spec.strength:
         yield (
             "Predictions may be worse than a constant: most responses are the same, and those that "
