@@ -34,7 +34,7 @@ class GatheredRows(Rows):  # numpydoc ignore=PR01
 
 
 class OpenSums(NamedTuple):
-    """Sums that are stored from the first call to the release: as secret as the rows."""
+    """Sums stored from the first `partial_fit` until `finalize` releases them, secret as rows."""
 
     key: bytes  # hash of the parameters on which the sums depend
     spec: Any  # public facts of the first rows

@@ -222,9 +222,9 @@ def _release_matrix(
 
 
 def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
-    """Return the root of a noisy moment, or None if columns are not nearly collinear.
+    """Return the root that whitens rows, or None if no columns are nearly collinear.
 
-    Eigenvalues of the moment are raised to the edge of the noise.
+    Eigenvalues below the edge of the noise are raised to it.
     """
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
     edge = noise_edge(noise_std * math.sqrt(0.5), len(values))

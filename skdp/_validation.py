@@ -208,7 +208,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
     random_state: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the parameters as they were given. Printed forms hide a seed and a ledger.
+        """Get the parameters as given. While it is printed, a seed and a ledger are hidden.
 
         Parameters
         ----------

@@ -104,7 +104,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of A Z."""
 
     def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        """Sensitivity of A' Y."""
+        """Sensitivity of A' Y, from the norms of the rows of the basis Y."""
         return self.product(norms, by_rows=by_rows)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
@@ -118,7 +118,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     @abstractmethod
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
-        """Sensitivity of the means of the columns."""
+        """Sensitivity of the means of columns, in the 1-norm with `by_rows`, else in the 2-norm."""
 
     @abstractmethod
     def squares(self, point: np.ndarray) -> float:

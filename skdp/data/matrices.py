@@ -248,7 +248,7 @@ class RankOneMatrices(containers.SkdpContainer):
                 raise ValueError("Input X contains NaN or infinity.")
 
     def blocks(self, group: range) -> Iterator[tuple[slice, "RankOneMatrices"]]:
-        """Yield the blocks of a group.
+        """Yield the blocks with the given numbers.
 
         Parameters
         ----------

@@ -311,10 +311,10 @@ class RowCache(NamedTuple):
 class Agreed(NamedTuple):
     """Public facts on which all owners of a federated fit agree, for the view of one owner's rows.
 
-    Sums, and arrays with a value for each row, have only the rows of this owner. But the step of a
-    sample, the target of a search for a quantile and the bounds on rounding use the agreed number
-    of units, and so are the same for all owners. A sample has the bound on rounding of all rows, as
-    a stream is not sampled.
+    Sums, and arrays with a value for each row, have only the rows of this owner. But the agreed
+    number of units sets, alike for all owners, the stride of samples, the count that a search for a
+    quantile looks for, and the bounds on rounding. A sample has the bound on rounding of all rows,
+    as a stream is not sampled.
     """
 
     n_units: int  # rows of all owners, or number of owners if owners are the units
@@ -618,7 +618,7 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
 
 
 def products_of(block: Block, right: np.ndarray) -> np.ndarray:
-    """Multiply the rows of a block by `right`; with masses, no product depends on its position.
+    """Multiply the rows of a block by `right`; with masses, a row has its product in any place.
 
     With masses, people are the units. If a person is exchanged, rows of other people move to other
     positions, and counts of their products must not change.

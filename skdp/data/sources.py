@@ -159,7 +159,7 @@ def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
 def largest_depth(
     n_rows: int, n_features: int, *, is_sparse: bool, width: int | None = None
 ) -> int:
-    """Bound `depth_of` for any number of rows up to `n_rows`, in one part.
+    """Bound the longest chain of additions in sums over at most `n_rows` rows, in one part.
 
     `width` is the number of columns that decides on the length of blocks, by default `n_features`.
     """

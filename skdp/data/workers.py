@@ -47,6 +47,7 @@ class _Setting:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
+        """Hold the setting; each request starts it anew, as other code may have undone it."""
         request = _Request()
         try:
             with self._lock:

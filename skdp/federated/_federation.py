@@ -149,7 +149,7 @@ class _Exchanges:
         self._send_last_sum("end", self._story.of(None))
 
     def _send_last_sum(self, expected: str, story: bytes) -> dict[int, Message]:
-        """Send the last sum to all owners; check that their stories of the fit are equal."""
+        """Send the last sum to all owners; check that they have got the same messages so far."""
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
         kind = "ready" if self._agreement.has_roll_calls else "answer"
@@ -158,13 +158,13 @@ class _Exchanges:
         return answers
 
     def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
-        """Refuse answers about another release, or from owners with another story of the fit."""
+        """Refuse answers about another release, or of owners who have got other messages so far."""
         if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError(
                 "An owner has answered about another release than it was asked for: send must "
                 "return the answers to the messages that it got."
             )
-        # With different stories, masks would not cancel, and the sum would be meaningless.
+        # With different histories, masks would not cancel, and the sum would be meaningless.
         if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "

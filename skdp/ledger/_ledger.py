@@ -38,7 +38,7 @@ class LeftOutLedger:
         )
 
     def __sklearn_clone__(self) -> "LeftOutLedger":
-        return self
+        return self  # There is no state to copy.
 
     def __reduce__(self) -> str:
         return "LEFT_OUT"

@@ -319,9 +319,9 @@ class GridSearch:
         self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
-        """Fit counts up to the given points to all releases, by nonnegative counts in between."""
+        """Fit counts between points, none negative, to all releases; return their running sums."""
         last = len(self._odds)
-        # The fitted numbers are fractions of all units.
+        # Fractions of all units. Releases lack the term of the last point, which is known to be 1.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
         sums = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
         found = np.clip(self._noisy / self._n_units, -_CLIP, _CLIP) + self._tree[:, -1]

@@ -49,7 +49,7 @@ class PrefixNoise:
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity to a change of size 1 in one epoch, with the rounding of the recursion."""
+        """How far a change of size 1 in one epoch moves the sums, with the rounding of `step`."""
         return _RECURSION_MARGIN if self.horizon > 1 else 1.0
 
     def column_norm(self, epoch: int) -> float:
@@ -95,7 +95,7 @@ class PrefixNoise:
 
 
 def prefix_noise(horizon: int) -> PrefixNoise:
-    """Fit the coefficients for `horizon` epochs, by their relative errors."""
+    """Fit decaying exponentials to the square root, by least squares of relative errors."""
     if horizon == 1:
         return PrefixNoise(1, np.zeros(0), np.zeros(0))
     decays = np.exp(-np.geomspace(_SLOWEST / horizon, _FASTEST, _N_BUFFERS))

@@ -176,7 +176,7 @@ class HaarSketch(Sketch):
 
 
 def haar_rounding(n: int, t: int) -> float:
-    """Bound the spectral norm of the rounding errors in a sketch."""
+    """Bound the spectral norm of the rounding errors in a Haar sketch of shape (n, t)."""
     return 2.0 ** -(_BITS + 1) * math.sqrt(n * t)
 
 

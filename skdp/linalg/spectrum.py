@@ -140,8 +140,8 @@ def noise_edge(off_diagonal_std: float, n_features: int) -> float:
 
 
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# The Tracy-Widom law exceeds 3.27 with probability `_RISK`. Norms of small matrices exceed it twice
-# as often. In simulations from order 2 up, norms exceed `TRACY_WIDOM` at most as often as `_RISK`.
+# The Tracy-Widom law exceeds 3.27 with probability `_RISK`, norms of small matrices twice as often.
+# Simulated norms, from order 2 up, exceed this number at most as often as `_RISK`; not recorded.
 TRACY_WIDOM = 3.84  # not studied
 
 

@@ -395,8 +395,8 @@ class DPTraceClassifier(PrivateClassifier):  # numpydoc ignore=PR02
     and `score` return, noise-free functions of the rows passed in; and the running time. No
     assumption about the data is made.
 
-    Entries are not whitened: they should be of similar size, and not strongly correlated. Where
-    they are, as in images, `DPLogisticRegression` on the rows does as well.
+    Entries are not whitened: they should be of similar size. If they are strongly correlated, as in
+    images, `DPLogisticRegression` on the flattened matrices is as accurate.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
     their mean, the norms of centered matrices, the start, once in each of 8 to 100 steps, whose

@@ -32,9 +32,10 @@ def standardization(
     if center is None:
         squares = squares + found.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    if is_centered:  # The intercept replaces constant features; exact moments round in bounds.
-        is_exact = found.is_flat & is_bounded
-        multiplier[found.show_nothing() if spec.cost.is_private else is_exact] = 0.0
+    if is_centered:  # The intercept replaces constant features.
+        # Without noise, the variance of a constant within bounds is a rounding error.
+        is_rounding = found.is_flat & is_bounded
+        multiplier[found.show_nothing() if spec.cost.is_private else is_rounding] = 0.0
     return center, multiplier
 
 

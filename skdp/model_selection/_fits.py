@@ -84,9 +84,10 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
                 "set n_jobs on the estimator."
             )
         if steps and parts[0] not in fitted and name not in {"shares", *steps}:
+            prefixes = shortened([f"{one}__" for one in fitted])
             raise ValueError(
-                f"{name!r} must not be searched: it is of no step that is fitted. Those of such "
-                f"steps begin with {shortened([f'{one}__' for one in fitted])}."
+                f"{name!r} must not be searched: it belongs to no step that is fitted. Search "
+                f"shares, a step, or names that begin with {prefixes}."
             )
 
 
@@ -133,7 +134,8 @@ def _value_key(value: Any) -> Hashable:
         # A function without a pickle is known by its id, as long as the candidates refer to it.
         if isinstance(value, list | tuple):
             return tuple(map(_value_key, value))
-        is_estimator = hasattr(value, "get_params")
+        # A frozen estimator is known by its id, too: parameters do not show what it has learned.
+        is_estimator = hasattr(value, "get_params") and not is_passed_through(value)
         return (type(value), _key(value.get_params(deep=False))) if is_estimator else id(value)
 
 

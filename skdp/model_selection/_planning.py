@@ -227,7 +227,10 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
                 f"units {_UNITS} can. Factors of single rows, as DPLowRankFactorizer has, cannot."
             )
     if len(are_users) > 1:
-        raise ValueError("Some private steps protect users and others rows: pass one unit to all.")
+        raise ValueError(
+            "privacy_unit must be 'user' in all private steps, or in none: some protect users, and "
+            "others rows."
+        )
     return steps
 
 

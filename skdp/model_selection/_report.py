@@ -232,7 +232,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
             parts = vars(estimator)["pipeline_"].steps
         elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
             parts = [("estimator", vars(estimator)["best_estimator_"])]
-        # Pipelines and searches of skdp fit public steps to public rows, and hide their warnings.
+        # Pipelines and searches of skdp fit public steps to public rows: some notes do not apply.
         yield from map(_unwarned, _inner_steps(parts or (), path, met))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)

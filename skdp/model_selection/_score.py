@@ -90,10 +90,10 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Scores from counts, in tables with true classes in rows and predicted classes in columns.
+# Scores of a model from counts, in tables: true classes are rows, and predicted ones columns.
 
-# Bins of scores: their number; how quickly their width grows with the distance from the median; and
-# the fraction of scores within the released distance from the median, the unit of the bin limits.
+# Bins of the scores of rows: their number; how fast they widen away from the median; and the
+# fraction of rows within the released distance from the median, the unit of the limits of bins.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
 # Share of each of two searches, for the median of scores and for that distance. Then shares of the
 # sum that corrects an area: alone, and beside counts of outcomes.

@@ -105,7 +105,7 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
 def _form_of_public(
     what: str, public: public_rows.Accepted, function: Callable[..., Any]
 ) -> tuple[Any, ...]:
-    """Return the form of a result for public rows; refuse a result that has no numbers."""
+    """Return container, width and dtype of a result for public rows; refuse other than numbers."""
     made, step = public.result, getattr(function, "__self__", None)
     form, shape, dtype = _form_of(made), public_rows.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
@@ -215,11 +215,11 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
     """
     step = _with_column_numbers(step) if rules.is_columns(step) and rows.like is None else step
     # A step may accept one pair of public texts and refuse another.
-    texts = None if rows.like is None else accepted("", step.transform, stand_ins(rows)).rows
-    two = by_rows(name, step, next(stand_ins(rows)) if texts is None else texts)
-    form = issparse(two), two.shape[1]
+    pair = None if rows.like is None else accepted("", step.transform, stand_ins(rows)).rows
+    mapped = by_rows(name, step, next(stand_ins(rows)) if pair is None else pair)
+    form = issparse(mapped), mapped.shape[1]
     function = partial(_map_block, name, step, form=form, dtype=rows.dtype)
-    return mapped_blocks(rows, function, two.shape[1])
+    return mapped_blocks(rows, function, mapped.shape[1])
 
 
 def _with_column_numbers(step: Any) -> Any:
@@ -328,6 +328,9 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     what, rows = f"Step {name!r}", public_rows.as_named(rows) if rules.is_columns(step) else rows
     refuse_kinds_of_categories(what, step, rows)
     public = accepted(what, step.fit, stand_ins(rows))
+    if public.rows is None and any(type(one) is FunctionTransformer for one in _leaves(step)):
+        # It could mix rows unseen, and an encoder behind it would store the dtype that it returns.
+        raise ValueError(f"{what}: a function must accept made-up rows. {public.error}")
     # A step that refuses all public rows may accept only the categories in its parameters.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
     if isinstance(fitted, Exception):

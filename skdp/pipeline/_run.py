@@ -117,7 +117,11 @@ def prepare(
             "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
             "as RowBlocks.from_partitions makes them, an array, or a memory map."
         )
-    if getattr(getattr(X, "dtype", None), "kind", "") == "S":
+    dtype = getattr(X, "dtype", None)
+    if isinstance(X, list | tuple):
+        with suppress(Exception):  # texts, dictionaries and unequal rows make no table
+            dtype = np.asarray(X).dtype if np.ndim(X[0]) else None
+    if getattr(dtype, "kind", "") == "S":
         # A fitted encoder would store this dtype.
         raise ValueError(
             "X is an array of bytes, whose dtype has the length of the longest text: pass "
@@ -255,8 +259,8 @@ def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = Fa
             if like is None:
                 raise ValueError(
                     f"Step {step.name!r} follows {run.steps[number - 1].name!r}, which does not "
-                    "say how many columns it returns: let its class inherit OneToOneFeatureMixin, "
-                    "if it returns one for each, or have an int n_components."
+                    "say how many columns it returns. If it returns as many as it gets, let its "
+                    "class inherit OneToOneFeatureMixin; else give it an int n_components."
                 )
             rows = rows_of_step(step, like, None if is_behind else run.people)
             if not is_behind:

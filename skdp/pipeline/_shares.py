@@ -104,7 +104,10 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
         shares[last] = rest
     elif last or abs(rest) > _ROUNDING:
         wanted = f"leave a part for {last!r}" if last else "add to 1"
-        raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
+        raise ValueError(
+            f"shares must {wanted}; with shares for the other steps they are {shares}, and their "
+            f"sum is {1 - rest:.6g}."
+        )
     left = 1 - math.fsum(shares.pop(name) for name in absent)
     shares = {name: share / left for name, share in shares.items()}
     for name in columns:

@@ -145,7 +145,7 @@ class Intervals(NamedTuple):
     def shift(self) -> float:
         """Number s subtracted from squares t^2: .5 reduces their largest change; 0 without noise.
 
-        Entries that are not clipped to 1 are summed without noise.
+        Noise is added only to sums of entries clipped to 1.
         """
         return 0.5 if self.largest == 1 else 0.0
 
@@ -204,9 +204,10 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
 
 
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
-    """Return a function that sums t and t^2 - s (`shift`) by column; `presence` adds a third sum.
+    """Return a function that sums t and t^2 - `shift` by column; `presence` adds a third sum.
 
-    The third sum adds `presence` for each entry that is not NaN.
+    t is an entry in half widths of its interval, from the middle. The third sum adds `presence` for
+    each entry that is not NaN.
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
@@ -288,6 +289,8 @@ N_BINS = 2 * _N_POWERS + 1  # not tuned
 # size, where such a bin would decide the scale of a column; the second for counts by place, where
 # it only lengthens an interval.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
+# The first number grows with the square of the rows, from this many noise standard deviations on.
+_STRONG = 100.0  # benchmarks/scaling/columns.md
 # Sums over 2 or 4 neighboring bins are tested, too. On either side of a visible bin, up to 4 more
 # count as visible if each exceeds the last number of standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
@@ -434,14 +437,17 @@ def hulls(
     bins of one sign are visible, noise may make half of the rows seem most, and the bins of the
     other sign hold many rows, the interval gets the other sign, too.
     """
-    shown = _are_shown(counts / noise_std)
+    # With many rows, noise need not be taken for a bin even once in many tables.
+    strength = float(np.asarray(n_rows, float).min(initial=math.inf)) / noise_std
+    caution = _CAUTION * max(1.0, min(strength, 1e9) / _STRONG) ** 2
+    shown = _are_shown(counts / noise_std, caution)
     inside, noise = (counts * shown).sum(axis=1), noise_std * np.sqrt(shown.sum(axis=1))
     is_hidden = ~shown[:, 1:].any(axis=1) | (inside < _LEAST_INSIDE * n_rows)
     if is_hidden.any():
         is_left = ~shown[is_hidden]
         n_left = np.maximum(is_left.sum(axis=0, keepdims=True), 1)
         pooled = (counts[is_hidden] * is_left).sum(axis=0, keepdims=True) / n_left
-        shown[is_hidden] |= _are_shown(pooled / noise_std * np.sqrt(n_left))
+        shown[is_hidden] |= _are_shown(pooled / noise_std * np.sqrt(n_left), caution)
         shown[is_hidden, 0] = True
     low = np.where(shown, _LOWEST, np.inf).min(axis=1)
     high = np.where(shown, _HIGHEST, -np.inf).max(axis=1)
@@ -453,13 +459,13 @@ def hulls(
     return np.where(may_be_half, -farthest, low), np.where(may_be_half, farthest, high)
 
 
-def _are_shown(scores: np.ndarray) -> np.ndarray:
+def _are_shown(scores: np.ndarray, caution: float) -> np.ndarray:
     """Return which bins of the histograms by size are visible, from counts in units of their noise.
 
     A bin is visible if its count exceeds the noise, or if its count is large enough and the sum
     over neighbors of one sign exceeds noise. A lone bin of noise would give its column any unit.
     """
-    least, stands_out = _least_visible(scores.size), scores > _IN_TAIL
+    least, stands_out = _least_visible(scores.size, caution), scores > _IN_TAIL
     shown = scores > least
     signs = np.where(shown, 0.0, scores)[:, 1:].reshape(len(scores), 2, _N_POWERS)
     for size in _NEIGHBORS:
@@ -479,9 +485,9 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
 
 # An interval is narrow, relative to its distance from 0, up to this ratio of its ends.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Visible bins hold most rows if their counts are at least the first part of the rows, and less a
-# standard deviation of noise at least the second. With smaller parts an interval could leave out a
-# cluster with a fifth of the rows, or the few rows that differ.
+# Visible bins hold most rows if they count at least the first part of the rows, and at least the
+# second part after one standard deviation of noise is subtracted. With smaller parts an interval
+# could leave out a cluster with a fifth of the rows, or the few rows that differ.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
 # With fewer merged bins, intervals would shrink by little, and may lose rows.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md

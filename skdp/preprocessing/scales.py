@@ -272,8 +272,8 @@ _HIDDEN = 2.0  # not studied
 # A flat column is constant if the noise of its variance is below this, in squared half widths. On
 # one-hot tables with few rows, .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
-# If more than this part of the columns seems constant, noise hides how they vary, and together they
-# may predict much.
+# If more than this part of the columns seems constant, noise hides how they vary. They are kept, as
+# together they may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # With the mean m, in half widths, a column has variance 1 - m^2 if all its values are at the ends
 # of its interval, and less if not. With more than this part of 1 - m^2, a column counts as having

@@ -176,8 +176,8 @@ def epsilon_at(pure_epsilon: float, delta: float) -> float:
         return math.inf
     if delta >= delta_at(pure_epsilon, 0.0):
         return 0.0
-    # In this order nothing cancels for a delta near 1. `max` prevents a logarithm of 0: then the
-    # sum with the logarithm is far below 0, and epsilon becomes 0.
+    # In this order nothing cancels for a delta near 1. Rounding may make the difference 0 or less:
+    # then `max` gives a logarithm near -708, and epsilon becomes 0.
     shrunk = max(sys.float_info.min, (1 - delta) - delta * math.exp(-pure_epsilon))
     epsilon = max(0.0, pure_epsilon + math.log(shrunk))
     return min(pure_epsilon, epsilon * (1 + _SAFETY) + _ROUNDING * (1 + pure_epsilon))

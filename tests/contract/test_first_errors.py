@@ -139,7 +139,7 @@ SHOWN = {
     ),
     "a step that there is not": (
         searched("scaler__clip"),
-        "'scaler__clip' must not be searched.* begin with dpstandardscaler__, dplogisticreg",
+        "'scaler__clip' must not be searched.* that begin with dpstandardscaler__, dplogisticreg",
     ),
     "no step": (searched("clip"), "'clip' must not be searched.* begin with dpstandardscaler__"),
     "an epsilon as a number": (

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from skdp import (
     DPPCA,
@@ -180,3 +181,15 @@ def test_the_share_of_a_step_that_passes_through_goes_to_the_others():
     assert of == {"scale": 0, "reduce": pytest.approx(0.4), "regress": pytest.approx(0.6)}
     with pytest.raises(ValueError, match="leave a part for 'regress'"):
         clone(model).set_params(shares={"scale": 1.0}).plan(1000, 5)
+
+
+def test_frozen_steps_that_have_no_pickle_are_told_apart_by_what_they_have_learned():
+    alike = [
+        ("same", FunctionTransformer(lambda rows: rows), [0]),
+        ("scaled", StandardScaler(), [1]),
+    ]
+    public = np.random.default_rng(1).standard_normal((50, 2))
+    frozen = [FrozenEstimator(ColumnTransformer(alike).fit(public * size)) for size in (1.0, 1e3)]
+    pipeline = DPPipeline([("scale", frozen[0]), ("classify", CLASSIFIER)])
+    search = DPGridSearch(pipeline, {"scale": frozen}, epsilon=10.0).fit(X[:, :2], LABELS)
+    assert "fit 2" in str(search.privacy_spent_)

@@ -372,7 +372,8 @@ CODED = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
 )
 def test_no_fitted_encoder_has_the_length_of_the_longest_bytes(step):
     """The encoder of scikit-learn stores categories in the dtype of X."""
-    told = {str(refusal_of(make_dp_pipeline(step, PCA), rows).value) for rows in BYTES}
+    given = [*BYTES, *(rows.tolist() for rows in BYTES)]
+    told = {str(refusal_of(make_dp_pipeline(step, PCA), rows).value) for rows in given}
     assert told == {
         "X is an array of bytes, whose dtype has the length of the longest text: pass "
         "numpy.char.decode(X), and texts as categories."
@@ -380,6 +381,20 @@ def test_no_fitted_encoder_has_the_length_of_the_longest_bytes(step):
     texts = [np.char.decode(rows) for rows in BYTES]
     models = [make_dp_pipeline(step, PCA, random_state=SEED).fit(rows) for rows in texts]
     assert len({joblib.hash(model[0]) for model in models}) == 1
+
+
+def test_a_function_that_refuses_made_up_rows_is_refused_before_an_encoder():
+    """The encoder would store the dtype that the function returns for private rows."""
+    numbers = {"a": 1, "b": 2.5}
+    looked_up = FunctionTransformer(
+        lambda X: np.array([[numbers[one] for one in row] for row in X])
+    )
+    coded = OneHotEncoder(categories=[[1, 2.5]], handle_unknown="ignore")
+    steps = ColumnTransformer([("coded", make_pipeline(looked_up, coded), [0])])
+    rows = [np.array([["a"]] * 30 + [[last]], dtype=object) for last in "ab"]
+    told = {str(refusal_of(make_dp_pipeline(steps, PCA), one).value) for one in rows}
+    assert len(told) == 1
+    assert "a function must accept made-up rows" in told.pop()
 
 
 def test_a_report_names_an_encoder_that_has_the_length_of_the_longest_bytes():

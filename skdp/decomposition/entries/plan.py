@@ -73,7 +73,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Divide the largest possible singular value by the noise of a product with the budget."""
+    """Divide the largest singular value by the norm of the noise of a product for all budget."""
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
     if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
         return 0.0

@@ -42,9 +42,9 @@ class NoisyMatrix:
 
     The unit has clipped X. Before a basis is multiplied, its rows are cut so that no squared row
     norm exceeds a multiple of the mean, which bounds the effect of one entry. If earlier products
-    show a large signal, a higher cut may lose less than its noise costs. With a coherence bound
-    nothing is cut: the noise of every product is scaled to squared row norms of that bound times
-    the mean, and a basis that exceeds the bound is refused.
+    show a large signal, the cut is raised as long as this saves more than the noise adds. With a
+    coherence bound nothing is cut: the noise of every product is scaled to squared row norms of
+    that bound times the mean, and a basis that exceeds the bound is refused.
 
     With a private center the matrix is :math:`(I - 1 1^T / m) A`, a product of A with a public
     matrix from the left. So released products and left bases are centered instead of A, which is

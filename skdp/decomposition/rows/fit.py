@@ -155,7 +155,9 @@ def _giants(
     as half of all rows exceed the least point.
     """
     longer = 1 - fractions
-    # A gap is an interval between two points with few rows, relative to the number of longer rows.
+    # Entry (start, end): few rows lie between these points, relative to those beyond the end, and
+    # these are more than noise. More than half of the rows are below the start, and less than half
+    # below the least point.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
     is_gap &= (longer > margin) & (points <= bound)

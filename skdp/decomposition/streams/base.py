@@ -584,8 +584,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         count_unit = self.value_unit_ * self._sketches.right.unit
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
-                "The factors are useless: the values are so large beside the noise that sums are "
+                "The factors are useless: sums of values, counted in small parts of the noise, are "
                 "near the largest int64, or exceed it. In a new stream, divide the values by a "
-                "large public number."
+                "large public number, and keep the unit as it is."
             )
         return warnings

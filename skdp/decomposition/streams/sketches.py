@@ -27,8 +27,8 @@ from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
-# Dimensions to which the shorter side is reduced, a multiple of the rank; and for the longer side a
-# multiple of these dimensions.
+# Dimensions to which the shorter side is reduced, for each component; and those to which the longer
+# side is reduced, the core, for each of these.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
 # Least dimensions: for a matrix far from low rank, fewer add an error that exceeds the noise.
 # benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
@@ -92,7 +92,7 @@ class StreamSpec:
 def sketch_sizes(
     shape: tuple[int, int], rank: int, n_sketch: int | None = None, n_core: int | None = None
 ) -> tuple[int, int]:
-    """Choose the dimensions of both sketches: the longer side has fewer numbers per row."""
+    """Return the widths of the right and of the left sketch: the sum with more rows is narrower."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * rank, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape

@@ -36,10 +36,10 @@ from skdp.privacy.clipping import clipped
 # With less strength than this, fits are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
-# The same limit if most responses are equal and the rest carry all signal; not studied.
+# If most responses are equal: the least strength of those that differ; not studied.
 _LEAST_RARE = 25.0
-# With at least this strength, a prior that is not far off predicts from clipped rows, else from
-# unclipped ones.
+# With at least this strength left for the steps, a prior that is not far off predicts from clipped
+# rows, else from unclipped ones.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
 _DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md

@@ -338,7 +338,7 @@ def descend(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Descent:
-    """Take the usual steps; or many, if that is planned and noise hides how some rows vary.
+    """Take the usual steps; or many, if planned and noise hides the variance along a direction.
 
     `off_center` is the fraction of responses unlike the median.
     """

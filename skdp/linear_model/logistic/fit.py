@@ -65,7 +65,8 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
         yield (
             "Rows are taken to be standardized, and clipped to the root of the number of features: "
             f"{units} with epsilon={spec.cost.epsilon:g} are too few to find a clipping norm. "
-            "Scale the columns first, or pass row_norm, a public bound of most row norms."
+            "Put skdp.DPStandardScaler before this step, or pass row_norm, a public bound of most "
+            "row norms."
         )
 
 

@@ -150,6 +150,7 @@ def length_of(
     # Then the variance of the differences between losses at different factors.
     unknown, of_each = (bend * _CHANGE_STD) ** 2, len(FACTORS) * variance
     own, beyond = unknown / max(unknown + of_each, _TINY), found - guessed
+    # The mean over factors, and the differences from it, are shrunk apart, each by its own noise.
     likely = guessed + own * beyond + (weight - own) * beyond.mean()
     likely += _CAUTION * math.sqrt(weight * variance)
     smallest = min(1.0, max(_SMALLEST_FACTOR, _SMALL / scores.size))
@@ -232,12 +233,13 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
         lengths = np.clip(lengths, -scores.farthest, scores.farthest)
         base = scores.base
         of_base = base if isinstance(base, float) else products_of(block, base[:-1]) + base[-1]
-        none = np.broadcast_to(scores.fractions + of_base, lengths.shape)
-        some = [factor * lengths + scores.offsets(factor) + of_base for factor in FACTORS]
+        without = np.broadcast_to(scores.fractions + of_base, lengths.shape)
+        scaled = [factor * lengths + scores.offsets(factor) + of_base for factor in FACTORS]
 
         def _relative(labels: np.ndarray) -> np.ndarray:
-            found = np.column_stack([losses_at(one, labels) for one in some])
-            return (found - losses_at(none, labels)[:, np.newaxis]) / (FACTORS * scores.size)
+            losses = np.column_stack([losses_at(one, labels) for one in scaled])
+            # A loss differs by about the size of the scores: divided by it, all factors clip alike.
+            return (losses - losses_at(without, labels)[:, np.newaxis]) / (FACTORS * scores.size)
 
         values = _relative(of_rows)
         if lengths.shape[1] == 1:

@@ -194,7 +194,7 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
     if strength < least:
         reason = "each record depends on few coefficients, and noise easily hides them"
         if strength < _LEAST_SIGNAL:
-            reason = "the noise is as large as any signal"
+            reason = "the coefficients are mostly noise"
         yield (
             f"{few} for {counted(spec.n_free, 'coefficient')}: {reason}. Pass some "
             f"{least / strength:.2g} times as many {spec.unit.counted}, a larger epsilon, or "

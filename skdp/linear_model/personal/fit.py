@@ -421,8 +421,8 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
     if signal < _LEAST_SIGNAL:
         yield (
             f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
-            f"too few for {counted(spec.n_features, 'feature')}: the noise is as large as any "
-            f"signal. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many "
+            f"too few for {counted(spec.n_features, 'feature')}: the representation is mostly "
+            f"noise. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many "
             f"{spec.unit.counted}, a larger epsilon, or fewer features."
         )
 
