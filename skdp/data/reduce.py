@@ -19,7 +19,7 @@ from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 # Largest number of floats in the sums of all leaves of a tree, 64 MB; two leaves may exceed it.
-_MOST_LEAF_FLOATS = 1 << 23  # not studied
+_LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees per thread: several, as some subtrees take longer than others.
 _TASKS_A_WORKER = 4  # not studied
 # Additions in a chain that are neither within a block nor in the tree.
@@ -233,7 +233,7 @@ def _leaf_length(n_blocks: int, size: int) -> int:
 
 def _most_leaves(size: int) -> int:
     """Return the largest number of leaves of a tree, for sums of `size` numbers."""
-    return max(_MOST_LEAF_FLOATS // max(size, 1), 2)
+    return max(_LEAF_NUMBERS // max(size, 1), 2)
 
 
 def _add(first: Any, second: Any) -> Any:

@@ -366,7 +366,8 @@ def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
                 listed = "texts" if kind == "numbers" else "numbers"
                 raise ValueError(
                     f"{what}: column {column} has {kind}, but its categories are {listed}: none is "
-                    "found. Pass categories=[['1', '2']] for texts, and [[1, 2]] for numbers."
+                    "found. Pass categories=[['1', '2']] for texts, and [[1, 2]] for numbers. A "
+                    f"column of gaps alone counts as numbers: X.astype({{{column!r}: object}})."
                 )
 
 
