@@ -175,8 +175,13 @@ def refuse_masked(X: Any) -> None:
 def _as_array(X: Any) -> Any:
     """Convert objects that only have `__array__`; number the columns if two names are equal."""
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
-        # A ColumnTransformer takes no table of pyarrow.
+        # A ColumnTransformer takes no table of pyarrow, whose older versions do not convert two
+        # columns with one name.
+        given, numbers = X.column_names, [str(one) for one in range(len(X.column_names))]
+        has_twins = len(set(given)) < len(given)
+        X = type(X).from_arrays(X.columns, names=numbers) if has_twins else X
         X = X.to_pandas(types_mapper=_nullable)
+        X.columns = given if has_twins else X.columns
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):

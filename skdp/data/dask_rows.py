@@ -534,10 +534,13 @@ def _values(frame: Any, names: list[Any], facts: _Facts) -> np.ndarray:
     rows, to_numbers = frame.iloc[:, : facts.n_features], {"dtype": facts.dtype, "na_value": np.nan}
     if facts.like is None:
         return np.asarray(rows.to_numpy(**to_numbers))
-    columns = {
-        name: rows[name].to_numpy(object) if _is_text(like) else rows[name].to_numpy(**to_numbers)
-        for name, like in facts.like.dtypes.items()
-    }
+    columns = {}
+    for name, like in facts.like.dtypes.items():
+        column, to_texts = rows[name], to_numbers | {"dtype": object}
+        # Gaps in texts of pyarrow become NaN, as in memory; objects have their own.
+        if column.dtype == object:
+            del to_texts["na_value"]
+        columns[name] = column.to_numpy(**(to_texts if _is_text(like) else to_numbers))
     return type(rows)(columns)
 
 

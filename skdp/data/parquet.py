@@ -209,7 +209,7 @@ def _frame(
     import pandas as pd
 
     columns = {
-        name: _texts(path, group, name).to_pandas().to_numpy(object)
+        name: _texts(path, group, name).to_pandas().to_numpy(object, na_value=np.nan)
         if texts[name]
         else _rows(path, group, [name], dtype)[:, 0]
         for name in names
