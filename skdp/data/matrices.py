@@ -308,6 +308,8 @@ def _check_same_length(**parts: containers.RawBlock) -> None:
 
 def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
     """Read a key as numpy does; return a slice of step 1, or an array of integers."""
+    if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+        key = key[0]  # scikit-learn indexes containers by ``X[rows, ...]``
     if isinstance(key, slice) and key.step in (None, 1):
         start, stop, _ = key.indices(n_rows)
         return slice(start, max(start, stop))

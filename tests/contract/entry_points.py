@@ -182,6 +182,7 @@ OF_COLUMNS = {
     "from_indices": lambda bad: skdp.RankOneMatrices.from_indices(bad, GROUPS, (4, 4)),
     "from_tasks": lambda bad: skdp.RankOneMatrices.from_tasks(X, bad, 4),
     "rows of RankOneMatrices": lambda bad: skdp.RankOneMatrices(X, LEFT)[bad],
+    "rows of RankOneMatrices, ...": lambda bad: skdp.RankOneMatrices(X, LEFT)[bad, ...],
     "private_score, y": lambda bad: private_score(TRACE, X, bad),
     "score_histogram, groups": lambda bad: score_histogram(SVD, X, groups=bad, classes=[0, 1]),
     "DPGridSearch.fit, y": lambda bad: DPGridSearch(clone(TRACE), {"n_iter": [1, 2]}).fit(X, bad),
