@@ -590,11 +590,8 @@ class Federation:
                     error.add_note(f"This is about parts[{number}].")
                     raise
                 owners.append(stack.enter_context(owner))
-            shares = self._agreement.shares
-            n_rows, n_units = (
-                sum(source_of_view(one._rows).shape[0] for one in owners),
-                shares.n_units,
-            )
+            n_units = self._agreement.shares.n_units
+            n_rows = sum(source_of_view(one._rows).shape[0] for one in owners)
             if not self._agreement.is_unit_owner and n_rows != n_units:
                 raise ValueError(
                     f"parts have {n_rows} rows together, but n_rows={n_units} is agreed on."

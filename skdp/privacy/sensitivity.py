@@ -266,10 +266,9 @@ def agreement(adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i (p_i t_i, p_i^2)`, with both products clipped to [-1, 1].
 
     A record with the prediction p and the response t adds a point of the rectangle from (-1, 0) to
-    (1, 1). For zero_out the length of this
-    point is at most :math:`\sqrt 2`, attained by p = t = 1. For "replace", two such points are at
-    most :math:`\sqrt 5` apart, the diagonal. The records p = t = 1 and p = 1/T, t = -T come
-    arbitrarily near to this distance as T grows.
+    (1, 1). For "zero_out", the length of this point is at most :math:`\sqrt 2`, attained by
+    p = t = 1. For "replace", two such points are at most :math:`\sqrt 5` apart, the diagonal. The
+    records p = t = 1 and p = 1/T, t = -T come arbitrarily near to this distance as T grows.
     """
     longest = math.sqrt(2)
     return choose(adjacency, zero_out=longest, replace=math.sqrt(5)) + 2 * rounding * longest

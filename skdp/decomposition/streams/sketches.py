@@ -389,7 +389,7 @@ def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
 def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
     """Plan both sketches; sensitivities hold for all draws or, of secret ones, for nearly all."""
     (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
-    # A part of delta pays for the other draws. Sketches that are public must not have any.
+    # Only secret sketches reserve a part of delta, which pays for the other draws.
     delta = spec.cost.delta if spec.cost.delta_tail > 0 else 0.0
     tails = tail_probabilities(spec.shape, sizes, delta)
     right = _sensitivity(spec, n_rows, (n_columns, sizes[0]), tails[0])

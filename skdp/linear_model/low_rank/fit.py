@@ -489,11 +489,8 @@ class _Fit:
         mapped = transform.mapped(records.without(margins.matrix, margins.offset))
         estimate = self._descend(mapped, generator)
         # With few cells, the first means contain much of the low-rank part, and need correction.
-        residuals, size = (
-            mapped.without(estimate.point, estimate.offset * mapped.intercept),
-            math.inf,
-        )
-        are_noise = False
+        residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
+        size, are_noise = math.inf, False
         if plan.last_spread is not None:
             facts = records.design.n_jobs, records.design.people
             counts = trace_records.count_responses(residuals.responses, *facts)

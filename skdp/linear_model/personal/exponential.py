@@ -17,6 +17,7 @@ References
 """
 
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +46,7 @@ _QUANTILE = 0.5  # not tuned
 # Responses are clipped to this many times the released size.
 _BOUND_FACTOR = 2.5  # not studied
 # Priors to choose from: `Prior.mix`, and the variance of noise over that of a coefficient.
-_PRIOR_CHOICES = tuple(
-    (mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3)
-)  # not studied
+_PRIOR_CHOICES = tuple(product((0.0, 0.3, 1.0), (0.03, 0.3)))  # not studied
 # Penalty of coefficients, relative to the squared size of features; far above rounding errors.
 _PENALTY = 1e-9  # not tuned
 _CHUNK_ENTRIES = 1 << 20  # not studied
