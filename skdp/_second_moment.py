@@ -269,12 +269,12 @@ def summed_moment(
         if back is not None:
             plain = DenseBlock(joint[:, :-1], None, joint[:, :-1])
             # A user may move the rows of other users, whose rounding must not depend on positions.
-            by_row = plain.matmul if block.mass is None else plain.matmul_anywhere
+            by_row = plain.matmul if block.sample_weight is None else plain.matmul_anywhere
             joint[:, :-1] = by_row(back)
         norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
         norms[is_null] = np.nan
         clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
-        return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
+        return clipped.with_sample_weight(block.sample_weight).gram()
 
     return np.asarray(view.map_sum(_joint_gram, (spec.n_features + 1) ** 2))
 

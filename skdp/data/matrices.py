@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse import issparse
 
 from skdp.data import containers
-from skdp.data.people import People, depth_of_people, mass_of
+from skdp.data.people import People, depth_of_people, sample_weight_of
 from skdp.data.reduce import BlockView, on_block, rounding_of_depth
 from skdp.data.rows import Agreed
 from skdp.data.sources import CACHE_BYTES, Source, block_starts
@@ -489,9 +489,9 @@ class Design(BlockView):  # numpydoc ignore=PR02
         self, rows: slice, block: Any, scaling: list[np.ndarray] | None
     ) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block of stored matrices into pieces that stay in cache; factors are one piece."""
-        mass = mass_of(self.people, rows)
+        sample_weight = sample_weight_of(self.people, rows)
         if not self.stores_entries:
-            yield rows, OuterMatrices(block.left, block.right, self.multiplier, mass)
+            yield rows, OuterMatrices(block.left, block.right, self.multiplier, sample_weight)
             return
         # Pieces are equally long, so that no piece has a single matrix, unless its block has: the
         # product of a single matrix may round differently.
@@ -509,11 +509,11 @@ class Design(BlockView):  # numpydoc ignore=PR02
             rows = rows.astype(np.float64, copy=False)
         else:
             rows, scale = self._standardized(rows, *(one[: len(rows)] for one in scaling)), 1.0
-        mass = mass_of(self.people, piece)
-        if mass is not None:
+        sample_weight = sample_weight_of(self.people, piece)
+        if sample_weight is not None:
             rows = in_rows(rows)
         values = rows.reshape(-1, *self.matrix_shape)
-        return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
+        return DenseMatrices(values, scale, self.row_map, self.column_map, sample_weight)
 
     def _standardized(
         self, rows: np.ndarray, center: np.ndarray, multiplier: np.ndarray, values: np.ndarray

@@ -117,7 +117,7 @@ def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
     return places
 
 
-def mass_of(people: People | None, rows: slice) -> np.ndarray | None:
+def sample_weight_of(people: People | None, rows: slice) -> np.ndarray | None:
     """Return the weights of the rows; None if each row counts as one."""
     return None if people is None else people.weights[rows]
 

@@ -21,7 +21,7 @@ from skdp.data.parts import Parts, Targets
 from skdp.data.people import People, depth_of_people
 from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
-from skdp.linalg.matrices import Massed
+from skdp.linalg.matrices import SampleWeighted
 from skdp.linalg.norms import (
     LEAST_ROUNDING,
     UNIT_ROUNDOFF,
@@ -42,7 +42,7 @@ from skdp.linalg.norms import (
 Weighting = Callable[[np.ndarray], np.ndarray]
 
 
-class _BaseBlock(Massed, ABC):
+class _BaseBlock(SampleWeighted, ABC):
     """Raw rows of a source, with their center and weights."""
 
     def __init__(self, raw: Any) -> None:
@@ -60,10 +60,10 @@ class _BaseBlock(Massed, ABC):
         """The weight of each row; 0 for null rows."""
         return np.ones(self.raw.shape[0])
 
-    def with_mass(self, mass: np.ndarray) -> Self:
-        """Return a block whose rows have a mass, by which their terms in sums are multiplied."""
+    def with_sample_weight(self, sample_weight: np.ndarray | None) -> Self:
+        """Return a block whose sums multiply the term of each row by `sample_weight`."""
         block = copy.copy(self)
-        block.mass = mass
+        block.sample_weight = sample_weight
         return block
 
     def norms(self) -> np.ndarray:
@@ -128,15 +128,15 @@ class DenseBlock(_BaseBlock):
     def total(self) -> np.ndarray:
         """Sum the rows."""
         rows = self._summed_rows
-        if self._is_weighted or self.mass is not None:
-            return self.times_mass(self.weights) @ rows
+        if self._is_weighted or self.sample_weight is not None:
+            return self.times_sample_weight(self.weights) @ rows
         return np.asarray(rows.sum(axis=0))
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows; this overwrites the rows, so it must come last."""
         rows = self._summed_rows
-        if self._is_weighted or self.mass is not None:
-            weights = self.times_root_mass(self.weights)
+        if self._is_weighted or self.sample_weight is not None:
+            weights = self.times_root_sample_weight(self.weights)
             rows = np.multiply(rows, weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
 
@@ -152,7 +152,7 @@ class DenseBlock(_BaseBlock):
         """Sum the squared norms of the rows."""
         # Norms are multiplied by weights before squaring, as the square of a norm could overflow.
         norms = np.where(self.weights == 0, 0.0, self.norms())
-        return np.asarray(self.times_mass(np.square(self.weights * norms)).sum())
+        return np.asarray(self.times_sample_weight(np.square(self.weights * norms)).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -175,7 +175,7 @@ class DenseBlock(_BaseBlock):
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Compute X' times `left`, where X is the matrix of the rows."""
         # The transposed product takes half the time.
-        return (self.times_mass(self._times_weights(left)).T @ self._summed_rows).T
+        return (self.times_sample_weight(self._times_weights(left)).T @ self._summed_rows).T
 
     def _weighted_products(self, products: np.ndarray) -> np.ndarray:
         """Multiply products of rows by the weights; null rows become 0."""
@@ -259,7 +259,7 @@ class SparseBlock(_BaseBlock):
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Compute X' times `left`, where X is the matrix of the rows."""
-        left = self.times_mass(self._times_weights(left))
+        left = self.times_sample_weight(self._times_weights(left))
         product = transposed(self._rows) @ left
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
@@ -274,8 +274,8 @@ class SparseBlock(_BaseBlock):
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
-        """Return the rows times weights, and these weights; a mass enters by its square root."""
-        weights = self.times_root_mass(self.weights)
+        """Return the rows times weights, with the root of `sample_weight`, and these weights."""
+        weights = self.times_root_sample_weight(self.weights)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
     def _repeated(self, values: np.ndarray) -> np.ndarray:
@@ -401,7 +401,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             if self.weighting is not None:
                 block = block.weighted(self.weighting, None if known is None else known[rows])
             if self.people is not None:
-                block = block.with_mass(self.people.weights[rows])
+                block = block.with_sample_weight(self.people.weights[rows])
             yield rows, block
 
     @property
@@ -508,7 +508,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         def _kernel(_: slice, block: Block) -> np.ndarray:
             norms = row_norms(products_of(block, basis))
             norms[block.is_null] = np.nan
-            return bin_counts(norms, edges, block.mass).astype(np.float64)
+            return bin_counts(norms, edges, block.sample_weight).astype(np.float64)
 
         return self.map_sum(_kernel, len(edges))
 
@@ -562,7 +562,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
         def _kernel(_: slice, block: Block) -> np.ndarray:
             projections, moment = block.matmul(basis), np.zeros((size + 1, size + 1))
-            projections = block.times_root_mass(projections)
+            projections = block.times_root_sample_weight(projections)
             moment[:size, :size] = projections.T @ projections
             moment[size, size] = block.squared_norm() - np.trace(moment)
             return moment
@@ -609,21 +609,22 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
     """Count norms by the bins of a grid, with one more bin for longer norms; leave out NaN."""
-    return bin_counts(block.norms(), np.append(grid, np.inf), block.mass).astype(np.float64)
+    edges = np.append(grid, np.inf)
+    return bin_counts(block.norms(), edges, block.sample_weight).astype(np.float64)
 
 
 def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
     """Count the mostly positive rows of a block."""
-    return np.asarray(block.times_mass(block.are_mostly_positive()).sum())
+    return np.asarray(block.times_sample_weight(block.are_mostly_positive()).sum())
 
 
 def products_of(block: Block, right: np.ndarray) -> np.ndarray:
-    """Multiply the rows of a block by `right`; with masses, a row has its product in any place.
+    """Multiply the rows of a block by `right`, alike at any position if people are the units.
 
-    With masses, people are the units. If a person is exchanged, rows of other people move to other
-    positions, and counts of their products must not change.
+    If a person is exchanged, rows of other people move to other positions, and counts of their
+    products must not change.
     """
-    return (block.matmul if block.mass is None else block.matmul_anywhere)(right)
+    return (block.matmul if block.sample_weight is None else block.matmul_anywhere)(right)
 
 
 # ------------------------------

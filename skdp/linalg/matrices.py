@@ -140,28 +140,29 @@ _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
 _NARROW = 16  # not studied
 
 
-class Massed:
-    """Base of blocks whose rows have a `mass`: a row of a user with m rows has the mass 1 / m.
+class SampleWeighted:
+    """Base of blocks whose rows may have a `sample_weight`: 1 / m for each of m rows of a user.
 
     If a user has one row more, the rows of other users move to other positions, where a product of
-    many rows may round differently. So matrices with masses are multiplied separately, or by whole
+    many rows may round differently. So weighted matrices are multiplied separately, or by whole
     columns.
     """
 
     #: Factor of the clipped term of each row in a sum; None if all factors are 1.
-    mass: np.ndarray | None = None
+    sample_weight: np.ndarray | None = None
 
-    def times_mass(self, values: np.ndarray) -> np.ndarray:
-        """Multiply the terms of a sum, one for each row, by the mass of the row."""
-        return values if self.mass is None else _times_rows(self.mass, values)
+    def times_sample_weight(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the terms of a sum, one for each row, by `sample_weight`."""
+        return _times_rows(self.sample_weight, values)
 
-    def times_root_mass(self, values: np.ndarray) -> np.ndarray:
-        """Multiply `values`, one of two factors of the terms, by the square root of the mass."""
-        return values if self.mass is None else _times_rows(np.sqrt(self.mass), values)
+    def times_root_sample_weight(self, values: np.ndarray) -> np.ndarray:
+        """Multiply `values`, one of two factors of the terms, by the root of `sample_weight`."""
+        weights = self.sample_weight
+        return values if weights is None else _times_rows(np.sqrt(weights), values)
 
 
-def _times_rows(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return factors.reshape(-1, *[1] * (values.ndim - 1)) * values
+def _times_rows(factors: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    return values if factors is None else factors.reshape(-1, *[1] * (values.ndim - 1)) * values
 
 
 #: A vector for each matrix of a block: tangent coordinates, or all entries. A fit needs the norms
@@ -193,7 +194,7 @@ class DenseCoordinates:
 
 
 @dataclass(eq=False)
-class DenseMatrices(Massed):
+class DenseMatrices(SampleWeighted):
     """Matrices `scale * row_map @ X_i @ column_map`, with symmetric maps and dense X_i.
 
     Scale and maps act on thin factors of products, so that the matrices are not copied.
@@ -203,7 +204,7 @@ class DenseMatrices(Massed):
     scale: float = 1.0
     row_map: np.ndarray | None = None
     column_map: np.ndarray | None = None
-    mass: np.ndarray | None = None
+    sample_weight: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -233,7 +234,7 @@ class DenseMatrices(Massed):
         Callers have to project the sum of the coordinates by `project_coordinates`.
         """
         values = self.values
-        if self.mass is not None:
+        if self.sample_weight is not None:
             values = aligned(values.reshape(len(self), -1)).reshape(values.shape)
         along = self._times(values, self.scale * _mapped(point.right, self.column_map))
         along = along if self.row_map is None else self._from_left(self.row_map, along)
@@ -249,7 +250,7 @@ class DenseMatrices(Massed):
         return DenseCoordinates(_joined(parts)), inner
 
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
-        if self.mass is not None and values.shape[2] > 1:
+        if self.sample_weight is not None and values.shape[2] > 1:
             # Contiguous as in other processes: the memory layout affects rounding.
             return np.asarray(values @ np.ascontiguousarray(right))
         # One product for all matrices is faster. If values have one column, entries of the product
@@ -267,7 +268,7 @@ class DenseMatrices(Massed):
         if self.values.shape[2] > 1:
             return np.asarray(left @ values)
         rows, right = values[:, :, 0], np.ascontiguousarray(left.T)
-        products = rows @ right if self.mass is None else one_by_one(rows, right)
+        products = rows @ right if self.sample_weight is None else one_by_one(rows, right)
         return np.asarray(products[:, :, np.newaxis])
 
 
@@ -303,7 +304,7 @@ class LazyCoordinates:
         return np.concatenate([self.total(weights), of_intercept])
 
 
-class OuterMatrices(Massed):
+class OuterMatrices(SampleWeighted):
     """Outer products of the rows of `left` and `right`, arrays or CSR arrays, times `scale`.
 
     A product is null if one of its factors is so long or so short that the norm of the product
@@ -311,14 +312,14 @@ class OuterMatrices(Massed):
     """
 
     def __init__(
-        self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
+        self, left: Any, right: Any, scale: float = 1.0, sample_weight: np.ndarray | None = None
     ) -> None:
-        if mass is not None:
+        if sample_weight is not None:
             # numpy would sum other dtypes than float64 in chunks that may begin within a row.
             left, right = (
                 one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
             )
-        self.left, self.right, self.scale, self.mass = left, right, scale, mass
+        self.left, self.right, self.scale, self.sample_weight = left, right, scale, sample_weight
         self._left_norms, self._right_norms = _factor_norms(left), _factor_norms(right)
         self._is_null = (self._left_norms == 0) | (self._right_norms == 0)
 
@@ -380,7 +381,7 @@ class OuterMatrices(Massed):
         return LazyCoordinates(np.hypot(norms, intercept), _weighted_sum, size, intercept), inner
 
     def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
-        if self.mass is None:
+        if self.sample_weight is None:
             products = factors @ basis
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)

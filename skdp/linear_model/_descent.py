@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.data.parts import Targets
-from skdp.data.people import People, mass_of
+from skdp.data.people import People, sample_weight_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.norms import GridCounts, bin_counts, n_halvings
 from skdp.privacy import PrivacyBudget, Release, sensitivity
@@ -87,10 +87,10 @@ def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
     return growing_shares(total, n_steps, min(growth, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
-def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) -> Any:
+def n_within(sizes: np.ndarray, level: float, weights: np.ndarray | None = None) -> Any:
     """Count the sizes up to a level; NaN, the size of a null unit, is not counted."""
     is_within = sizes <= level
-    counted = np.count_nonzero(is_within) if mass is None else mass[is_within].sum()
+    counted = np.count_nonzero(is_within) if weights is None else weights[is_within].sum()
     return np.asarray(counted, dtype=np.float64)
 
 
@@ -198,7 +198,7 @@ def median_of_responses(
     center, step, edges = 0.0, 1.0, np.zeros(0)
 
     def _counts(rows: slice, responses: np.ndarray) -> np.ndarray:
-        return bin_counts(responses[:, 0], edges, mass_of(people, rows)).astype(np.float64)
+        return bin_counts(responses[:, 0], edges, sample_weight_of(people, rows)).astype(np.float64)
 
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)

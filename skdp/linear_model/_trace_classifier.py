@@ -203,7 +203,7 @@ def _release_difference(
 
     def _class_difference(rows: slice, block: Block) -> np.ndarray:
         labels = np.where(block.is_null, 0.0, codes[rows] - 0.5)
-        constants = constant * block.times_mass(labels).sum()
+        constants = constant * block.times_sample_weight(labels).sum()
         return np.append(block.rmatmul(labels[:, np.newaxis])[:, 0], constants)
 
     total = clipped(view, bound).map_sum(_class_difference, spec.n_features + 1)
@@ -287,7 +287,7 @@ def _descend(
         # A record whose label is no class is null.
         coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
         weights = clip_weights(coordinates.norms(), level, coordinates.size)
-        return coordinates.weighted_sum(matrices.times_mass(weights))
+        return coordinates.weighted_sum(matrices.times_sample_weight(weights))
 
     for release in plan:
         total = design.map_sum(_clipped_gradients, size)

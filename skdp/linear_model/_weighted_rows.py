@@ -55,7 +55,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
     """
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
-    others = block.times_root_mass(others)
+    others = block.times_root_sample_weight(others)
     # `block.gram` overwrites the rows, so it comes last.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 
@@ -77,16 +77,16 @@ def whitened_norms(
     """Return upper bounds of the norms of rows times `root`, including rounding errors.
 
     `bound` is the largest norm of a row after subtracting the `mean`, if there is one; `largest` is
-    the spectral norm of the root. Null rows have the norm NaN. If rows have masses, norms must not
+    the spectral norm of the root. Null rows have the norm NaN. If rows have weights, norms must not
     depend on positions and numbers of rows: squares are summed by parts of the longest block.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)
-    longest = n_rows if block.mass is None else _MOST_ROWS
+    longest = n_rows if block.sample_weight is None else _MOST_ROWS
     n_parts = max(1, -(-longest * root.shape[1] // _PART))
     for columns in np.array_split(np.arange(root.shape[1]), n_parts):
         part = root[:, columns]
-        is_alone = block.mass is None
+        is_alone = block.sample_weight is None
         products = block.matmul_by_column(part).T if is_alone else block.matmul_anywhere(part)
         if mean is not None:
             products -= mean @ part

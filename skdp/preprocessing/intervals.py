@@ -179,14 +179,14 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
 
     def _counts(_: slice, block: Block | DenseMatrices) -> np.ndarray:
         """Count the entries of a block by column and bin, without null rows and NaN."""
-        values, columns, n_zeros, mass = _entries(block, chosen)
+        values, columns, n_zeros, weights = _entries(block, chosen)
         places = place(values, columns)
         is_counted = None
         # If all values are inside, two minima take less time than masks.
         if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (places >= 0) & ~np.isnan(values)
         places += n_bins * columns
-        weights = None if mass is None else np.broadcast_to(mass, values.shape)
+        weights = None if weights is None else np.broadcast_to(weights, values.shape)
         if is_counted is not None:
             places, weights = places[is_counted], None if weights is None else weights[is_counted]
         flat = None if weights is None else weights.ravel()
@@ -212,18 +212,18 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
         """Sum the terms of the entries of a block, by column."""
-        values, columns, n_zeros, mass = _entries(block)
+        values, columns, n_zeros, sample_weight = _entries(block)
         every = np.arange(len(n_zeros))
         sums = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
         if values.ndim == 1:  # stored entries of sparse rows
-            terms = _terms(values, columns, intervals, presence, mass)
+            terms = _terms(values, columns, intervals, presence, sample_weight)
             return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
         # Small parts stay in cache, and need no new memory from the system. With few columns, parts
         # are copied so that numpy loops along rows.
         for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
             part = values[:, first : first + step]
             part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
-            of_part = None if mass is None else mass[first : first + step]
+            of_part = None if sample_weight is None else sample_weight[first : first + step]
             terms = _terms(part, columns, intervals, presence, of_part)
             sums += np.stack([term.sum(axis=1) for term in terms])
         return sums
@@ -236,7 +236,7 @@ def _terms(
     columns: np.ndarray,
     intervals: Intervals,
     presence: float,
-    mass: np.ndarray | None = None,
+    sample_weight: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """Return what each entry adds to the sums of its column; NaN adds 0."""
     units = values - intervals.middle[columns]
@@ -249,7 +249,7 @@ def _terms(
         is_missing = np.isnan(units)
         for term in terms:
             term[is_missing] = 0.0
-    return terms if mass is None else [mass * term for term in terms]
+    return terms if sample_weight is None else [sample_weight * term for term in terms]
 
 
 def _entries(
@@ -261,15 +261,16 @@ def _entries(
     of each entry, if all rows of a user together count as one row.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
-    mass = block.mass
+    weights = block.sample_weight
     if not issparse(raw):
         values = np.asarray(raw.T if chosen is None else raw.T[chosen], np.float64)
-        return values, np.arange(len(values))[:, np.newaxis], np.zeros(len(values), np.intp), mass
+        columns = np.arange(len(values))[:, np.newaxis]
+        return values, columns, np.zeros(len(values), np.intp), weights
     raw = raw if chosen is None else raw[:, chosen]
     n_rows, n_columns = raw.shape
-    of_entries = None if mass is None else np.repeat(mass, np.diff(raw.indptr))
+    of_entries = None if weights is None else np.repeat(weights, np.diff(raw.indptr))
     n_stored = np.bincount(raw.indices, of_entries, n_columns)
-    n_zeros = (n_rows if mass is None else mass.sum()) - n_stored
+    n_zeros = (n_rows if weights is None else weights.sum()) - n_stored
     return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_zeros, of_entries
 
 

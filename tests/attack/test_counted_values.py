@@ -94,7 +94,7 @@ def watched():
 
     def predicted(block, slopes):
         values = steps_predicted(block, slopes)
-        found.append(("predicted", values.copy(), block.mass))
+        found.append(("predicted", values.copy(), block.sample_weight))
         return values
 
     steps_predicted = steps._predicted

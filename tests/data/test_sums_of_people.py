@@ -112,7 +112,7 @@ def test_the_norm_of_a_row_is_the_same_alone_in_its_part_and_beside_others(rng):
 def test_the_norm_of_a_whitened_row_is_the_same_beside_any_number_of_others(rng):
     X, root = rng.normal(size=(3490, 4)), rng.normal(size=(4, 601))
     few, many = (
-        whitened_norms(block.with_mass(np.ones(n)), root, None, largest=50.0, bound=20.0)
+        whitened_norms(block.with_sample_weight(np.ones(n)), root, None, largest=50.0, bound=20.0)
         # Of one row more, not all are whitened at once.
         for n in (3489, 3490)
         for block in [DenseBlock(X[:n], None, np.empty((n, 4)))]

@@ -306,8 +306,8 @@ def test_a_product_of_one_user_rounds_as_among_those_of_others(shape, rank):
     left, right = (generator.normal(size=(40, size)) for size in shape)
 
     def _found(rows):
-        factors, mass = (left[rows].copy(), right[rows].copy()), np.ones(len(left[rows]))
-        coordinates, inner = OuterMatrices(*factors, mass=mass).tangent(point, 0.5)
+        factors, weights = (left[rows].copy(), right[rows].copy()), np.ones(len(left[rows]))
+        coordinates, inner = OuterMatrices(*factors, sample_weight=weights).tangent(point, 0.5)
         return np.stack([coordinates.norms(), inner])
 
     together = _found(slice(None))
@@ -327,7 +327,7 @@ def test_a_matrix_of_one_user_rounds_as_at_other_addresses(shape, rank):
     values = generator.normal(size=(9, *shape))
 
     def _found(first):
-        matrices = DenseMatrices(values[first:].copy(), mass=np.ones(9 - first))
+        matrices = DenseMatrices(values[first:].copy(), sample_weight=np.ones(9 - first))
         coordinates, inner = matrices.tangent(point, 0.5)
         return np.column_stack([coordinates.values, inner])
 

@@ -272,7 +272,7 @@ def release_agreement(
         # Both products get one factor, so that clipping does not change their ratio, the slope.
         longest = np.maximum(np.abs(products).max(axis=1, keepdims=True) / largest, 1.0)
         products = np.clip(products / (longest * largest), -1.0, 1.0)
-        return np.asarray(block.times_mass(products).sum(axis=0))
+        return np.asarray(block.times_sample_weight(products).sum(axis=0))
 
     released, noise_std = budget.release(release, view.map_sum(_products, 2))
     product, square = (largest / spec.n_units * released).tolist()

@@ -191,12 +191,12 @@ class WhitenedRecords:
             in_bins = np.zeros(0)
             if counts:
                 is_there, n_bins = norms > 0, len(squares_plan.SIZE_BINS)
-                mass = None if block.mass is None else block.mass[is_there]
+                counted = None if block.sample_weight is None else block.sample_weight[is_there]
                 # Sizes are counted by half powers of two, the exponents of their squares: numpy may
                 # round a logarithm otherwise in another array.
                 squares = np.clip(np.square(sizes[is_there]), *_ENDS)
                 places = np.frexp(squares)[1] - 1 - squares_plan.SIZE_BINS[0]
-                in_bins = np.bincount(places, mass, n_bins).astype(np.float64)
+                in_bins = np.bincount(places, counted, n_bins).astype(np.float64)
             errors *= clip_weights(sizes, level, len(slopes))
             return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
 
@@ -237,7 +237,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
     def _reweighted(block: Block, values: list[np.ndarray]) -> tuple[Any, ...]:
         made = _multiplied(block.raw, values[0])
         plain = SparseBlock(made, None) if issparse(made) else DenseBlock(made, None, made)
-        return plain if block.mass is None else plain.with_mass(block.mass), *values
+        return plain.with_sample_weight(block.sample_weight), *values
 
     if not view.source.is_repeatable:
         return WhitenedRecords(
@@ -433,7 +433,7 @@ def calibrate(
         predicted, is_null = records.predicted(rows, block, slopes)
         products = calibration_products(predicted, responses[rows] - middle, size, bounds)
         products[is_null] = 0.0
-        return np.asarray(block.times_mass(products).sum(axis=0))
+        return np.asarray(block.times_sample_weight(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
     means, noise_std = sums / spec.n_units, noise_std / spec.n_units

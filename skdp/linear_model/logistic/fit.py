@@ -175,7 +175,7 @@ class WhitenedRecords:
             if not shares.all():
                 residuals[shares == 0] = 0.0
             of_rows = shrunk * residuals
-            sums = block.times_mass(of_rows).sum(axis=0), block.times_mass(residuals).sum(axis=0)
+            sums = [block.times_sample_weight(one).sum(axis=0) for one in (of_rows, residuals)]
             return np.vstack([block.rmatmul(of_rows), *sums])
 
         total = self.view.map_sum(_clipped, weights.size + weights.shape[1])
@@ -356,10 +356,10 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
             residuals = residuals_of(scores, places)
             residuals[block.is_null] = 0.0
             losses = np.zeros(residuals.shape[1])
-            losses[0] = block.times_mass(logistic_scores.losses_at(scores, places))[
+            losses[0] = block.times_sample_weight(logistic_scores.losses_at(scores, places))[
                 ~block.is_null
             ].sum()
-            of_rows = block.times_mass(residuals).sum(axis=0)
+            of_rows = block.times_sample_weight(residuals).sum(axis=0)
             return np.vstack([block.rmatmul(residuals), of_rows, losses])
 
         sums = of_all(view.map_sum(_sums, weights.size + n_columns))
@@ -506,7 +506,7 @@ def _counted(
     def _counts(rows: slice, block: Block) -> np.ndarray:
         labels = np.eye(spec.n_classes)[view.codes[rows]]
         labels[block.is_null] = 0.0
-        return np.asarray(block.times_mass(labels).sum(axis=0))
+        return np.asarray(block.times_sample_weight(labels).sum(axis=0))
 
     counts, noise_std = budget.release(release, view.map_sum(_counts, spec.n_classes))
     return counts / spec.n_units, noise_std / spec.n_units

@@ -247,7 +247,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
             values *= (_EVENLY * level / np.maximum(norms, _EVENLY * level))[:, np.newaxis]
         clipped = clip_rows(values, level)
     clipped[block.is_null] = 0.0
-    return np.asarray(block.times_mass(clipped).sum(axis=0))
+    return np.asarray(block.times_sample_weight(clipped).sum(axis=0))
 
 
 def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:

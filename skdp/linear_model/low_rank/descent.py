@@ -101,7 +101,7 @@ class RecordClipping:
             if whitening is not None:
                 assert isinstance(coordinates, DenseCoordinates)
                 values = coordinates.values[:, : len(whitening)]
-                times = np.matmul if matrices.mass is None else fixed_rank.one_by_one
+                times = np.matmul if matrices.sample_weight is None else fixed_rank.one_by_one
                 values[:] = times(values, whitening)
             return coordinates, inner + records.intercept * offset - records.responses[rows]
 
@@ -574,7 +574,7 @@ def calibrate(
         predicted, true = np.where(is_usable, predicted, 0.0), np.where(is_usable, true, 0.0)
         products = descents.calibration_products(predicted, true, size)
         products[~is_usable] = 0.0
-        return np.asarray(matrices.times_mass(products).sum(axis=0))
+        return np.asarray(matrices.times_sample_weight(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, design.map_sum(_products, 3))
     sums, noise_std = sums / design.n_records, noise_std / design.n_records

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
-from skdp.data.people import People, mass_of
+from skdp.data.people import People, sample_weight_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
 from skdp.linalg.norms import GridCounts, bin_counts
@@ -50,7 +50,7 @@ class Records:
 
         def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
             residuals = self.responses[rows] - matrices.tangent(point, 0.0)[1] - offset
-            return count_by_power(residuals, matrices.mass)
+            return count_by_power(residuals, matrices.sample_weight)
 
         return np.asarray(self.design.map_sum(_kernel, N_POWERS))
 
@@ -70,8 +70,8 @@ def clipped_sum(
         coordinates.multiply(factors)
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
-        unclipped = n_within(norms, level, matrices.mass)
-        return coordinates.weighted_sum(matrices.times_mass(weights)), unclipped
+        unclipped = n_within(norms, level, matrices.sample_weight)
+        return coordinates.weighted_sum(matrices.times_sample_weight(weights)), unclipped
 
     return tuple(design.map_sum(_clipped, size + 1))
 
@@ -205,7 +205,7 @@ def count_responses(
     """Count responses by size."""
 
     def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
-        return count_by_power(values[:, 0], mass_of(people, rows))
+        return count_by_power(values[:, 0], sample_weight_of(people, rows))
 
     return np.asarray(map_sum(responses, _kernel, N_POWERS, n_jobs))
 
@@ -269,14 +269,14 @@ def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.nd
     return visible
 
 
-def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
+def count_by_power(values: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
     """Count values by the power of two nearest to their size; NaN is not counted."""
     sizes = np.minimum(np.abs(values), _LARGEST)
     exponents = np.frexp(sizes * math.sqrt(2))[1] - 1
     bins = np.clip(exponents, _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
     bins[sizes == 0] = 0
     is_there = ~np.isnan(sizes)
-    weights = None if mass is None else mass[is_there]
+    weights = None if sample_weight is None else sample_weight[is_there]
     return np.bincount(bins[is_there], weights, N_POWERS).astype(np.float64)
 
 
@@ -287,7 +287,8 @@ def release_norm(
 
     def _counts(records: slice, matrices: Matrices) -> np.ndarray:
         norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
-        return bin_counts(norms, np.append(SCALE_GRID, np.inf), matrices.mass).astype(np.float64)
+        edges = np.append(SCALE_GRID, np.inf)
+        return bin_counts(norms, edges, matrices.sample_weight).astype(np.float64)
 
     counts = design.map_sum(_counts, len(SCALE_GRID) + 1)
     return budget.quantile(search, GridCounts.of(SCALE_GRID, counts, design.n_records), q=0.5)
@@ -342,7 +343,7 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
     def _second_moments(records: slice, matrices: Matrices) -> tuple[np.ndarray, ...]:
         weights = clipped(matrices.norms())
         weights[np.isnan(responses[records])] = 0.0
-        weights = matrices.times_root_mass(weights)
+        weights = matrices.times_root_sample_weight(weights)
         return tuple(matrices.second_moment(side, weights) for side in sides)
 
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
@@ -503,8 +504,8 @@ def release_curvature(
         curvatures = clip_weights(norms, level, coordinates.size) * inner**2
         found = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
         if in_bins:
-            return count_by_power(found, matrices.mass)
-        return np.array([np.nansum(matrices.times_mass(found))])
+            return count_by_power(found, matrices.sample_weight)
+        return np.array([np.nansum(matrices.times_sample_weight(found))])
 
     counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:
