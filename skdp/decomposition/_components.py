@@ -33,9 +33,8 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
 
     An entry is not a person: if a person is a row, keep ``privacy_unit="row"``. Units of a single
     value protect people with many values far less. The fit centers X by a private mean, and
-    publishes principal components, mean and explained variances. With ``epsilon=inf``, no bounds
-    and a solver that sees the whole matrix ("covariance" or "input") it equals
-    :class:`sklearn.decomposition.PCA`.
+    publishes principal components, mean and explained variances. With ``epsilon=inf`` and no bounds
+    it equals :class:`sklearn.decomposition.PCA`.
 
     Parameters
     ----------
@@ -77,7 +76,8 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         ``"auto"`` chooses by public facts: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
-        rows, 6 to 22 by the budget for interactions, else 5 to 8.
+        rows, 6 to 22 by the budget for interactions, else 5 to 8, or 1 from an exact basis with
+        ``epsilon=inf``.
     n_oversamples : int or "auto", default="auto"
         For "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
@@ -344,9 +344,8 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
     Finds the leading right singular vectors of X without centering it, so that sparse data stay
     sparse. Publishes them, the singular values and the explained variances under (epsilon,
     delta)-differential privacy. For rows without negative entries, such as counts by people and
-    items, the released mean guides the search: :ref:`mean-as-a-guide`. With ``epsilon=inf``, no
-    bounds and a solver that sees the whole matrix ("covariance" or "input") it equals
-    :class:`sklearn.decomposition.TruncatedSVD`.
+    items, the released mean guides the search: :ref:`mean-as-a-guide`. With ``epsilon=inf`` and
+    no bounds it equals :class:`sklearn.decomposition.TruncatedSVD`.
 
     Parameters
     ----------
@@ -382,8 +381,9 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
         rows: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
-        rows, 4 or 5 if the mean guides, 6 to 22 by the budget for interactions, else 5 to 8. With
-        a number here or for `n_oversamples`, the mean guides no iteration.
+        rows, 4 or 5 if the mean guides, 6 to 22 by the budget for interactions, else 5 to 8, or 1
+        from an exact basis with ``epsilon=inf``. With a number here or for `n_oversamples`, the
+        mean guides no iteration.
     n_oversamples : int or "auto", default="auto"
         For "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.

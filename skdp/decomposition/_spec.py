@@ -193,6 +193,7 @@ class MatrixSpec:
     n_iter: int | str
     n_oversamples: int | str
     basis_size: int = 0  # columns of a basis, set when the spec is resolved
+    is_exact: bool = False  # whether ARPACK finds the leading directions, without noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +205,6 @@ class RowsSpec(MatrixSpec):
     is_pca: bool  # whether there are at most min(n_samples, n_features) components
     is_in_memory: bool
     prior: np.ndarray | None = None  # covariances that the moment is shrunk toward
-    is_exact: bool = False  # whether ARPACK finds the leading directions, without noise
     # Solvers that the released mean may guide, if most rows are mostly positive; () for none.
     guided_solvers: tuple[str, ...] = ()
 

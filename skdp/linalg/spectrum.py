@@ -1,14 +1,18 @@
 """Orthonormal bases, a check of symmetry, and the spectra of noisy matrices."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import chdtri, gammainccinv, gammaln
 
-from skdp.linalg.norms import UNIT_ROUNDOFF
+from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+
+#: Multiplies the columns of an array by a matrix.
+Product: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 # ------------------------------
 # Orthonormal bases: random or computed ones, and their signs.
@@ -38,38 +42,39 @@ _VALUE_TOLERANCE, _DIAGONAL = 1e-6, 1e-6  # not tuned
 
 
 def leading_right_vectors(
-    X: Any, center: np.ndarray | None, length: float, size: int, generator: np.random.Generator
+    product: Product,
+    adjoint: Product | None,
+    shape: tuple[int, int],
+    size: int,
+    generator: np.random.Generator,
 ) -> np.ndarray:
-    """Compute the leading right singular vectors of a sparse X by ARPACK.
+    """Compute the leading right singular vectors of X by ARPACK, from products by X and X'.
 
-    `center`, if given, is subtracted from the rows. X is divided by `length`, so that no square
-    overflows.
+    Without `adjoint` X is symmetric: the eigenvectors whose eigenvalues are largest in size.
     """
-    scaled, is_tall = X / length, X.shape[0] >= X.shape[1]
-    transposed, shift = scaled.T, 0.0 if center is None else center / length
-
-    def _product(right: np.ndarray) -> Any:
-        return scaled @ right - (np.vdot(shift, right) if center is not None else 0.0)
-
-    def _adjoint(left: np.ndarray) -> Any:
-        return transposed @ left - shift * left.sum()
-
-    first, second = (_product, _adjoint) if is_tall else (_adjoint, _product)
+    length, is_tall = min(shape), shape[0] >= shape[1]
+    first = product if is_tall or adjoint is None else adjoint
     # With few distinct singular values, ARPACK would need more start vectors and draw them from a
     # generator of its own, which no seed repeats. Small unequal numbers on the diagonal make the
     # values distinct.
-    start = generator.normal(size=min(X.shape))
-    diagonal = np.square(_DIAGONAL * generator.uniform(size=min(X.shape)))
-    moment = LinearOperator(
-        (len(start), len(start)),
-        matvec=lambda vector: second(first(vector)) + diagonal * vector,
-        dtype=np.float64,
-    )
-    vectors = eigsh(moment, size, v0=start, tol=_VALUE_TOLERANCE**2)[1][:, ::-1]
+    start = generator.normal(size=(length, 1))
+    diagonal = np.square(_DIAGONAL * generator.uniform(size=length))
+    # Divided by about the root mean square of its singular values, X has no squares that overflow.
+    scale = float(row_norms(first(start).T)[0]) / math.sqrt(length) or 1.0
+
+    def _step(vector: np.ndarray) -> np.ndarray:
+        found = first(vector[:, np.newaxis]) / scale
+        if adjoint is not None:
+            found = (adjoint if is_tall else product)(found) / scale
+        return np.asarray(found[:, 0] + diagonal * vector)
+
+    vectors = np.eye(length)
+    if size < length:
+        moment = LinearOperator((length, length), matvec=_step, dtype=np.float64)
+        vectors = eigsh(moment, size, v0=start, tol=_VALUE_TOLERANCE**2)[1][:, ::-1]
     if is_tall:
         return np.asarray(vectors)
-    right = np.column_stack([first(vector) for vector in vectors.T])
-    return np.asarray(np.linalg.svd(right, full_matrices=False)[0])
+    return np.asarray(np.linalg.svd(first(vectors) / scale, full_matrices=False)[0])
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:

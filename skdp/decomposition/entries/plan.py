@@ -55,7 +55,9 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     # Second moments have many directions of similar strength, which more steps separate. Averages
     # with earlier products would slow the separation: with little noise, the last product is best.
     is_moment = spec.unit.is_second_moment
-    n_iter = spec.support.steps[solver] + strong * is_moment
+    # Without noise the first basis of an iteration is the span of the components.
+    is_exact = not spec.cost.is_private and spec.n_iter == "auto"
+    n_iter = 1 if is_exact else spec.support.steps[solver] + strong * is_moment
     if spec.coherence_bound is not None:
         _check_coherence_bound(spec, solver)
     limit = spec.shape[1] if is_moment else min(spec.shape)
@@ -68,6 +70,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
         # Deflation finds one component after the other, with bases of a single column.
         basis_size=size if solver == "deflation" else min(size + extra, limit),
         n_iter=n_iter if spec.n_iter == "auto" else spec.n_iter,
+        is_exact=is_exact,
         averages=strong < _MOST_MORE or not is_moment,
     )
 

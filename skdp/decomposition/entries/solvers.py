@@ -62,6 +62,7 @@ class NoisyMatrix:
         may_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
         self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if may_cut else None
         self.is_cut = self._cut is not None
+        self._is_exact = spec.is_exact
         self.n_averaged = N_AVERAGED if spec.averages else 1
         self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
         # The public matrix is the first factor times the transposed second factor.
@@ -129,8 +130,7 @@ class NoisyMatrix:
         # Each row of a product with Laplace noise has noise of its own.
         change = self._unit.product(norms, by_rows=release.mechanism == "laplace")
         noisy, noise_std = self.budget.release(release, value, change, rounding)
-        left, right = self._public
-        return basis, self._centered(noisy - left @ (right.T @ basis)), noise_std
+        return basis, self._without_public(noisy, basis), noise_std
 
     def rmatmul(
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
@@ -149,6 +149,29 @@ class NoisyMatrix:
         noisy, noise_std = self.budget.release(release, value, change, rounding)
         left, right = self._public
         return basis, noisy - right @ (left.T @ basis), noise_std
+
+    def first_basis(
+        self, size: int, generator: np.random.Generator, *, is_symmetric: bool
+    ) -> np.ndarray:
+        """Draw a random right basis; without noise, compute that of the leading components."""
+        if not self._is_exact:
+            return spectrum.random_basis(self.shape[1], size, generator)
+
+        def _product(basis: np.ndarray) -> np.ndarray:
+            return self._without_public(self._multiply(basis, np.zeros(0))[0], basis)
+
+        def _adjoint(basis: np.ndarray) -> np.ndarray:
+            basis, (left, right) = self._centered(basis), self._public
+            return np.asarray(self._rows.rmatmul(basis) - right @ (left.T @ basis))
+
+        return spectrum.leading_right_vectors(
+            _product, None if is_symmetric else _adjoint, self.shape, size, generator
+        )
+
+    def _without_public(self, product: np.ndarray, basis: np.ndarray) -> np.ndarray:
+        """Subtract the public matrix from a product with a basis, and center the rows."""
+        left, right = self._public
+        return self._centered(product - left @ (right.T @ basis))
 
     def core(
         self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
@@ -398,7 +421,7 @@ def find_basis(
 ) -> Bases:
     """Iterate from a random basis of a symmetric matrix; stop early beyond the coherence bound."""
     size = steps[0].shape[1]
-    basis = spectrum.random_basis(matrix.shape[0], size, generator)
+    basis = matrix.first_basis(size, generator, is_symmetric=True)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
     products = ProductAverage(n_averaged, is_gaussian=not matrix.is_pure)
     for number, product in enumerate(steps):
@@ -419,7 +442,8 @@ def find_bases(
 ) -> Bases:
     """Iterate from a random basis; stop early if a basis exceeds the coherence bound."""
     size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
-    left, right = (spectrum.random_basis(length, size, generator) for length in matrix.shape)
+    left = spectrum.random_basis(matrix.shape[0], size, generator)
+    right = matrix.first_basis(size, generator, is_symmetric=False)
     # The sides take turns: products of A with right bases, and of A' with left bases.
     bases, multiply = [right, left], (matrix.matmul, matrix.rmatmul)
     products = [ProductAverage(n_averaged, is_gaussian=not matrix.is_pure) for _ in bases]

@@ -115,10 +115,15 @@ def solve_power(
     sample = rows.subsample(_LEVEL_ROWS)
     size = plan.steps[0][1].shape[1]
     if is_exact:
-        # The matrix is divided by about its Frobenius norm, so that its squares cannot overflow.
-        length = float(row_norms(rows.norms()[np.newaxis])[0])
+        # No row is clipped: products by X itself are faster than products by blocks of rows.
+        X = rows.source.X
+        transposed, center = X.T, np.zeros(X.shape[1]) if rows.center is None else rows.center
         basis = spectrum.leading_right_vectors(
-            rows.source.X, rows.center, length or 1.0, size, generator
+            lambda right: X @ right - center @ right,
+            lambda left: transposed @ left - np.outer(center, left.sum(axis=0)),
+            X.shape,
+            size,
+            generator,
         )
     else:
         basis = spectrum.random_basis(rows.n_features, size, generator)
