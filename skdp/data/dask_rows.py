@@ -173,7 +173,8 @@ def _by_dask(function: Callable[[], Any]) -> Any:
 # ------------------------------
 # Messages to dask workers, and their answers.
 
-_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
+# Facts of a BLAS library that `threadpoolctl` tells.
+_FACTS_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 
 
 class _Pickler(CloudPickler):
@@ -275,7 +276,7 @@ def _machine() -> dict[str, Any]:
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "libc": platform.libc_ver(),
-        "BLAS": {tuple(map(one.get, _OF_BLAS)) for one in of_blas},
+        "BLAS": {tuple(map(one.get, _FACTS_OF_BLAS)) for one in of_blas},
         "CPU features": {name for name, is_there in features.items() if is_there},
     }
 

@@ -332,7 +332,7 @@ def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.Ra
 
 # Number of entries of a piece of a block; a piece stays in cache while its products are computed.
 _PIECE_ENTRIES = 1 << 18  # not studied
-_PIECE_ROWS = (32, 8192)  # not studied
+_PIECE_ROWS = (32, 8192)  # fewest and most matrices of a piece; not studied
 #: For rows of at most this length, a loop of numpy for each row would be slow.
 SHORT_ROW = 32  # not studied
 

@@ -786,8 +786,8 @@ class RowParts(Parts, RowBlocks):
         one.parts = []
         for part in self.parts:
             # The numbers of selected rows, in all parts together, are multiples of `step`.
-            selected = part.rows[-first % step :: step]
-            one.parts += [part._replace(selected=selected)] * bool(selected)
+            if selected := part.rows[-first % step :: step]:
+                one.parts.append(part._replace(selected=selected))
             first += len(part.rows)
         one.shape, one.y = (sum(one.lengths), self.shape[1]), None
         return one

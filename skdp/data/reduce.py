@@ -21,7 +21,7 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 # Largest number of floats in the sums of all leaves of a tree, 64 MB; two leaves may exceed it.
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees per thread: several, as some subtrees take longer than others.
-_TASKS_A_WORKER = 4  # not studied
+_TASKS_A_THREAD = 4  # not studied
 # Additions in a chain that are neither within a block nor in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
@@ -124,26 +124,26 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     # its number of blocks and the number of pieces of one block together.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
-    read = getattr(source, "source", source)
-    if pass_over := getattr(read, "pass_over", None):
-        sums = (pass_over(source, kernel, size, read.numbers) for _ in range(1))
+    origin = getattr(source, "source", source)
+    if pass_over := getattr(origin, "pass_over", None):
+        sums = (pass_over(source, kernel, size, origin.numbers) for _ in range(1))
         with without_warnings():
             return _joined(next(watched(sums, 1)))
     parts = part_ranges(source)
-    # Threads share units, which are lists of leaves: all leaves of a part or, if there is only one
-    # part, single leaves.
-    units = [_leaves(part, size) for part in parts]
+    # Threads share lists of leaves: all leaves of a part or, if there is only one part, single
+    # leaves.
+    lists = [_leaves(part, size) for part in parts]
     if len(parts) == 1:
-        units = [[leaf] for leaf in units[0]]
-    is_sequence = len(units) == 1 or getattr(read, "is_stream", False)
-    n_workers = 1 if is_sequence else thread_count(n_jobs)
-    n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
-    # A subtree has a power of two of units: so the tree is the same for any number of threads.
-    span = 1 << (len(units) // n_tasks).bit_length() - (n_tasks > 1)
-    groups = [range(i, min(i + span, len(units))) for i in range(0, len(units), span)]
-    calls = [partial(_subtree, units[one.start : one.stop], source, kernel) for one in groups]
-    sums = run_in_threads(calls, n_workers)
-    is_in_memory = getattr(read, "is_repeatable", True)
+        lists = [[leaf] for leaf in lists[0]]
+    is_sequence = len(lists) == 1 or getattr(origin, "is_stream", False)
+    n_threads = 1 if is_sequence else thread_count(n_jobs)
+    n_tasks = 1 if n_threads == 1 else min(_TASKS_A_THREAD * n_threads, len(lists))
+    # A task has a power of two of lists: so the tree is the same for any number of threads.
+    length = 1 << (len(lists) // n_tasks).bit_length() - (n_tasks > 1)
+    groups = [lists[i : i + length] for i in range(0, len(lists), length)]
+    calls = [partial(_subtree, group, source, kernel) for group in groups]
+    sums = run_in_threads(calls, n_threads)
+    is_in_memory = getattr(origin, "is_repeatable", True)
     with nullcontext() if is_in_memory else without_warnings(), closing(sums):
         return _joined(tree_sum(watched(sums, len(calls))))
 
@@ -154,10 +154,10 @@ def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
     return groups if observer is None else observer(groups, n_groups)
 
 
-def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
-    """Sum the results of a kernel over consecutive units."""
-    blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
-    return tree_sum(tree_sum(_chain_sums(kernel, blocks, leaves)) for leaves in units)
+def _subtree(lists: list[list[range]], source: Any, kernel: Kernel) -> Any:
+    """Sum the results of a kernel over consecutive lists of leaves."""
+    blocks = source.blocks(range(lists[0][0].start, lists[-1][-1].stop))
+    return tree_sum(tree_sum(_chain_sums(kernel, blocks, leaves)) for leaves in lists)
 
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
@@ -168,8 +168,8 @@ def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
 def part_ranges(source: Any) -> list[range]:
     """Return the block numbers of each part of a source; one part without `part_starts`."""
     # The parts of a view are the parts of its source.
-    whole, read = (0, len(source.block_starts) - 1), getattr(source, "source", source)
-    starts = getattr(read, "part_starts", whole)
+    origin = getattr(source, "source", source)
+    starts = getattr(origin, "part_starts", (0, len(source.block_starts) - 1))
     return list(starmap(range, pairwise(starts)))
 
 
@@ -178,12 +178,12 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
     The largest sum has the longest leaves, and so the longest chain.
     """
-    parts, size, in_a_part = parts or [range(len(starts) - 1)], _largest_size(width), 0
+    parts, size, within_part = parts or [range(len(starts) - 1)], _largest_size(width), 0
     for part in parts:
         length = _leaf_length(len(part), size)
-        in_a_part = max(in_a_part, length + ((len(part) - 1) // length).bit_length())
-    longest, of_parts = int(np.diff(starts).max()), (len(parts) - 1).bit_length()
-    return longest + in_a_part + of_parts + _MORE_ADDITIONS
+        within_part = max(within_part, length + ((len(part) - 1) // length).bit_length())
+    within_block, over_parts = int(np.diff(starts).max()), (len(parts) - 1).bit_length()
+    return within_block + within_part + over_parts + _MORE_ADDITIONS
 
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:

@@ -117,7 +117,7 @@ class DenseBlock(_BaseBlock):
         elif raw.dtype != np.float64:
             np.copyto(self._scratch, raw)
             self._rows = self._scratch
-        self._summed_rows = self._rows
+        self._summed_rows = self._rows  # `_drop_rows` replaces null rows in it by zeros
 
     def are_mostly_positive(self) -> np.ndarray:
         """Return which rows are mostly positive: the sum is at least half of the L1 norm."""
@@ -145,7 +145,7 @@ class DenseBlock(_BaseBlock):
         return self._rows.copy()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
-        """Sum the squared distances of the rows from `point`, each minus that of a zero row."""
+        """Sum ``|x - p|^2 - |p|^2`` over rows x, for `point` p: entries of 0 add nothing."""
         return np.asarray((self._rows * (self._rows - 2 * point)).sum())
 
     def squared_norm(self) -> np.ndarray:
@@ -229,7 +229,7 @@ class SparseBlock(_BaseBlock):
         return self._rows.toarray()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
-        """Sum the squared distances of the rows from `point`, each minus that of a zero row."""
+        """Sum ``|x - p|^2 - |p|^2`` over rows x, for `point` p: entries of 0 add nothing."""
         data = self._rows.data.astype(np.float64, copy=False)
         return np.asarray((data * (data - 2 * point[self._rows.indices])).sum())
 
@@ -488,10 +488,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_rows(on_block(methodcaller("dense")))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
-        """Sum the squared distances of the raw rows from `point`, each minus that of a zero row.
+        """Sum ``|x - p|^2 - |p|^2`` over raw rows x, for `point` p: entries of 0 add nothing.
 
-        So entries that are 0 add nothing. The bound on the rounding error is in units of the
-        largest contribution of one entry.
+        The bound on the rounding error is in units of the largest contribution of one entry.
         """
         total = self.map_sum(on_block(methodcaller("squared_deviations", point)), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)

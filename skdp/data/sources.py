@@ -25,14 +25,14 @@ from skdp.data.parts import (
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import with_data
 
-_CACHED_BYTES = 1 << 20  # not studied
-_BLOCK_BYTES = 1 << 24  # not studied
+_CACHED_BYTES = 1 << 20  # of a dense block that fits into the cache; not studied
+_BLOCK_BYTES = 1 << 24  # of the largest dense block; not studied
 #: Largest number of bytes of data that are cached for later passes.
 CACHE_BYTES = 1 << 30  # not studied
-_DENSE_ROWS = (256, 8192)  # not studied
-_GRAM_ROWS = 2048  # not studied
-_SPARSE_ROWS = (4096, 65536)  # not studied
-_SPARSE_BLOCKS = 32  # not studied
+_DENSE_ROWS = (256, 8192)  # fewest and most rows of a dense block; not studied
+_GRAM_ROWS = 2048  # of a dense block, if as many have at most `_BLOCK_BYTES`; not studied
+_SPARSE_ROWS = (4096, 65536)  # fewest and most rows of a sparse block; not studied
+_SPARSE_BLOCKS = 32  # number of blocks, within these limits; not studied
 
 
 class Source:

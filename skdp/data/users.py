@@ -94,38 +94,38 @@ class Users(BlockView):
         self.by_block = list(self._by_block(rows, responses, codes, max_rows_per_user))
 
     def _by_block(
-        self, rows: np.ndarray, responses: np.ndarray, codes: np.ndarray, most: int | None
+        self, rows: np.ndarray, responses: np.ndarray, codes: np.ndarray, max_rows: int | None
     ) -> Iterator[list[UserBatch]]:
         """Sort rows by user, and put users with the same padded number of rows into batches."""
         order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=self.n_users)
         starts = np.cumsum(counts) - counts
-        if most is not None:
-            counts = np.minimum(counts, most)
+        if max_rows is not None:
+            counts = np.minimum(counts, max_rows)
         # Lengths are even, so that the numbers of each user begin at a multiple of 16 bytes: at
         # other addresses some processors add in another order.
         exponents = np.frexp(counts.astype(np.float64))[1]
         step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
         lengths = (step * np.ceil(counts / step)).astype(np.int64)
         for first, end in pairwise(self.block_starts):
-            batches, of_block = list[UserBatch](), lengths[first:end]
-            for length in np.unique(of_block[of_block > 0]):
-                slots = np.flatnonzero(of_block == length) + first
+            batches, in_block = list[UserBatch](), lengths[first:end]
+            for length in np.unique(in_block[in_block > 0]):
+                slots = np.flatnonzero(in_block == length) + first
                 # A batch has as many users as stay in cache together.
                 size = max(_BATCH_ENTRIES // (int(length) * self.n_features), 1)
                 for chosen in (slots[i : i + size] for i in range(0, len(slots), size)):
                     places = starts[chosen, np.newaxis] + np.arange(length)
                     is_row = np.arange(length) < counts[chosen, np.newaxis]
                     index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
-                    own = _bounded(responses[index], is_row), is_row.astype(np.float64)
                     own_rows = _bounded(rows[index], is_row[:, :, np.newaxis])
-                    own_counts = counts[chosen].astype(np.float64)
-                    batches.append(UserBatch(chosen, own_rows, *own, own_counts))
+                    targets = _bounded(responses[index], is_row)
+                    sizes, marks = counts[chosen].astype(np.float64), is_row.astype(np.float64)
+                    batches.append(UserBatch(chosen, own_rows, targets, marks, sizes))
             yield batches
 
     @property
     def width(self) -> int:
-        """Length of the vectors in the largest sum of outer products: a number a feature pair."""
+        """Length of the vectors in the largest sum of outer products: one entry a feature pair."""
         return self.n_features**2
 
     @property

@@ -180,10 +180,11 @@ def one_blas_thread() -> Iterator[None]:
 def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads of a pass; ``None`` means as many as BLAS has."""
     n_threads = effective_n_jobs(n_jobs)
-    # With n_jobs=None, `joblib.parallel_config` of the caller decides, if there is one.
+    # With n_jobs=None, `joblib.parallel_config` of the caller decides, if there is one; otherwise
+    # the limits of BLAS, during a pass those before it.
     if n_jobs is not None or n_threads != 1:
         return n_threads
-    return max(1, *(n for limit in (_SHARED, _OWN) for n in limit.before or limit.current()))
+    return max(1, *(_SHARED.before or _SHARED.current()), *(_OWN.before or _OWN.current()))
 
 
 def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generator[T, None, None]:

@@ -24,6 +24,7 @@ from skdp.privacy.precision import as_python
 # ------------------------------
 # Candidates, and the fits of steps that several candidates share.
 
+# Parameters that may not be searched: of the guarantee, and others that do not change a model.
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups", "user_column"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
@@ -176,20 +177,19 @@ def split_budget(
     search, and nine for the last fit, whose noise is thus a third. If candidates have different
     steps or shares, all parts shrink until the budget suffices for any choice.
     """
+    # By the name of a private step: the share of each fit, and the part of delta that it reserves.
     fits, reserved = dict[str, dict[Hashable, float]](), dict[str, list[float]]()
-    for one, own in zip(candidates, keys, strict=True):
-        for i, share in one.shares.items():
-            name, estimator = one.run.steps[i].name, one.run.steps[i].estimator
-            fits.setdefault(name, {})[own[i].fit] = share
-            reserved.setdefault(name, []).append(estimator._reserved_part())
-    n_fits = {name: len(of) for name, of in fits.items()}
-    serves_all = {name for name, of in reserved.items() if len(of) == len(candidates)}
-    n_last = {
-        name: int(refits and not (n == 1 and name in serves_all)) for name, n in n_fits.items()
-    }
+    for candidate, own_keys in zip(candidates, keys, strict=True):
+        for i, share in candidate.shares.items():
+            step = candidate.run.steps[i]
+            fits.setdefault(step.name, {})[own_keys[i].fit] = share
+            reserved.setdefault(step.name, []).append(step.estimator._reserved_part())
+    n_fits = {name: len(own) for name, own in fits.items()}
+    in_all = {name for name, parts in reserved.items() if len(parts) == len(candidates)}
+    n_last = {name: int(refits and not (n == 1 and name in in_all)) for name, n in n_fits.items()}
     # Each fit gets an equal part of delta, of which it may reserve a tail.
     delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
-    tail = math.fsum((n + n_last[it]) * delta * max(reserved[it]) for it, n in n_fits.items())
+    tail = math.fsum((n + n_last[name]) * delta * max(reserved[name]) for name, n in n_fits.items())
     whole = PrivacyCost(cost.epsilon, cost.delta, tail if cost.is_private else 0.0)
     choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
     choice = choice if len(candidates) > 1 else 0.0
@@ -201,11 +201,11 @@ def split_budget(
         names = {i: one.run.steps[i].name for i in one.shares}
         parts.append({i: (1 - choice) * s / sizes[names[i]] for i, s in one.shares.items()})
         last.append({i: _FINAL_PARTS * s for i, s in parts[-1].items() if n_last[names[i]]})
-    of_fits = math.fsum(share / sizes[name] for name, of in fits.items() for share in of.values())
-    excess = of_fits + max(math.fsum(of.values()) for of in last) / (1 - choice)
+    of_fits = math.fsum(s / sizes[name] for name, own in fits.items() for s in own.values())
+    excess = of_fits + max(math.fsum(own.values()) for own in last) / (1 - choice)
     excess = excess if excess > 1 + _ROUNDING else 1.0
     search, final = (
-        [Shares(whole, {i: s / excess for i, s in of.items()}, delta, name) for of in given]
+        [Shares(whole, {i: s / excess for i, s in own.items()}, delta, name) for own in given]
         for given, name in ((parts, "fit"), (last, "last fit"))
     )
     return BudgetSplit(whole, n_fits, search, final, choice)
@@ -252,7 +252,7 @@ class Search:
         return len({key.result for key in keys}) > len({key.fit for key in keys})
 
 
-def search_of(
+def prepare_search(
     estimator: Any,
     grid: Iterable[dict[str, Any]],
     X: Any,
@@ -277,7 +277,7 @@ def search_of(
     announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
     # If any candidate relies on a promise, as of classes taken from labels, the record says so.
     runs = (one.run for one in candidates)
-    run = min(runs, key=lambda run: (not run.lack_classes, run.enforced))
+    run = min(runs, key=lambda run: (not run.classes_from_y, run.enforced))
     return Search(run, candidates, places, keys, split)
 
 
@@ -294,7 +294,7 @@ def warnings_for_fits(search: Search) -> list[str]:
             for number in shares.of:
                 if (facts := places[number].facts) is None:
                     continue
-                step = _run.handed(one.run, number, shares)
+                step = _run.with_cost(one.run, number, shares)
                 spec = step._spec_of_size(*facts)
                 messages = step._warnings(spec, plan_of(spec, step._plan(spec)))
                 if all_shares is final or number not in final[j].of:
@@ -336,7 +336,7 @@ class _Fits(NamedTuple):
     records: dict[str, PrivacySpent]
 
     def behind(self, prefix: _run.Prefix, members: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-        """Fit the steps behind a prefix, for all candidates that share it.
+        """Fit the steps behind a prefix for all candidates that share it; return them by candidate.
 
         It goes depth first, so that memory holds the rows of one sequence of steps at a time.
         """
@@ -348,17 +348,17 @@ class _Fits(NamedTuple):
             branches = _grouped(group, lambda j: keys[j][number].result)
             runs = [self.search.candidates[branch[0]].run for branch in branches]
             if runs[0].steps[number].is_private:
-                fits = self._together(prefix, runs, self.shares[group[0]])
+                fits = self._fit_once(prefix, runs, self.shares[group[0]])
             else:
                 fits = [(_run.fit_public(run, prefix), None) for run in runs]
             for run, branch, fit in zip(runs, branches, fits, strict=True):
                 found |= self.behind(_run.extended(run, prefix, *fit), branch)
         return found
 
-    def _together(
+    def _fit_once(
         self, prefix: _run.Prefix, runs: list[_run.Run], own: Shares
     ) -> list[tuple[Any, Any]]:
-        """Fit a private step once, for candidates that differ only in what its releases serve for.
+        """Fit a private step once, for candidates that differ in its free parameters only.
 
         Return the step of each candidate, and the factors that correct the scaler before the step.
         """
@@ -369,12 +369,12 @@ class _Fits(NamedTuple):
         if step.share is None or len(self.search.candidates) > 1:
             label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
             label += step.label.removeprefix(step.name)
-        first, *others = (_run.handed(run, number, own, label) for run in runs)
+        first, *others = (_run.with_cost(run, number, own, label) for run in runs)
         # Several fits of the step would correct the scaler differently: then the final one does.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
-        given = _run.Place(first), label, None if records else self.charge
-        released = _run.fit_private(runs[0], prefix, *given, corrects_scales=corrects)
-        make_of(first, released, others)
+        place, charge = _run.Place(first), None if records else self.charge
+        released = _run.fit_private(runs[0], prefix, place, label, charge, corrects_scales=corrects)
+        fit_from_releases(others, first, released)
         for one in (first, *others):
             one._warnings_given = own.prefixed(number, step.name, one._warnings_given)
         records[label] = first.privacy_spent_
@@ -389,8 +389,8 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
     return list(groups.values())
 
 
-def make_of(first: Any, released: _run.Fitted, others: Iterable[Any]) -> None:
-    """Set the fitted attributes of other candidates by the releases of the first one's fit."""
+def fit_from_releases(others: Iterable[Any], first: Any, released: _run.Fitted) -> None:
+    """Set the fitted attributes of other candidates' steps from the releases of the first fit."""
     for other in others:
         for name in set(_run.FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))

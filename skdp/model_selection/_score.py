@@ -104,26 +104,26 @@ _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # no
 _REDRAWS = 200  # not studied
 
 
-def _share(part: Any, whole: Any) -> np.ndarray:
+def _quotient(part: Any, whole: Any) -> np.ndarray:
     """Divide noisy counts, which may be negative; return 0 for a divisor that is not positive."""
     return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
 
 
 def _accuracy(table: np.ndarray) -> float:
-    return float(_share(np.trace(table), table.sum()))
+    return float(_quotient(np.trace(table), table.sum()))
 
 
 def _balanced_accuracy(table: np.ndarray) -> float:
-    return float(_share(np.diag(table), table.sum(axis=1)).mean())
+    return float(_quotient(np.diag(table), table.sum(axis=1)).mean())
 
 
 def _f1(table: np.ndarray) -> float:
-    return float(_share(2 * table[1, 1], table[1].sum() + table[:, 1].sum()))
+    return float(_quotient(2 * table[1, 1], table[1].sum() + table[:, 1].sum()))
 
 
 def area(counts: np.ndarray) -> float:
-    """Compute the area under the curve, from counts of scores of the first and second class."""
-    return float(_share(_pairs(counts), np.maximum(counts.sum(axis=1), 0.0).prod()))
+    """Compute the area under the ROC curve from counts of scores, of shape (2 classes, n_bins)."""
+    return float(_quotient(_pairs(counts), np.maximum(counts.sum(axis=1), 0.0).prod()))
 
 
 def _pairs(counts: np.ndarray) -> float:
@@ -161,11 +161,11 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bin of each score, with bins of its own for each class; and the bin limits."""
+    """Return the bin of each score, the second class having bins of its own, and the bin limits."""
     scores, is_second = judged.T
-    alone = scores if people is None else people.means(scores)
-    middle = budget.quantile(plan.middle, alone, q=0.5)
-    spread = release_level(plan.spread, np.abs(alone - middle), budget, most=_SPREAD)
+    of_units = scores if people is None else people.means(scores)
+    middle = budget.quantile(plan.middle, of_units, q=0.5)
+    spread = release_level(plan.spread, np.abs(of_units - middle), budget, most=_SPREAD)
     steps = np.sinh(_WIDENING * np.linspace(-1, 1, N_BINS - 1)) / np.sinh(_WIDENING / 2)
     edges = middle + spread * steps
     return is_second * N_BINS + np.searchsorted(edges, scores, side="right"), edges
@@ -180,7 +180,7 @@ def release_area(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Correct the area from noisy counts by a sum over rows; return the area and its noise std.
+    """Correct the area under the ROC curve of noisy counts; return the area and its noise std.
 
     An area is linear in the distribution of scores of either class. Each row adds the fraction of
     counted scores of the other class that are in the right order with its own score, minus the area
@@ -190,18 +190,18 @@ def release_area(
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
     rough = float(in_steps(np.asarray(area(counts))))
-    found = []
-    for own in counts:
-        own = own / max(own.sum(), 1.0)
-        ends = {"left": own[0] / 2, "right": 1 - own[-1] / 2}
-        share = np.interp(scores, edges, np.cumsum(own)[:-1], **ends)
-        found.append(in_steps(np.clip(np.nan_to_num(share), 0.0, 1.0)))
-    beyond = np.where(is_second, found[0], 1 - found[1]) - rough
-    added = beyond * np.where(is_second, sizes.min() / sizes[1], sizes.min() / sizes[0])
+    below = []  # for each class, the fraction of its counted scores below the score of each row
+    for of_class in counts:
+        parts = of_class / max(of_class.sum(), 1.0)
+        ends = {"left": parts[0] / 2, "right": 1 - parts[-1] / 2}
+        fraction = np.interp(scores, edges, np.cumsum(parts)[:-1], **ends)
+        below.append(in_steps(np.clip(np.nan_to_num(fraction), 0.0, 1.0)))
+    excess = np.where(is_second, below[0], 1 - below[1]) - rough
+    added = excess * np.where(is_second, sizes.min() / sizes[1], sizes.min() / sizes[0])
     added = in_steps(added if people is None else people.means(added))
     noisy, std = budget.release(release, added.sum())
-    of_products = std_of(_pairs, np.zeros_like(counts), std_of_counts) / sizes.prod()
-    std = math.hypot(std / sizes.min(), of_products)
+    std_of_products = std_of(_pairs, np.zeros_like(counts), std_of_counts) / sizes.prod()
+    std = math.hypot(std / sizes.min(), std_of_products)
     return float(np.clip(rough + noisy / sizes.min(), 0.0, 1.0)), std
 
 
@@ -271,7 +271,7 @@ def _brier_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities of all classes for each row, and the index of the true class."""
+    """Return two arrays of shape (n_rows, n_classes): probabilities, and masks of true classes."""
     codes, classes = _codes(steps, y)
     is_true = codes[:, np.newaxis] == np.arange(len(classes))
     return _results("predict_proba", steps, X, is_true.shape), is_true
@@ -292,7 +292,8 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     """Apply the steps to X; return the results of a method of the last step."""
     *before, (name, last) = steps
     check_inverse(name, getattr(last, "transformer_", None))
-    results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
+    rows = _acceptable(transformed(before, X), last)
+    results = np.asarray(_applied(rows, last, method))
     if results.shape != (shape or results.shape[:1]):
         # The shape of the results may depend on rows, so the error does not show it.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
@@ -305,7 +306,7 @@ def _applied(rows: Any, last: Any, method: str) -> Any:
     return quietly(getattr(last, method), rows)
 
 
-def _taken(rows: Any, last: Any) -> Any:
+def _acceptable(rows: Any, last: Any) -> Any:
     """Clip huge entries of rows, which an estimator of scikit-learn may refuse."""
     if isinstance(last, PrivateEstimator):
         return rows

@@ -25,8 +25,8 @@ from skdp.model_selection._fits import (
     Candidate,
     Search,
     fit_candidates,
+    prepare_search,
     refit,
-    search_of,
     warnings_for_fits,
     warnings_of_chosen,
 )
@@ -42,7 +42,7 @@ _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 # Part of the choice's share that finds the clip level of `choose`.
 _RANGE_SHARE = 0.1  # not studied
 # The clip level is this quantile of the ranges of losses; with few rows a lower quantile.
-_MOST = 0.75  # not studied
+_LEVEL_QUANTILE = 0.75  # not studied
 
 
 class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
@@ -135,7 +135,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 raise ValueError(f"estimator: {flaw}")
         cost, refits = self._cost(), bool(self.refit)
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
-        search = search_of(self.estimator, self._grid(seed), X, y, **facts)
+        search = prepare_search(self.estimator, self._grid(seed), X, y, **facts)
         for one in search.candidates:
             if score.checked_scoring(self.scoring, one.run.estimator) != scoring:
                 raise ValueError("Candidates are judged by different scores: pass scoring.")
@@ -235,7 +235,8 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
     if plan.level is None:
         losses = score.in_steps(np.clip(losses, 0.0, 1.0))
     else:
-        level = score.release_level(plan.level, np.ptp(losses, axis=1), budget, most=_MOST)
+        ranges = np.ptp(losses, axis=1)
+        level = score.release_level(plan.level, ranges, budget, most=_LEVEL_QUANTILE)
         losses = centered_losses(losses, level)
     return budget.choose(plan.result, losses.sum(axis=0))
 
@@ -272,14 +273,14 @@ def plan_choice_by_counts(
 
 
 def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
-    """Sum the weights of pairs of rows of both classes in the wrong order; ties count half."""
+    """Sum the weights of pairs, one row of each class, in the wrong order; ties count half."""
     order = np.argsort(scores[is_second])
     ordered = scores[is_second][order]
-    below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
-    first, own = scores[~is_second], weights[~is_second]
-    sides = (below[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
+    weight_up_to = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
+    first, weights = scores[~is_second], weights[~is_second]
+    sides = (weight_up_to[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
     # Weights are multiples of 2 ** -24, whose sums are exact.
-    return math.fsum((own * sum(sides) / 2).tolist())
+    return math.fsum((weights * sum(sides) / 2).tolist())
 
 
 def choose_by_counts(

@@ -97,7 +97,7 @@ def _listed(estimator: Any) -> list[Step]:
             raise ValueError("ColumnTransformer has private parts: pass a DPPipeline as estimator.")
     else:
         named = [("", estimator)]
-    steps, (*_, (last_name, last)) = list[Step](), named
+    steps, (last_name, last) = list[Step](), named[-1]
     for number, (name, step) in enumerate(named):
         if shares_budget and rules.is_columns(step) and not number:
             # The private parts are fitted before the whole ColumnTransformer.
@@ -146,23 +146,23 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
     return public_steps.of_people(partial(public_steps.transformed, steps), people, rows)
 
 
-def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
-    """Turn bounds by column names into a list, for steps whose rows will have no names."""
-    named, names = list[Step](), feature_names(X)
+def with_listed_bounds(steps: Sequence[Step], X: Any) -> list[Step]:
+    """Turn bounds by column names into lists, for steps whose rows are arrays without names."""
+    changed, names = list[Step](), feature_names(X)  # of the columns that the next step gets
     for number, step in enumerate(steps):
-        own = names
+        own_names = names
         if step.before is not None:
             are_named = all(rules.keeps_columns(one) for _, one in step.before.steps)
-            own = feature_names(columns_of(X, step.columns)) if are_named else None
-        has_lost = step.before is not None or (number and step.columns is None)
+            own_names = feature_names(columns_of(X, step.columns)) if are_named else None
+        gets_array = step.before is not None or (number and step.columns is None)
         bounds = getattr(step.estimator, "bounds", None)
-        if has_lost and own is not None and isinstance(bounds, Mapping):
-            renamed = clone(step.estimator).set_params(bounds=in_order(bounds, own))
-            step = step._replace(estimator=renamed)
+        if gets_array and own_names is not None and isinstance(bounds, Mapping):
+            listed = clone(step.estimator).set_params(bounds=in_order(bounds, own_names))
+            step = step._replace(estimator=listed)
         if step.columns is None and not rules.keeps_columns(step.estimator):
             names = None
-        named.append(step)
-    return named
+        changed.append(step)
+    return changed
 
 
 def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
@@ -327,13 +327,13 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
 
     Return the names of these steps, too: their classes become public.
     """
-    own = (one for one in steps_of(estimator) if isinstance(one.estimator, PrivateClassifier))
-    lack_classes = [one.name for one in own if one.estimator.classes is None]
-    if not lack_classes or y is None:
+    steps = [one for one in steps_of(estimator) if isinstance(one.estimator, PrivateClassifier)]
+    names = [step.name for step in steps if step.estimator.classes is None]
+    if not names or y is None:
         return estimator, []
     classes = PublishedLabels(classes_in(labels_in(y)).tolist())
-    given = {f"{name}__classes" if name else "classes": classes for name in lack_classes}
-    return clone(estimator).set_params(**given), lack_classes
+    given = {f"{name}__classes" if name else "classes": classes for name in names}
+    return clone(estimator).set_params(**given), names
 
 
 # The shape in a plan that is only made to learn the unit.

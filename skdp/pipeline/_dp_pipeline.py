@@ -203,7 +203,7 @@ class DPPipeline(
     def _opened(
         self, X: Any, y: Any, users: Any = None, party: Party | None = None
     ) -> tuple[runs.Run, Shares, runs.Prefix, list[runs.Place]]:
-        """Check everything, and read the rows of the first private step; nothing is spent."""
+        """Check the arguments, and fit the steps before the first private one; spend nothing."""
         run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
         shares = shares_of(run.steps, super()._cost())
         announce_fits(1 + len(shares.of))

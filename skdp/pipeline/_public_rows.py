@@ -133,7 +133,7 @@ def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
 TWICE = 2  # not tuned
 # Values of the two public rows: numbers, or texts of several kinds. The values differ, so that the
 # result shows whether a function uses both rows.
-_ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
+_PAIRS = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
 # Values for one public row among equal ones: a function may use other rows only if one value is 0,
 # negative, an outlier or missing. Among 41 equal rows, a value is 6 standard deviations off.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
@@ -188,10 +188,10 @@ def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iter
     """
     if getattr(rows, "like", None) is not None and isinstance(rows, RowBlocks):
         rows = rows.like
-    branches = _ANYTHING if are_numbers(rows) else _ANYTHING[::-1]
-    for anything in branches if known is None else [known]:
+    pairs = _PAIRS if are_numbers(rows) else _PAIRS[::-1]
+    for pair in pairs if known is None else [known]:
         try:
-            made = _stand_in(rows, (*anything, number))
+            made = _stand_in(rows, (*pair, number))
         except Exception:
             continue
         yield made
@@ -200,60 +200,59 @@ def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iter
         yield from ([{}] * TWICE, [[]] * TWICE)
 
 
-def _stand_in(rows: Any, anything: Any) -> Any:
-    """Return two public rows in the container of the private ones."""
+def _stand_in(rows: Any, filling: Any) -> Any:
+    """Return two public rows in the container of the private ones; for `filling` see `_values`."""
     if isinstance(rows, RankOneMatrices):
-        return RankOneMatrices(*(_stand_in(part, anything) for part in (rows.left, rows.right)))
+        return RankOneMatrices(*(_stand_in(part, filling) for part in (rows.left, rows.right)))
     if isinstance(rows, RowBlocks):
-        two = _two(rows.dtype, rows.shape[1:], anything)
+        two = _two(rows.dtype, rows.shape[1:], filling)
         return csr_array(two) if rows.is_sparse else two
     if issparse(rows):
-        return type(rows)(_two(rows.dtype, rows.shape[1:], anything))
+        return type(rows)(_two(rows.dtype, rows.shape[1:], filling))
     if hasattr(rows, "iloc") and rows.ndim == 1:
-        return _public_column(rows, anything)
+        return _public_column(rows, filling)
     if hasattr(rows, "iloc"):
         # In a plan the frame may be empty.
         two = rows.iloc[:0].reset_index(drop=True).reindex(range(TWICE))
         for number in range(two.shape[1]):
-            two.isetitem(number, _public_column(rows.iloc[:, number], anything))
+            two.isetitem(number, _public_column(rows.iloc[:, number], filling))
         return two
     if hasattr(rows, "fill_null"):
         # This is a frame of polars.
-        texts = anything[:2] if "-" in str(anything[0]) else _TEXTS
-        values = zip(_values("i", anything), texts, (True, False), strict=True)
+        texts = filling[:2] if "-" in str(filling[0]) else _TEXTS
+        values = zip(_values("i", filling), texts, (True, False), strict=True)
         one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)
         return one.extend(other)
     if isinstance(rows, list | tuple):
         shape = np.shape(np.asarray(rows, dtype=object))[1:]
-        return _two(np.dtype(object), shape, anything).tolist()
+        return _two(np.dtype(object), shape, filling).tolist()
     array = np.asarray(rows)
-    return _two(array.dtype, array.shape[1:], anything)
+    return _two(array.dtype, array.shape[1:], filling)
 
 
-def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
+def _two(dtype: Any, shape: Sequence[int], filling: Any) -> np.ndarray:
     """Make two rows of an array."""
     two = np.empty((TWICE, *shape), dtype=dtype)
-    two[0], two[1] = _values(two.dtype.kind, anything)
+    two[0], two[1] = _values(two.dtype.kind, filling)
     return two
 
 
-def _values(kind: str, anything: Any) -> Any:
-    """Return the entries of two public rows, for a kind of dtype; a number replaces the first."""
-    first, second, number = anything
-    if kind in _NUMBERS:
-        if isinstance(first, str) or (first, second) in _ANYTHING:
-            first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
-        return (first if number is None else number), second
-    if isinstance(first, str) and not (kind == "U" and "-" in first):
-        # A missing text is None.
-        return (None if number is np.nan else first), second
-    return _TEXTS if kind == "U" else (first if number is None else number, second)
+def _values(kind: str, filling: Any) -> Any:
+    """Return entries of two rows for a kind of dtype: a pair, or a number instead of its first."""
+    first, second, number = filling  # the number may be None
+    if kind == "U" and (not isinstance(first, str) or "-" in first):
+        return _TEXTS  # numbers and dates may be longer than the texts of the array
+    if kind in _NUMBERS and (isinstance(first, str) or (first, second) in _PAIRS):
+        first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
+    if isinstance(first, str):
+        return (None if number is np.nan else first), second  # a missing text is None
+    return (first if number is None else number), second
 
 
-def _public_column(column: Any, anything: Any) -> Any:
+def _public_column(column: Any, filling: Any) -> Any:
     """Make a column of two public values with the dtype and the name of a private column."""
     kind = getattr(column.dtype, "kind", "O")
-    values = (0, 1) if kind in "mM" else _values(kind, anything)
+    values = (0, 1) if kind in "mM" else _values(kind, filling)
     if len(categories := getattr(column.dtype, "categories", [])):
         # Categories come from the data: both rows have the first one.
         values = [categories[0]] * TWICE

@@ -75,8 +75,8 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
         # A step fitted to categories may accept no public row.
         return _finite_but_gaps(_real(what, step, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public, function)
-    for part, its in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
-        _check_by_rows(what, part, its, method)
+    for part, part_rows in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
+        _check_by_rows(what, part, part_rows, method)
     made = _real(what, step, result, rows)
     others = public.rows
     if public_rows.have_categories(rows):
@@ -175,7 +175,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     # Encoders accept only their own categories.
     known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
     for number, pair in product(public_rows.NUMBERS, [None, *known]):
-        is_first = number is pair is None
+        is_first = number is None and pair is None
         for two in [public.rows] if is_first else stand_ins(rows, number, pair):
             among = attempt(function, public_rows.row_among(two))
             # Numbers for which the form differs prove nothing: private rows are refused for them.
@@ -408,7 +408,7 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 # A ColumnTransformer as the first step: its public parts, and the fitted private parts.
 
 
-def in_public(step: Any) -> Any:
+def without_private_parts(step: Any) -> Any:
     """Return the transformer without its private parts: their columns pass through, checked."""
     wide = {
         name: rules.ending_with(one, _as_wide(rules.last_of(one)))
@@ -434,7 +434,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
             f"Step {name!r} refuses unknown categories, which needs rows in memory: pass "
             f"{public_rows.ACCEPT_UNKNOWN}."
         )
-    given = in_public(step) if rules.is_columns(step) else step
+    given = without_private_parts(step) if rules.is_columns(step) else step
     fitted = fitted_to_nothing(name, clone(given, safe=False), rows)
     made = transformed([(name, fitted)], rows)
     if rules.refuses_unknown(fitted, is_fitted=True):
@@ -452,15 +452,14 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
     for _, part, columns in (
         rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
     ):
-        its = columns_of(rows, columns)
-        if not isinstance(attempt(getattr(part, "transform", np.asarray), its), Exception):
+        own = columns_of(rows, columns)
+        if not isinstance(attempt(getattr(part, "transform", np.asarray), own), Exception):
             continue
-        for place, name in enumerate(
-            containers.names_of(its) or range(*public_rows.shape_of(its)[1:2])
-        ):
+        names = containers.names_of(own) or range(*public_rows.shape_of(own)[1:2])
+        for place, name in enumerate(names):
             known = getattr(part, "categories_", None)
             alone = known and OneHotEncoder(categories=[known[place]]).fit
-            if not alone or isinstance(attempt(alone, columns_of(its, [place])), Exception):
+            if not alone or isinstance(attempt(alone, columns_of(own, [place])), Exception):
                 named.append(str(name))
     return named
 
@@ -486,9 +485,9 @@ def check_rows_of_columns(
     if are_private and isinstance(rows, RowBlocks):
         # Without private parts, the next step checks the rows, before anything is spent.
         if rules.private_parts(step):
-            public = [(name, fitted_to_nothing(name, in_public(step), rows))]
+            public = [(name, fitted_to_nothing(name, without_private_parts(step), rows))]
             transformed(public, rows).check(allow_nan=allow_nan)
-    elif are_private and (flaw := _flaw(name, in_public(step), named, allow_nan)):
+    elif are_private and (flaw := _flaw(name, without_private_parts(step), named, allow_nan)):
         flaws = "\n".join(_flaws_of_parts(name, step, named, allow_nan))
         raise ValueError(flaws or flaw + _hint_of_objects(named))
 
@@ -538,17 +537,17 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
         if not len(places) or (isinstance(one, str) and one == "drop"):
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
-        path, its = f"{name}__{part}", [str(names[place]) for place in places]
+        path, own_names = f"{name}__{part}", [str(names[place]) for place in places]
         # Fit the part alone, to its own columns: public rows have the kind of these. Then to all.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", one, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
-            if flaw := _flaw(path, in_public(only), given, allow_nan):
+            if flaw := _flaw(path, without_private_parts(only), given, allow_nan):
                 break
         if flaw:
-            kinds = containers.kinds_of(own, its, allow_nan=allow_nan)
+            kinds = containers.kinds_of(own, own_names, allow_nan=allow_nan)
             flaw += _hint_of_objects(own)
-            yield _with_columns(f"Step {path!r}", flaw, one, kinds, its, is_single=is_single)
+            yield _with_columns(f"Step {path!r}", flaw, one, kinds, own_names, is_single=is_single)
 
 
 def _with_columns(

@@ -165,7 +165,7 @@ def is_stateless(step: Any) -> bool:
 
 
 def learning_parameters(step: Any) -> list[str]:
-    """Return the parameters that violate the conditions of `_stateless`, as ``name=value``."""
+    """Return the parameters with which a step of a stateless class learns, as ``name=value``."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
     if is_strict(step):
@@ -186,7 +186,7 @@ _PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), ty
 
 
 def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
-    """Return whether parameters contain no callable objects except functions, as far as is seen.
+    """Return whether parameters contain no callable objects but functions, as far as can be seen.
 
     Other callable objects, such as methods of estimators and caches, may learn or store rows.
     """

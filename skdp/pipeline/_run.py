@@ -34,11 +34,11 @@ from skdp.pipeline._public_steps import (
     check_rows_of_columns,
     fitted_columns,
     fitted_to_nothing,
-    in_public,
     made_of_extremes,
     of_people,
     refuse_unknown,
     transformed,
+    without_private_parts,
 )
 from skdp.pipeline._shares import Shares, Step
 from skdp.preprocessing import DPStandardScaler
@@ -66,11 +66,10 @@ class Run:
     y: Any
     targets: Any  # y before its transformation, also if X, in parts, contains it
     seed: int | None  # the seeds of the fits are derived from it
-    lack_classes: Sequence[str]  # names of the steps whose classes are the labels of y
-    # The owner of each row, if whole users are protected, and the same as an argument of fits.
-    people: People | None
-    users: Mapping[str, Any]
-    is_planned: bool  # whether X is public and stands for `n_units` rows
+    classes_from_y: Sequence[str]  # names of the steps whose classes are the labels of y
+    people: People | None  # the owner of each row, if whole users are protected
+    users: Mapping[str, Any]  # arguments of fits: {"users": ids}, or {}
+    is_plan_only: bool  # whether X is public and stands for `n_units` rows
     party: Party | None  # one of several owners of rows, in a federated fit
     unit: str  # that all private steps protect
     adjacency: str
@@ -80,7 +79,7 @@ class Run:
     def enforced(self) -> bool:
         """Whether no step relies on a promise: of public classes, or of an author."""
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
-        return not (self.lack_classes or any(planned))
+        return not (self.classes_from_y or any(planned))
 
     def planned(self, cost: PrivacyCost, parts: Any = ()) -> Plan:
         """Make a plan of releases with the unit that all private steps protect."""
@@ -127,14 +126,14 @@ def prepare(
             "X is an array of bytes, whose dtype has the length of the longest text: pass "
             "numpy.char.decode(X), and texts as categories."
         )
-    is_planned = n_planned is not None
-    targets = X.y if isinstance(X, RowParts) and not is_planned else y
-    given, lack_classes = composition.with_classes(estimator, targets)
+    is_plan_only = n_planned is not None
+    targets = X.y if isinstance(X, RowParts) and not is_plan_only else y
+    given, classes_from_y = composition.with_classes(estimator, targets)
     given = rules.lenient(given)
     steps = composition.steps_of(given)
     users = ids_in_memory(users)  # read once, for all fits
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
-    people = None if is_planned else people_of(users, X, unit)
+    people = None if is_plan_only else people_of(users, X, unit)
     if people is not None and isinstance(X, RowBlocks):
         # Steps map blocks one by one, and a block does not know which entries of `users` it has.
         raise ValueError(
@@ -146,9 +145,9 @@ def prepare(
     if rules.is_columns(first):
         X = as_table(X)
         allow_nan = _leaves_nan(steps, number)
-        check_rows_of_columns(name, first, X, are_private=not is_planned, allow_nan=allow_nan)
-    steps = composition.with_names(steps, X)
-    if not is_planned:
+        check_rows_of_columns(name, first, X, are_private=not is_plan_only, allow_nan=allow_nan)
+    steps = composition.with_listed_bounds(steps, X)
+    if not is_plan_only:
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
         X, y = composition.with_target(steps[-1], X, y, people)
@@ -160,10 +159,10 @@ def prepare(
         y=y,
         targets=targets,
         seed=seed,
-        lack_classes=lack_classes,
+        classes_from_y=classes_from_y,
         people=people,
         users={} if people is None else {"users": users},
-        is_planned=is_planned,
+        is_plan_only=is_plan_only,
         party=party,
         unit=unit if party is None else party.unit or unit,
         adjacency=adjacency,
@@ -212,14 +211,14 @@ class Place:
 
 
 class Prefix(NamedTuple):
-    """The fitted steps at the beginning, and the rows before and behind the last of these."""
+    """The fitted steps at the beginning of a pipeline."""
 
     fitted: tuple[Any, ...]
-    before: Any
-    rows: Any
+    before: Any  # rows that the last of these steps gets
+    rows: Any  # rows that the next step gets
 
 
-def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
+def with_cost(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     """Clone a private step; set the cost of its fit and, with a label, its seed."""
     one, delta = clone(run.steps[number].estimator), shares.delta
     tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
@@ -241,10 +240,10 @@ def begin(run: Run, shares: Shares) -> tuple[Prefix, list[Place]]:
 
 
 def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = False) -> list[Place]:
-    """Return public facts about all steps; refuse all that a fit would refuse.
+    """Return public facts about all steps; refuse steps and rows that a fit would refuse.
 
     Steps of the prefix are fitted. The first private step validates its rows, unless X is public;
-    `keeps_data` keeps these for its fit. Up to this step, `like` is the mapped X. Behind it
+    `keeps_data` stores them for its fit. Up to this step, `like` is the mapped X. Behind it
     (`is_behind`), `like` is public rows of the same kind, as wide as they may get if a release
     decides the width; None behind a step that predicts.
     """
@@ -252,9 +251,9 @@ def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = Fa
     for number, step in enumerate(run.steps):
         place = Place(step.estimator)
         if step.is_private:
-            one = place.step = handed(run, number, shares, step.name)
+            one = place.step = with_cost(run, number, shares, step.name)
             one._validate_params()
-            if not run.is_planned and isinstance(one, PrivateClassifier):
+            if not run.is_plan_only and isinstance(one, PrivateClassifier):
                 one._classes_and_codes(run.targets)
             if like is None:
                 raise ValueError(
@@ -265,7 +264,7 @@ def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = Fa
             rows = rows_of_step(step, like, None if is_behind else run.people)
             if not is_behind:
                 # Only this step may refuse rows: later steps get finite rows.
-                if not run.is_planned:
+                if not run.is_plan_only:
                     spec, data = run.validate(one, rows)
                     if keeps_data:
                         place.spec, place.rows, place.data = spec, rows, data
@@ -285,7 +284,7 @@ def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = Fa
         if is_behind:
             made = _like_behind(place.step, step, n_rows, like, released)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
-            made = _first_result(step.name, in_public(step.estimator), like)
+            made = _first_result(step.name, without_private_parts(step.estimator), like)
             n_rows, is_behind = run.n_units or _shape_of(run.X)[0], True
         else:
             like = _public_result(step.name, clone(step.estimator, safe=False), like)
@@ -439,7 +438,7 @@ def fit_private(
             if data is None:
                 spec, data = run.validate(one, rows)
             is_planned = spec is place.spec
-            with suppress(ValueError):  # arrays among the facts have no single truth value
+            with suppress(ValueError):  # arrays in a spec have no single truth value
                 is_planned = is_planned or bool(spec == place.spec)
             plan = place.plan if is_planned else None
             spec, result, budget = one._release(spec, data, lambda *_: None, plan)
@@ -544,7 +543,7 @@ def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger
             one.privacy_spent_ = spent
             # A later fit of the step alone costs what its parameters say. The seed is removed, as
             # whoever has it can subtract the noise.
-            if step.name in run.lack_classes:
+            if step.name in run.classes_from_y:
                 one.set_params(classes=None)
             one._part, one.ledger, one.random_state = None, ledger, None
     model = rules.make_strict(assembled(run, fitted))
@@ -579,7 +578,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
             n_units, counted = run.people.n_people, "users"
         self._n_units = n_units
         settings = warnings_for_settings(cost, counted, n_units, self.random_state)
-        of_classes = [LABELS_BECOME_PUBLIC] * bool(run.lack_classes)
+        of_classes = [LABELS_BECOME_PUBLIC] * bool(run.classes_from_y)
         self._warnings_given = [*settings, *of_classes, *warnings]
         if run.party is None:
             warn_of_privacy(*self._warnings_given)

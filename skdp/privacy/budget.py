@@ -691,7 +691,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return self.release(release, counts, sensitivity.histogram(self.adjacency))
 
     def _named(self, name: str, mechanism: str, share: float) -> Release:
-        # Refuse the mechanism before the value is read.
+        """Declare a release whose sensitivity is passed with its value; check the mechanism."""
         self.cost.check(mechanism)
         return Release(name, mechanism, float(share), sensitivity_of=float)
 
@@ -708,26 +708,27 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         instead: Release | None = None,
     ) -> Release:
         """Charge and record a planned release; if it is skipped, the record shows `instead`."""
-        nodes, taken = self._nodes, instead or planned
+        nodes, recorded = self._nodes, instead or planned
         if nodes is None:
             self._check_share(planned.name, planned.share)
         else:
             nodes = nodes_behind(nodes, planned)
-        self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
-        entries = joint_entries(taken.mechanism, shape)
-        noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
+        name, mechanism, share = recorded.name, recorded.mechanism, recorded.share
+        self.cost.check_size(name, mechanism, share, shape)
+        n_joint = joint_entries(mechanism, shape)
+        noise_std = self.cost.noise_std(mechanism, sensitivity, share, n_joint)
         # A subnormal noise std has fewer digits, and might be too small.
         smallest = sys.float_info.min if self.cost.is_private else 0.0
         if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
-                f"Release {taken.name!r} has sensitivity {sensitivity!r}, which asks for noise of "
+                f"Release {name!r} has sensitivity {sensitivity!r}, which asks for noise of "
                 f"standard deviation {noise_std!r}; both must be positive, and neither too small "
                 "nor too large for a float."
             )
         self._pay()
         # Nodes change last, so that a refused release leaves the budget as it was.
         self._nodes = nodes
-        booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
+        booked = Release(name, mechanism, share, sensitivity, noise_std)
         self._releases.append(booked)
         return booked
 

@@ -41,10 +41,11 @@ __all__ = [
     "true_positives_at",
 ]
 
-_SAFETY = 1e-9  # not tuned
+_SAFETY = 1e-9  # relative margin of all results; not tuned
 _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
-_SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7  # not tuned
+_SMALLEST_MU = 1e-300  # a smaller mu becomes 0; not tuned
+_SMALL_MU, _LARGE_MU = 3e-5, 1e7  # below and above, approximations replace the curve; not tuned
 # Above `_NEAR_ONE`, 1 - delta is compared instead of delta: it has a relative error of at most
 # `_COMPLEMENT_ROUNDING`.
 _NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned

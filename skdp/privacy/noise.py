@@ -19,8 +19,8 @@ from scipy.special import ndtri
 #: rounding in releases of up to `largest_size` numbers.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# In rows of up to this length, the entries share a radius whose rounding errors are no larger than
-# the rounding errors of independent entries.
+# The entries of a row of Laplace noise share one random norm. In rows of up to this length, its
+# rounding errors are no larger than those of independent entries.
 _LONGEST_ROW = 150  # not tuned
 
 
@@ -78,12 +78,12 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
 CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
-_CHUNK = 1 << 15  # not studied
+_CHUNK = 1 << 15  # words that are drawn at a time; not studied
 # A word below `_SHORT` has too few significant bits for a float.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
 # Largest number of words in a fraction: after one more word, half of the last bit underflows to 0.
 _MOST_WORDS = 16  # not tuned
-_SMALLEST_SECRET = 2**64  # not tuned
+_SMALLEST_SECRET = 2**64  # smaller seeds count as guessable; not tuned
 
 
 class GuessableSeed(int):

@@ -478,8 +478,8 @@ def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
 def interaction_mean(degree_floor: int, n_rows: int) -> float:
     r"""Sensitivity of the mean of the rows :math:`r_u/\sqrt{\max(d_u, f)}` to one interaction.
 
-    For a user with :math:`d \le f` items the sum moves by :math:`1/\sqrt f`. With more items its
-    squared change is :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d - 1) \le 1/f`.
+    Symbols as in `interaction_product`. If the user has :math:`d \le f` items, the sum moves by
+    :math:`1/\sqrt f`; else its squared change is :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d-1) \le 1/f`.
     """
     return 1 / (math.sqrt(degree_floor) * n_rows)
 

@@ -20,7 +20,7 @@ from skdp import (
     privacy_spent,
 )
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch
-from skdp.model_selection._fits import search_of
+from skdp.model_selection._fits import prepare_search
 from skdp.privacy import PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -80,7 +80,7 @@ def test_the_dearest_choice_spends_the_whole_budget_and_no_choice_more(name, ref
     search = DPGridSearch(estimator, grid)._grid(None)
     cost = PrivacyCost(2.0, 1e-6)
     facts = {"cost": cost, "refits": refits}
-    planned = search_of(estimator, search, X, responses_of(estimator), **facts)
+    planned = prepare_search(estimator, search, X, responses_of(estimator), **facts)
     fits = {
         keys[number].fit: share
         for keys, shares in zip(planned.keys, planned.split.search, strict=True)

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from watched import SEED, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
-from skdp.model_selection._fits import free_parameters, make_of
+from skdp.model_selection._fits import fit_from_releases, free_parameters
 from skdp.pipeline._run import Fitted
 from skdp.units import Entry
 
@@ -66,7 +66,7 @@ def test_what_is_free_changes_no_release_and_gives_what_a_fit_of_its_own_would(e
         first = clone(estimator)
         released = first._release(*first._validate(X, None), lambda *_: None)
         first._keep(*released)
-        make_of(first, Fitted(*released), others)
+        fit_from_releases(others, first, Fitted(*released))
     script = [made[0].released]
     for one in (first, *others):
         assert one.privacy_spent_ is first.privacy_spent_

@@ -13,7 +13,7 @@ from skdp import (
 )
 from skdp.decomposition.rows.moments import decompose
 from skdp.model_selection import DPGridSearch
-from skdp.model_selection._fits import fit_candidates, search_of
+from skdp.model_selection._fits import fit_candidates, prepare_search
 from skdp.privacy.plan import PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -172,7 +172,7 @@ def test_rows_are_projected_as_those_of_the_fit(monkeypatch):
 
 def models_of(grid):
     pipeline = make_dp_pipeline(DPStandardScaler(), DPPCA(2))
-    search = search_of(pipeline, grid, table(0), cost=PrivacyCost(2.0, 1e-6))
+    search = prepare_search(pipeline, grid, table(0), cost=PrivacyCost(2.0, 1e-6))
     return fit_candidates(search, None, {})
 
 
