@@ -132,12 +132,15 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
         raise ValueError(f"n_features={n_features}, but like has {size} features: pass like alone.")
     dtype, names = float_dtype(like), as_feature_names(checks.feature_names(like))
     if isinstance(like, RankOneMatrices):
-        parts = (one[:1] * 0 for one in (like.left, like.right))
+        parts = (_zeros(one, one.shape, one.dtype) for one in (like.left, like.right))
         return RankOneMatrices(*parts), names
-    if holds_sparse(like):
-        return csr_array((1, size), dtype=dtype), names
-    shape = getattr(like, "shape", np.shape(like))
-    return np.zeros((1, *shape[1:]), dtype), names
+    return _zeros(like, getattr(like, "shape", np.shape(like)), dtype), names
+
+
+def _zeros(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Return a record of zeros; 0 times a record would keep signs, NaN and stored places."""
+    shape = (1, *shape[1:])
+    return csr_array(shape, dtype=dtype) if holds_sparse(like) else np.zeros(shape, dtype)
 
 
 def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:

@@ -1,5 +1,7 @@
 """Models with scales and targets across owners: sums of parts, neighbors, lies, names, ledgers."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -209,6 +211,16 @@ def test_nothing_is_read_of_like_but_its_kind():
     for name, (_, rows, _) in CASES.items():
         digest = federation_of(name)._agreement.digest
         assert federation_of(name, like=rows[5:9])._agreement.digest == digest
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_a_federation_holds_no_value_of_like(layout):
+    # Nor signs, gaps or which cells a first record has.
+    kept = []
+    for left in ([[1.0, 0.0], [2.0, 3.0]], [[-1.0, np.nan], [0.0, 3.0]], [[0.0, np.inf]] * 2):
+        like = RankOneMatrices(layout(left), layout(left))
+        kept.append(pickle.dumps(Federation(CASES["trace, cells"][0], N, owners=3, like=like)))
+    assert kept[0] == kept[1] == kept[2]
 
 
 @pytest.mark.parametrize(
