@@ -238,10 +238,10 @@ def snapshot(owner):
     waiting = owner._waiting
     part = None if waiting is None else (waiting.layout, waiting.part.tobytes())
     secrets = None if owner._handshake is None else dict(owner._handshake._secrets)
-    story = owner._story.of(None) if hasattr(owner, "_story") else None
+    history = owner._history.before(None) if hasattr(owner, "_history") else None
     file = owner._path.read_bytes() if owner._path and owner._path.exists() else None
     is_fitted = hasattr(owner, "estimator_")
-    return asdict(owner._state), part, secrets, story, file, owner._is_saved, is_fitted
+    return asdict(owner._state), part, secrets, history, file, owner._is_saved, is_fitted
 
 
 def make_repeatable(monkeypatch, seed=b"fit"):

@@ -173,8 +173,7 @@ def _by_dask(function: Callable[[], Any]) -> Any:
 # ------------------------------
 # Messages to dask workers, and their answers.
 
-# Facts of a BLAS library that `threadpoolctl` tells.
-_FACTS_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
+_FACTS_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")  # in threadpoolctl
 
 
 class _Pickler(CloudPickler):

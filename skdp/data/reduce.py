@@ -130,8 +130,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         with without_warnings():
             return _joined(next(watched(sums, 1)))
     parts = part_ranges(source)
-    # Threads share lists of leaves: all leaves of a part or, if there is only one part, single
-    # leaves.
+    # Threads share lists of leaves: those of a part or, if there is only one part, single leaves.
     lists = [_leaves(part, size) for part in parts]
     if len(parts) == 1:
         lists = [[leaf] for leaf in lists[0]]

@@ -583,7 +583,7 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
     """Warn if clipping loses much of the long rows, or if noise in proportion hides all others."""
     # Clipping keeps the direction of a row: a fit loses only what components do not explain.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
-    cut = float((1 - result.unclipped) * (1 - explained))
+    loss = float((1 - result.unclipped) * (1 - explained))
     part, multiple = result.far_rows
     if part and result.row_norm:
         # Clipping takes at least this from the mean squared norm, in squared bounds.
@@ -592,10 +592,10 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
         # After clipping, a far row has at most one squared bound, and all that the components do
         # not explain may belong to far rows.
         lost = min((1 - explained) * clipped / part, 1.0)
-        cut = max(cut, lost * missing / (missing + clipped))
-    if not cut < _LEAST_CUT:
+        loss = max(loss, lost * missing / (missing + clipped))
+    if not loss < _LEAST_CUT:
         yield (
-            f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the "
+            f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {loss:.0%} of the "
             "sum of squares: some rows are much longer than the others, and the components follow "
             "the others. If the long rows matter, pass a larger row_norm; if not, divide each row "
             "by its norm, take logarithms of counts, or replace codes for gaps, such as -999."
@@ -616,7 +616,7 @@ _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "co
 
 
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
-    """Bound the fraction of the trace that hidden components may have; return 0 if it is small.
+    """Bound the fraction of the trace that components below the noise may have; 0 if it is small.
 
     The bound is the trace without the visible components; or, if that is less, the largest increase
     of an eigenvalue by noise (`eigenvalue_pushes`), times the number of hidden components. If no

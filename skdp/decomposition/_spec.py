@@ -82,9 +82,9 @@ class Factors:
         """Decompose the same released moment for another number of components."""
         if self.decompose is None:
             return self
-        kept = "mean", "mean_noise_variance", "row_norm", "unclipped", "far_rows", "giants"
+        unchanged = "mean", "mean_noise_variance", "row_norm", "unclipped", "far_rows", "giants"
         found = self.decompose(n_components=rank_or_none(n_components))
-        return replace(found, **{name: getattr(self, name) for name in kept})
+        return replace(found, **{name: getattr(self, name) for name in unchanged})
 
     def leading(self, n_components: int) -> "Factors":
         """Return the first `n_components`, with deterministic signs."""

@@ -30,7 +30,7 @@ from skdp.federated._agreement import (
     source_of_view,
     view_of,
 )
-from skdp.federated._masks import Story, Summed, checked_sum, digest, sum_modulo
+from skdp.federated._masks import History, Summed, checked_sum, digest, sum_modulo
 from skdp.federated._messages import TO_COORDINATOR, Message, pack, unpack
 from skdp.federated._owner import Owner
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression, DPTraceRegressor
@@ -126,38 +126,38 @@ class _Exchanges:
         self._number, self._absent = 0, tuple[int, ...]()
         self._last_sum: list[np.ndarray] = []  # the sum of the last release, if any
         keys, self._confirmations = self._gather_keys() if agreement.is_masked else (b"", [])
-        self._story = Story(agreement.digest, keys)
+        self._history = History(agreement.digest, keys)
 
     def sum_counts(self, layout: ShareLayout, part: np.ndarray) -> Summed:
         """Ask all owners for their counts of a release, and return the sum of the counts."""
         if self._agreement.has_roll_calls:
-            self._call_roll(self._send_last_sum("ready", self._story.of(layout)))
+            self._call_roll(self._send_last_sum("ready", self._history.before(layout)))
             fields = {"release": self._number, "absent": list(self._absent)}
             answers = self._ask("hand_in", fields, expected="answer")
-            self._check(answers, self._story.of(layout, self._absent))
+            self._check(answers, self._history.before(layout, self._absent))
         else:
-            answers = self._send_last_sum("answer", self._story.of(layout))
+            answers = self._send_last_sum("answer", self._history.before(layout))
         words = sum_modulo([answer.arrays[0] for answer in answers.values()], layout.words)
         total = checked_sum(words, layout)
         self._last_sum = [words]
-        self._story.add(total, self._absent)
+        self._history.add(total, self._absent)
         self._number += 1
         return total, self._absent
 
     def end(self) -> None:
         """Send the last sum to all owners; check that all owners have received the same sums."""
-        self._send_last_sum("end", self._story.of(None))
+        self._send_last_sum("end", self._history.before(None))
 
-    def _send_last_sum(self, expected: str, story: bytes) -> dict[int, Message]:
+    def _send_last_sum(self, expected: str, history: bytes) -> dict[int, Message]:
         """Send the last sum to all owners; check that they have got the same messages so far."""
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
         kind = "ready" if self._agreement.has_roll_calls else "answer"
         answers = self._ask(kind, fields, *self._last_sum, expected=expected)
-        self._check(answers, story)
+        self._check(answers, history)
         return answers
 
-    def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
+    def _check(self, answers: Mapping[int, Message], history: bytes) -> None:
         """Refuse answers about another release, or of owners who have got other messages so far."""
         if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError(
@@ -165,7 +165,7 @@ class _Exchanges:
                 "return the answers to the messages that it got."
             )
         # With different histories, masks would not cancel, and the sum would be meaningless.
-        if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
+        if any(answer.fields["digest"] != history.hex() for answer in answers.values()):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
                 "libraries."

@@ -104,17 +104,17 @@ def neighbors_of(seed: bytes, number: int, n_owners: int, count: int) -> list[in
 
 
 def masked(
-    counts: np.ndarray, words: np.dtype, number: int, secrets: Mapping[int, bytes], story: bytes
+    counts: np.ndarray, words: np.dtype, number: int, secrets: Mapping[int, bytes], history: bytes
 ) -> np.ndarray:
     """Hide the counts of an owner by masks, one for each neighbor.
 
-    Two neighbors derive a key for each release from their shared secret and from `story`, the
+    Two neighbors derive a key for each release from their shared secret and from `history`, the
     digest of all that both have received: the agreement, all public keys, the layout of the
     release, and all sums so far. The mask is a stream of random words from this key. The owner with
     the smaller number adds the mask, modulo the range of words, and the neighbor subtracts the same
     mask: masks cancel in the sum of all owners. Without the secrets of the owners, their words look
-    uniformly random, except for that sum. Masks of owners with different stories do not cancel. As
-    a key has one stream, an owner must never mask other counts with the same story.
+    uniformly random, except for that sum. Masks with different histories do not cancel. As a key
+    has one stream, an owner must never mask other counts with the same history.
     """
     assert number not in secrets
     total = counts.astype(words)
@@ -123,7 +123,7 @@ def masked(
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     for peer, secret in secrets.items():
         # If keys did not depend on both numbers, masks of peers with one public key would cancel.
-        info = digest(_MASK, story, _NUMBERS.pack(*sorted((number, peer))))
+        info = digest(_MASK, history, _NUMBERS.pack(*sorted((number, peer))))
         key = HKDF(SHA256(), length=32, salt=None, info=info).derive(secret)
         Cipher(algorithms.AES256(key), _CTR).encryptor().update_into(zeros, stream)
         (np.add if number < peer else np.subtract)(total, mask, out=total)
@@ -149,7 +149,7 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 
 
 # ------------------------------
-# The story of a fit: all that a party has received so far.
+# The history of a fit: all that a party has received so far.
 
 # The digest of a release has its noise std, which is 16 to 32 steps of the lattice of noise,
 # rounded to a step over this.
@@ -160,10 +160,10 @@ _PARTS_OF_STEP = 1024  # not tuned
 Summed = tuple[np.ndarray, tuple[int, ...]]
 
 
-class Story:
-    """A digest of the agreement, the public keys, all sums so far, and the absent owners of each.
+class History:
+    """The agreement, the public keys, all sums so far, and the absent owners of each, as a digest.
 
-    As keys of masks depend on it, masks of owners with different stories do not cancel.
+    As keys of masks depend on it, masks of owners with different histories do not cancel.
     """
 
     def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[Summed] = ()):
@@ -176,8 +176,8 @@ class Story:
         self._digest = digest(self._digest, total.astype("<i8").tobytes(), *_encoded(absent))
         self._number += 1
 
-    def of(self, layout: ShareLayout | None, absent: Iterable[int] = ()) -> bytes:
-        """Hash the story, the next release and its absent owners; None means the end of the fit."""
+    def before(self, layout: ShareLayout | None, absent: Iterable[int] = ()) -> bytes:
+        """Hash the history before a release with this release; None means the end of the fit."""
         if layout is None:
             return digest(self._digest, b"end")
         release = str(self._number), layout.name, layout.mechanism, str(list(layout.shape))

@@ -491,11 +491,11 @@ class Owner:
         fields = {"owner": self.number, "release": number}
         if self._waiting is None:
             self._end()
-            return pack("end", fields | {"digest": self._story.of(None).hex()})
+            return pack("end", fields | {"digest": self._history.before(None).hex()})
         if asked.kind == "answer":
             return self._counted(number, self._waiting, [])
-        story = self._story.of(self._waiting.layout).hex()
-        return pack("ready", fields | {"digest": story, "absent": None})
+        history = self._history.before(self._waiting.layout).hex()
+        return pack("ready", fields | {"digest": history, "absent": None})
 
     def _send_part(self, asked: Message) -> bytes:
         """Answer with this owner's part of a release, masked for the owners that are present."""
@@ -543,7 +543,7 @@ class Owner:
         stored = (np.frombuffer(bytes.fromhex(text), "<i8") for text in self._state.sums)
         absent = map(tuple, self._state.absent)
         sums = [(total.astype(np.int64), gone) for total, gone in zip(stored, absent, strict=False)]
-        self._story = masks.Story(self._agreement.digest, digest_of_keys(self._state), sums)
+        self._history = masks.History(self._agreement.digest, digest_of_keys(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
         # The thread has no reference to this owner, so that deleting the owner ends the fit.
         finalize(self, self._fit.stop)
@@ -567,7 +567,7 @@ class Owner:
                 "The fit has failed for this owner, and cannot continue: begin a new fit."
             )
         self._state.sums.append(total.astype("<i8").tobytes().hex())
-        self._story.add(total, absent)
+        self._history.add(total, absent)
         self._keep(found)
 
     def _end(self) -> None:
@@ -591,11 +591,11 @@ class Owner:
         """
         layout = waiting.layout
         counts = counts_of(waiting.part, layout, NoiseSource().key())
-        story = self._story.of(layout, absent)
+        history = self._history.before(layout, absent)
         words = counts.astype(layout.words)
         if self._handshake is not None:
             secrets = self._handshake.secrets(self._state, absent)
-            words = masks.masked(counts, layout.words, self.number, secrets, story)
+            words = masks.masked(counts, layout.words, self.number, secrets, history)
         self._state.absent.append(absent)
-        fields = {"owner": self.number, "release": number, "digest": story.hex()}
+        fields = {"owner": self.number, "release": number, "digest": history.hex()}
         return pack("answer", fields, words)

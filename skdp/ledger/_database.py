@@ -215,13 +215,13 @@ def checked_key(key: Any) -> bytes:
 
 
 def write_once(
-    path: str | os.PathLike[str], kind: str, key: bytes, value: Any, let_go: Callable[[], None]
+    path: str | os.PathLike[str], kind: str, key: bytes, value: Any, drop_own: Callable[[], None]
 ) -> None:
     """Write an encrypted pickle of a value for `take_once` to a new file.
 
-    `let_go` makes the caller's own copy of the value useless, so that only one copy can be used. To
-    make the order sure, a random key encrypts the data; this key, encrypted by the caller's key, is
-    written only after `let_go` has run. An interrupt before that leaves a file nobody can read.
+    `drop_own` makes the caller's own copy of the value useless, so that only one copy can be used.
+    To make the order sure, a random key encrypts the data; this key, encrypted by the caller's key,
+    is written only after `drop_own` has run. An interrupt before leaves a file nobody can read.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -248,7 +248,7 @@ def write_once(
     marks = {"refused": "", "key": encrypted_key, "before": _UNFINISHED}
     with opened() as database, _marked(database, marks, "it has changed"):
         check_place(path, place)
-        let_go()
+        drop_own()
 
 
 def take_once(path: str | os.PathLike[str], kind: str, key: bytes) -> Any:

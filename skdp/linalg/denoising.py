@@ -500,9 +500,9 @@ def toward_prior(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Shrink covariances of columns in `is_seen`, so that correlations move toward a prior's.
 
-    Variances stay, so that units do not matter. The weight of the prior is the noise variance
-    divided by the squared distance between the released covariances and covariances with the
-    prior's correlations (W. James, C. Stein, 1961). Return also the remaining noise and the weight.
+    `noise` are standard deviations. Variances stay, so that units do not matter. The weight of the
+    prior is the noise variance divided by the squared distance of the released covariances from the
+    prior's (W. James, C. Stein, 1961). Return also the noise that is left, and the weight.
     """
     variances = np.maximum(np.diag(prior), 0.0)
     has_prior = is_seen & (variances > 0)
@@ -511,8 +511,8 @@ def toward_prior(
     is_moved = np.outer(has_prior, has_prior) & ~np.eye(len(prior), dtype=bool)
     away = np.where(is_moved, np.outer(ratios, ratios) * prior - released, 0.0)
     distance = max(float(np.square(away).sum()), _TINY)
-    taken = min(1.0, float(np.square(noise[is_moved]).sum()) / distance)
-    return released + taken * away, (1 - taken * is_moved) * noise, taken
+    weight = min(1.0, float(np.square(noise[is_moved]).sum()) / distance)
+    return released + weight * away, (1 - weight * is_moved) * noise, weight
 
 
 # The location of a column is unknown if noise in its mean exceeds this part of its scale.

@@ -373,12 +373,12 @@ class _Fits(NamedTuple):
         # Several fits of the step would correct the scaler differently: then the final one does.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
         place, charge = _run.Place(first), None if records else self.charge
-        released = _run.fit_private(runs[0], prefix, place, label, charge, corrects_scales=corrects)
-        fit_from_releases(others, first, released)
+        fit = _run.fit_private(runs[0], prefix, place, label, charge, corrects_scales=corrects)
+        fit_from_releases(others, first, fit)
         for one in (first, *others):
             one._warnings_given = own.prefixed(number, step.name, one._warnings_given)
         records[label] = first.privacy_spent_
-        return [(one, released.scales) for one in (first, *others)]
+        return [(one, fit.scales) for one in (first, *others)]
 
 
 def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int]]:

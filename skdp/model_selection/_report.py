@@ -130,17 +130,17 @@ COVERED = f"{ALL_OF_IT}; privacy_spent(search) counts all fits of a search"
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
 # Classes whose records cover all that they store; a subclass may store more.
-_ROOMS = (decomposition, linear_model, preprocessing)
+_PACKAGES = (decomposition, linear_model, preprocessing)
 _OURS = (
     *(covariance.DPCovariance, DPGridSearch, DPPipeline, DPRandomizedSearch),
-    *(getattr(room, name) for room in _ROOMS for name in room.__all__),
+    *(getattr(package, name) for package in _PACKAGES for name in package.__all__),
 )
 AS_DECLARED = "on its author's word"
 HAS_PRIOR = "builds on a prior, which is taken to be public"
 CALLS = "calls functions, which are not checked"
 
 _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
-_UNTOLD = "has no record: nothing says how it was fitted"
+_NO_RECORD = "has no record: nothing says how it was fitted"
 _FOREIGN = "has set a record itself: let it inherit skdp.PlannedEstimator if it spends by a plan"
 _CHANGED = "was changed since it was made of a release: nothing says how"
 _UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it stores"
@@ -200,14 +200,14 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
         return f"{self.path} ({self.class_name})" if self.path else self.class_name
 
 
-class _Met(NamedTuple):
-    """What `fitted_steps` has met so far; `privacy_spent` raises the first of the errors."""
+class _Visited(NamedTuple):
+    """What `fitted_steps` has found so far; `privacy_spent` raises the first of the errors."""
 
     errors: list[ValueError]
     paths: dict[int, str]  # by the ``id`` of each private estimator
 
 
-def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
+def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[PrivacyStep]:
     """Yield the steps of a fitted estimator, outer steps first.
 
     A private estimator must not occur in two places.
@@ -216,16 +216,16 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     if isinstance(estimator, str) and estimator == "drop":
         return
     if type(estimator) is FrozenEstimator:
-        within = _Met(met.errors, {})
+        within = _Visited(visited.errors, {})
         for step in fitted_steps(estimator.estimator, path, within):
             learned = step.status != LEARNS_NOTHING
             yield step._replace(status=FROZEN, note="") if learned else step
         for each in within.paths:
-            _check_met_once(each, _FrozenPath(path), met)
+            _check_visited_once(each, _FrozenPath(path), visited)
     elif rules.is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is not None:
-        _check_met_once(id(estimator), path, met)
+        _check_visited_once(id(estimator), path, visited)
         yield _private(path, estimator, record)
         parts: Sequence[tuple[str, Any]] | None = None
         if isinstance(estimator, rules.SharedBudget):
@@ -233,37 +233,41 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
             parts = [("estimator", vars(estimator)["best_estimator_"])]
         # Pipelines and searches of skdp fit public steps to public rows: some notes do not apply.
-        yield from map(_unwarned, _inner_steps(parts or (), path, met))
+        yield from map(_unwarned, _inner_steps(parts or (), path, visited))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
     elif carried_record := carried(estimator):
-        yield from _steps_of_carried(estimator, path, met, carried_record)
+        yield from _steps_of_carried(estimator, path, visited, carried_record)
     elif type(estimator) in (GridSearchCV, RandomizedSearchCV):  # a subclass may fit more often
         if not hasattr(estimator, "cv_results_"):
             raise _not_fitted(estimator)
-        yield _search_itself(estimator, path)
+        yield _step_of_search(estimator, path)
         if hasattr(estimator, "best_estimator_"):
-            yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
+            yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), visited)
     elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
         if note := _complaint_of_holder(estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
-        yield from _inner_steps(parts, path, met)
+        yield from _inner_steps(parts, path, visited)
     else:
         yield _without_privacy(estimator, path)
 
 
-def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list[PrivacyStep]:
+def _inner_steps(
+    parts: Iterable[tuple[str, Any]], path: str, visited: _Visited
+) -> list[PrivacyStep]:
     """Return the steps inside an estimator; collect errors, so that all steps are visited."""
     inner: list[PrivacyStep] = []
     for name, part in parts:
         try:
-            inner += fitted_steps(part, _joined(path, name), met)
+            inner += fitted_steps(part, _joined(path, name), visited)
         except ValueError as error:
-            met.errors.append(error)
+            visited.errors.append(error)
     return inner
 
 
-def _steps_of_carried(model: Any, path: str, met: _Met, stored: Any) -> Iterator[PrivacyStep]:
+def _steps_of_carried(
+    model: Any, path: str, visited: _Visited, stored: Any
+) -> Iterator[PrivacyStep]:
     """Yield the steps of a model with the record of its releases, as `carried` returns it."""
     name, (record, maker, warned, n_units) = type(model).__name__, stored
     if record is None:
@@ -275,7 +279,7 @@ def _steps_of_carried(model: Any, path: str, met: _Met, stored: Any) -> Iterator
     # A model of DPCovariance begins with a step that clips, which belongs to the release.
     if maker != covariance.DPCovariance.__name__:
         parts = rules.parts_of(model, is_fitted=True) or ()
-        inner = map(_unwarned, _inner_steps(parts, path, met))
+        inner = map(_unwarned, _inner_steps(parts, path, visited))
         yield from (step for step in inner if step.status in (FROZEN, LEARNS_NOTHING))
 
 
@@ -342,19 +346,19 @@ class _FrozenPath(str):
     __slots__ = ()
 
 
-def _check_met_once(estimator: int, path: str, met: _Met) -> None:
+def _check_visited_once(estimator: int, path: str, visited: _Visited) -> None:
     """Refuse an estimator that occurs twice: its record is only that of the last fit."""
-    first = met.paths.get(estimator)
+    first = visited.paths.get(estimator)
     if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
             f"{str(first)!r} and {str(path)!r} are one and the same private estimator. Its second "
             "fit has replaced the record of the first. Put a sklearn.base.clone(...) of it in one "
             "of the two places, and fit again."
         )
-    met.paths[estimator] = path
+    visited.paths[estimator] = path
 
 
-def _search_itself(search: Any, path: str) -> PrivacyStep:
+def _step_of_search(search: Any, path: str) -> PrivacyStep:
     """Report a search of scikit-learn: the cost of its fits on folds, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], False
     fits, records = list[Any](), tuple[PrivacySpent, ...]()
@@ -641,22 +645,22 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     if isinstance(estimator, type) or not is_estimator:
         kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
-    steps, met, spent = list[PrivacyStep](), _Met([], {}), None
+    steps, visited, spent = list[PrivacyStep](), _Visited([], {}), None
     model, path = estimator, ""
     if type(estimator) is FixedThresholdClassifier:
         frozen = vars(estimator).get("estimator_")
         if type(frozen) is FrozenEstimator:  # next to it there is only a public threshold
             model, path = frozen.estimator, "estimator"
     try:
-        steps += fitted_steps(model, path, met)
+        steps += fitted_steps(model, path, visited)
         # Private steps that were passed fitted; the model contains fitted clones of them.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():
-            if _own_record(one) is not None and id(one) not in met.paths:
-                beside += fitted_steps(one, f"{name}, as given", met)
+            if _own_record(one) is not None and id(one) not in visited.paths:
+                beside += fitted_steps(one, f"{name}, as given", visited)
         steps += beside
-        for error in met.errors:
+        for error in visited.errors:
             raise error
         # An estimator may have the record of a part as a property, and no record itself.
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
@@ -669,7 +673,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             # Without any record, nothing says that these steps have learned from private rows.
             for number, step in enumerate(steps):
                 if step.note == _LEARNED:
-                    steps[number] = step._replace(status=UNKNOWN, note=_UNTOLD)
+                    steps[number] = step._replace(status=UNKNOWN, note=_NO_RECORD)
     except ValueError as error:
         is_fitted = any(step.records or step.note == _LEARNED for step in steps)
         if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:
@@ -704,5 +708,5 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 def learned_without_privacy(estimator: Any) -> list[str]:
     """Return texts about column selections, dense outputs and imputers that followed the data."""
-    steps = fitted_steps(estimator, "", _Met([], {}))
+    steps = fitted_steps(estimator, "", _Visited([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

@@ -118,11 +118,8 @@ def _form_of_public(
             flaw = flaw if rules.is_columns(step) else containers.flaw_of_columns(public.rows)
             mend = f"{_TEXTS} {flaw}".rstrip()
         # Dtypes and shapes that depend on values, such as those of categories, are not shown.
-        facts = (
-            ""
-            if public_rows.have_categories(public.rows)
-            else f" of shape {shape} and type {dtype}"
-        )
+        facts = f" of shape {shape} and type {dtype}"
+        facts *= not public_rows.have_categories(public.rows)
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
     return form
@@ -289,11 +286,8 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
         return f"{what} refuses a missing text. " + containers.GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is the reason only if the step accepts rows without NaN.
     text = f"Input X contains NaN or infinity, which {what} refuses."
-    text = (
-        public_rows.message_of(what, error)
-        if of_public or not public_rows.have_gaps(rows).any()
-        else text
-    )
+    if of_public or not public_rows.have_gaps(rows).any():
+        text = public_rows.message_of(what, error)
     # Which columns hold texts is public, but not which have missing values.
     texts = [one for one, kind in containers.types_of(rows) if kind]
     if text.endswith("it refuses.") and not any(type(one) in _MAY_MIX for one in _leaves(step)):
@@ -449,9 +443,8 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
 def _refusing_columns(step: Any, rows: Any) -> list[str]:
     """Return the names of the columns that encoders, or other parts, refuse."""
     named = []
-    for _, part, columns in (
-        rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
-    ):
+    parts = rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
+    for _, part, columns in parts:
         own = columns_of(rows, columns)
         if not isinstance(attempt(getattr(part, "transform", np.asarray), own), Exception):
             continue

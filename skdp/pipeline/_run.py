@@ -383,8 +383,8 @@ def without_false_alarms(fitted: Sequence[Any]) -> None:
     alarms = (HIDDEN_COLUMNS, UNLIKE_COLUMNS) if is_scaled else (HIDDEN_COLUMNS,)
     for one in fitted:
         if given := getattr(one, "_warnings_given", ()):
-            kept = [text for text in given if not any(alarm in text for alarm in alarms)]
-            one._warnings_given = kept
+            others = [text for text in given if not any(alarm in text for alarm in alarms)]
+            one._warnings_given = others
 
 
 def fit_public(run: Run, prefix: Prefix) -> Any:

@@ -239,14 +239,14 @@ def _terms(
     sample_weight: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """Return what each entry adds to the sums of its column; NaN adds 0."""
-    units = values - intervals.middle[columns]
-    units /= intervals.half[columns]
-    np.clip(units, -intervals.largest, intervals.largest, out=units)
-    squares = np.square(units)
+    scaled = values - intervals.middle[columns]
+    scaled /= intervals.half[columns]
+    np.clip(scaled, -intervals.largest, intervals.largest, out=scaled)
+    squares = np.square(scaled)
     squares -= intervals.shift
-    terms = [units, squares, *[np.full(units.shape, presence)] * bool(presence)]
-    if np.isnan(units.min(initial=0.0)):
-        is_missing = np.isnan(units)
+    terms = [scaled, squares, *[np.full(scaled.shape, presence)] * bool(presence)]
+    if np.isnan(scaled.min(initial=0.0)):
+        is_missing = np.isnan(scaled)
         for term in terms:
             term[is_missing] = 0.0
     return terms if sample_weight is None else [sample_weight * term for term in terms]
@@ -357,14 +357,14 @@ def may_be_zeros(
 
 
 def _miss_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return which columns miss rows beyond noise: alone, or together with other such columns."""
+    """Return which chosen columns lack rows, beyond noise: alone, or in the sum of all of them."""
     alone = missing > _MISSING * noise_std
     rest = chosen & ~alone
     together = missing[rest].sum() > _MISSING * math.sqrt(np.square(noise_std[rest]).sum())
     return np.asarray(chosen & (alone | together))
 
 
-def reopened(
+def lengthened_points(
     intervals: Intervals,
     is_point: np.ndarray,
     counts: np.ndarray,
@@ -372,7 +372,7 @@ def reopened(
     n_rows: np.ndarray,
     outer: Intervals | None = None,
 ) -> tuple[Intervals, np.ndarray]:
-    """Lengthen intervals that are points, but lack rows by counts by size.
+    """Lengthen intervals that zooms have shrunk to a point, if counts by size show rows elsewhere.
 
     They get the outer intervals, or without these their visible bins; or reach from 0 to twice the
     point if no bin is visible. Else rare values would be lost. Return also which columns are still

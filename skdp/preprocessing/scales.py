@@ -24,10 +24,10 @@ from skdp.preprocessing.intervals import (
     hulls,
     intervals_within,
     is_visible,
+    lengthened_points,
     may_be_zeros,
     place_size,
     place_within,
-    reopened,
     summing,
     zoomed_intervals,
 )
@@ -41,7 +41,7 @@ from skdp.units import ResolvedUnit
 
 # Largest number of bins of all columns together, because of memory; and the smallest and largest
 # number of bins of one column, as powers of two.
-_ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
+_ALL_BINS, _BINS = 1 << 22, (6, 14)  # not studied
 # With too many bins, noise hides most rows. The number of bins is at most this times the squared
 # ratio of the number of rows to the noise of a bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
@@ -144,8 +144,8 @@ def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) ->
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
     known = {"n_columns": spec.n_features}
     first = release(known) if spec.interval is None else release(follows=_ROUGH_MOMENTS)
-    closer, left = _plan_places(spec, places / N_ZOOMS), moments - places
-    zoomed = closer, _plan_moments(spec, left)
+    zooms, left = _plan_places(spec, places / N_ZOOMS), moments - places
+    zoomed = zooms, _plan_moments(spec, left)
     return SizedReleases(first, AnyOf((_plan_moments(spec, moments), zoomed)))
 
 
@@ -160,8 +160,8 @@ def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
     """Plan the zooms: counts of entries in equal bins, within the intervals of narrow columns."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
-    most = min(_ALL_PLACES / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
-    shape = spec.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
+    most_bins = min(_ALL_BINS / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
+    shape = spec.n_features, 1 << int(np.clip(math.log2(most_bins), *_BINS))
     first, *others = (
         spec.cost.release(name, "gaussian", share, change, follows=before, shape=shape)
         for before, name in pairwise(_ZOOMS)
@@ -335,7 +335,7 @@ class Scales(NamedTuple):
         return np.sqrt(self.center_std**2 + self.variance / n_there), of_stds
 
     def are_hidden(self) -> np.ndarray:
-        """Return the columns whose scale is unknown; what those that vary predict is lost."""
+        """Return the columns whose scale noise hides: what they could predict is lost."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
     def have_invalid_squares(self) -> np.ndarray:
@@ -486,10 +486,10 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     far = np.abs(intervals.middle) + intervals.half
     budget.warnings += warnings_for_ends("entries of X", far, ENDS, OTHER_UNITS_OF_X)
     inside = counts_inside(counts, *intervals.ends)
-    closer = _closer(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
-    closer = closer.reopened(counts, noise_std, n_present)
-    moments = _release_moments(closer.moments, closer.intervals, columns)
-    found = closer.marked(scales_of(closer.intervals, moments, n_rows))
+    zoomed = _zoom_in(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
+    zoomed = zoomed.with_lengthened_points(counts, noise_std, n_present)
+    moments = _release_moments(zoomed.moments, zoomed.intervals, columns)
+    found = zoomed.marked(scales_of(zoomed.intervals, moments, n_rows))
     # A column with few visible rows has got the interval of others, and may lie beyond that.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
@@ -510,7 +510,7 @@ def _release_within(
     counts, noise_std = np.zeros((columns.n_columns, N_BINS)), 0.0
     n_present = columns.n_rows * rough.present(columns.n_rows)
     is_void = is_at_end = np.zeros_like(hidden)
-    closer = _Closer(again, outer, is_void, is_void, is_void)
+    zoomed = _Zoomed(again, outer, is_void, is_void, is_void)
     if hidden.any():
         low, high = outer.of_columns(hidden).ends
 
@@ -524,14 +524,14 @@ def _release_within(
         intervals, is_void, is_at_end = found
         is_narrow = hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
-        closer = _closer(search.branches, intervals, n_present, is_narrow, columns, inside)
-        closer = closer.reopened(counts, noise_std, n_present, outer)
+        zoomed = _zoom_in(search.branches, intervals, n_present, is_narrow, columns, inside)
+        zoomed = zoomed.with_lengthened_points(counts, noise_std, n_present, outer)
     present = rough.of_present(columns.n_rows)
     variances = np.where(hidden, _USUAL, present.variances()[0])
     weights = weights_of(variances, present.noise_std)
-    moments = _release_moments(closer.moments, closer.intervals, columns, weights)
-    averaged = rough.averaged(moments, closer.intervals.half == outer.half)
-    scales = closer.marked(scales_of(closer.intervals, averaged, columns.n_rows))
+    moments = _release_moments(zoomed.moments, zoomed.intervals, columns, weights)
+    averaged = rough.averaged(moments, zoomed.intervals.half == outer.half)
+    scales = zoomed.marked(scales_of(zoomed.intervals, averaged, columns.n_rows))
     is_zero = may_be_zeros(counts, noise_std, n_present, scales.is_constant | is_void)
     return scales._replace(
         is_void=is_void,
@@ -540,23 +540,23 @@ def _release_within(
     )
 
 
-class _Closer(NamedTuple):
-    """Intervals for the moments, and what zooms have shown about narrow columns.
+class _Zoomed(NamedTuple):
+    """The intervals after all zooms, and what the zooms have shown about narrow columns.
 
     A column `is_point` if it is as narrow as the last zoom can show, and neither visible bins nor
     rows are left out. A narrow column `is_blurred` if noise hides most counts of a zoom, or was too
     large for zooms.
     """
 
-    moments: Release
+    moments: Release  # planned moments in these intervals
     intervals: Intervals
     is_narrow: np.ndarray
     is_blurred: np.ndarray
     is_point: np.ndarray
 
-    def reopened(self, counts: np.ndarray, *facts: Any) -> "_Closer":
-        """Lengthen the interval of a point if, by counts of sizes, the interval misses rows."""
-        intervals, is_point = reopened(self.intervals, self.is_point, counts, *facts)
+    def with_lengthened_points(self, counts: np.ndarray, *facts: Any) -> "_Zoomed":
+        """Lengthen the interval of a point if, by counts of sizes, rows are outside."""
+        intervals, is_point = lengthened_points(self.intervals, self.is_point, counts, *facts)
         return self._replace(intervals=intervals, is_point=is_point)
 
     def marked(self, found: Scales) -> Scales:
@@ -568,14 +568,14 @@ class _Closer(NamedTuple):
         )
 
 
-def _closer(
+def _zoom_in(
     branches: AnyOf,
     intervals: Intervals,
     n_present: np.ndarray,
     is_narrow: np.ndarray,
     columns: _Columns,
     sizes: np.ndarray,
-) -> _Closer:
+) -> _Zoomed:
     """Release where the entries of narrow columns are in their intervals, and shrink the intervals.
 
     Each zoom counts entries of the columns whose intervals may still shrink, and is skipped if
@@ -585,11 +585,11 @@ def _closer(
     alone, (zooms, moments) = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
     if not n_narrow or _noise_std_of_bin(zooms[0], n_narrow, columns.budget) > most_noise:
-        return _Closer(alone, intervals, is_narrow, is_narrow, np.zeros_like(is_narrow))
+        return _Zoomed(alone, intervals, is_narrow, is_narrow, np.zeros_like(is_narrow))
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     n_bins, n_counted = zooms[0].shape[1], np.zeros(columns.n_columns)
     total, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
-    # Intervals before a zoom left out visible bins. If only a point is left, they are used instead.
+    # `with_all` has the intervals from before a zoom left out visible bins. They replace a point.
     with_all, leaves_out = intervals, np.zeros_like(is_narrow)
     for n_zooms, places in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open
@@ -619,7 +619,7 @@ def _closer(
             break
     is_point = is_seen & are_points(intervals, before, n_bins)
     intervals = intervals.replaced(is_point & leaves_out, with_all)
-    return _Closer(moments, intervals, is_narrow, is_blurred, is_point & ~leaves_out)
+    return _Zoomed(moments, intervals, is_narrow, is_blurred, is_point & ~leaves_out)
 
 
 def _release_moments(

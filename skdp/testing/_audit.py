@@ -297,13 +297,13 @@ def lower_bound_of_epsilon(
 # A guess uses at most this many outputs and squares of outputs, which differ most between the two
 # datasets; and the number of folds of its fits.
 _MOST, _N_FOLDS = 500, 5  # not studied
-_RIDGES = np.logspace(-1, 6, 8)  # not studied
+_RIDGES = np.logspace(-1, 6, 8)  # penalties of ridge regressions; not studied
 # Quantiles of scores as thresholds: few, so that none is best by chance; far tails for epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
 # Confidence at which scores and threshold are chosen: if it were low, a choice with few errors by
 # chance could win.
 _CONFIDENCE = 0.9999  # not studied
-_LARGEST = 1e100  # not tuned
+_LARGEST = 1e100  # size to which outputs are clipped; not tuned
 
 # Scores of fits: of each training fold by a model of the other folds; of all training fits by a
 # model of all; and of the test fits by that model.
@@ -311,7 +311,7 @@ Scores = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
 def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]:
-    """Yield scores that are larger for the second dataset: linear in outputs, then with squares."""
+    """Yield predictions, by outputs and then also their squares: 1 means the second dataset."""
     # Fits to both datasets alternate, so that folds have equally many of each.
     rows, new = (np.swapaxes(one, 0, 1).reshape(-1, one.shape[2]) for one in (learned, tested))
     ranks = QuantileTransformer(output_distribution="normal", n_quantiles=min(100, len(rows)))

@@ -59,7 +59,7 @@ def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int)
 
 
 def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
-    """Yield datasets in which one row, or one record, is replaced by an extreme one.
+    """List datasets in which one row, or one record, is replaced by an extreme one.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
 
 
 def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
-    """Yield datasets in which all rows of a user are replaced by 1 or 30 extreme rows.
+    """List datasets in which all rows of a user are replaced by 1 or 30 extreme rows.
 
     Parameters
     ----------

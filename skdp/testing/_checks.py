@@ -37,7 +37,7 @@ ROUNDING = 1 + 1e-12  # not tuned
 # Number of attacks. The weakest attack finds a mistake with probability .4, so all of them miss it
 # with probability .00001.
 _N_ATTACKS = 24  # not tuned
-_N_STEPS = 30  # not studied
+_N_STEPS = 30  # of a search by random steps; not studied
 #: A seed that is easy to find in a pickle.
 SECRET = 0xD1CE << 100  # not tuned
 

@@ -134,11 +134,11 @@ def current_seed() -> int:
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
-    """Give the i-th budget that is opened in the context the class `kind_of(i)`; yield a list."""
+    """Make the i-th budget opened in the context one of class `kind_of(i)`; yield these budgets."""
     begin = PrivacyBudget._begin
     made: list[Any] = []
 
-    def _begin_other(budget: Any, plan: Any, own_source: Any, charge: Any) -> None:
+    def _begin_as_kind(budget: Any, plan: Any, own_source: Any, charge: Any) -> None:
         if type(budget) is not PrivacyBudget:
             begin(budget, plan, own_source, charge)
             return
@@ -146,7 +146,7 @@ def budgets_of(
         made.append(budget)
         budget._begin(plan, source or own_source, charge)
 
-    with patch.object(PrivacyBudget, "_begin", _begin_other):
+    with patch.object(PrivacyBudget, "_begin", _begin_as_kind):
         yield made
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 import skdp
 from skdp import DPPCA, DPTruncatedSVD, FederationError, PrivacyWarning
 from skdp.federated import Coordinator
-from skdp.federated._masks import Story
+from skdp.federated._masks import History
 from skdp.federated._messages import pack
 from skdp.privacy.releases import Release
 from skdp.privacy.shares import Shares
@@ -147,7 +147,7 @@ def test_the_last_bits_of_a_scale_change_no_step_and_no_story(epsilon):
     def told(sensitivity):
         std = plan.cost.noise_std("gaussian", sensitivity, 0.5)
         release = Release("core", "gaussian", 0.5, sensitivity, std)
-        return Story(bytes(32)).of(shares.layout(release, (4, 4)))
+        return History(bytes(32)).before(shares.layout(release, (4, 4)))
 
     near = [1.0, np.nextafter(1.0, 2), np.nextafter(1.0, 0), 1 + 1e-14, 1 - 1e-14]
     assert len({told(one) for one in near}) == 1

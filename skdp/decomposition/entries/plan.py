@@ -27,9 +27,9 @@ _VALUE_SHARE = 0.05  # not studied
 # Extra columns of a basis. Cutting rows of a basis rotates components, which remain in the span of
 # a wider basis. With ``delta=0`` there are none: Laplace noise grows with the number of columns.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# A larger budget pays for more columns and, for second moments, for more steps: `_strength` over
-# the first number, at most the second number. For second moments `_strength` has the third number
-# as a factor.
+# A larger budget pays for more columns of a basis and, for second moments, for more steps:
+# `_strength` divided by the first number, at most the second number. The third number is a factor
+# in the `_strength` of second moments.
 # benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # An iteration beats noise on every entry if the shorter side is at least this long:
@@ -76,7 +76,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Divide the largest singular value by the norm of the noise of a product for all budget."""
+    """Divide the largest possible singular value by a product's noise at the whole budget."""
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
     if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
         return 0.0

@@ -217,7 +217,7 @@ class NoisyMatrix:
         """
         if self._cut is None:
             return basis
-        cut, least, floor, best = self._cut, math.inf, 0.0, None
+        cut, least_loss, first_noise, best = self._cut, math.inf, 0.0, None
         while True:
             found = clip_rows(basis.copy(), self._norm_at(cut, basis))
             if signal is None:
@@ -226,10 +226,10 @@ class NoisyMatrix:
             std = self.budget.cost.noise_std("gaussian", change, release.share)
             noise = release.shape[0] * std**2 / _AVERAGED
             lost = float(np.sum(np.square(basis - found))) / basis.shape[1]
-            floor = floor or noise
-            loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
-            if best is None or loss < least:
-                least, best = loss, found
+            first_noise = first_noise or noise
+            loss = float(np.mean(noise / (signal + first_noise))) + _PRICE_OF_CUT * lost
+            if best is None or loss < least_loss:
+                least_loss, best = loss, found
             # Rows of an orthonormal basis are at most 1 long, except for rounding.
             if self._norm_at(cut, basis) == 1 or lost == 0:
                 return best

@@ -133,9 +133,9 @@ def clipping_facts(
     is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise)
     # Far rows begin at the point where the count of longer rows times the squared norm is largest.
     parts, multiples = (1 - fractions) * is_far, points / bound
-    most = int(np.argmax(parts * multiples**2))
-    if is_far[most]:
-        found["far_rows"] = float(parts[most]), float(multiples[most])
+    begin = int(np.argmax(parts * multiples**2))
+    if is_far[begin]:
+        found["far_rows"] = float(parts[begin]), float(multiples[begin])
     found["giants"] = _giants(points, fractions, bound, _FAR_DEVIATIONS * noise)
     margin = max(_CLEAR_DEVIATIONS * noise, _CLEAR)
     is_clear = (points > bound) & (points < _NEAR * bound)

@@ -71,12 +71,12 @@ def decompose_scaled(
     is_flat = are_flat(np.diag(noisy), np.full(len(noisy), noise_std), n_rows)
     squares = np.diag(raised) / np.median(np.diag(raised)[~is_flat])
     scales = np.sqrt(np.where(is_flat, 1.0, squares))
-    units, less = np.outer(scales, scales), float(np.mean(scales**-2.0))
-    found = noisy / units, noise_std * less, n_components, center_error * less
-    factors = decompose(*found, smoothed=raised / units)
+    units, mean_factor = np.outer(scales, scales), float(np.mean(scales**-2.0))
+    arguments = noise_std * mean_factor, n_components, center_error * mean_factor
+    factors = decompose(noisy / units, *arguments, smoothed=raised / units)
     assert factors.angles is not None
     # Noise varies more if most of it comes from few columns.
-    uneven = float(np.mean(scales**-4.0)) / less**2
+    uneven = float(np.mean(scales**-4.0)) / mean_factor**2
     angles = np.minimum(factors.angles * uneven**0.25, np.pi / 2)
     return replace(factors, scales=scales, angles=angles)
 
@@ -159,9 +159,9 @@ def decompose_toward(
     distance = max(float(np.square(away).sum()), np.finfo(np.float64).tiny)
     # Off the diagonal, noise has half of the variance.
     explained = np.square(noise_std / unit) * len(noisy) * (len(noisy) + 1) / 2
-    taken = min(1.0, float(explained) / distance)
-    factors = decomposition(noisy + taken * unit * away, (1 - taken) * noise_std, **asked)
-    return replace(factors, prior_weight=taken)
+    weight = min(1.0, float(explained) / distance)
+    factors = decomposition(noisy + weight * unit * away, (1 - weight) * noise_std, **asked)
+    return replace(factors, prior_weight=weight)
 
 
 def _turned(

@@ -314,11 +314,11 @@ def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tupl
     bound = _ROW_NORM if row_norm is None else WIDER * row_norm
     mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
     search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
-    again = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
-    # If a bound or the center is private, released values choose the branch.
+    recentered = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
+    # If the bound or the noise of the center follows from a release, released values will choose.
     if row_norm is None or center.noise_std is None:
-        return usual, again
-    return (again if needs_second_mean(spec, usual, center.noise_std, row_norm) else usual,)
+        return usual, recentered
+    return (recentered if needs_second_mean(spec, usual, center.noise_std, row_norm) else usual,)
 
 
 def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:

@@ -87,8 +87,8 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 # ------------------------------
 # Block power iteration with clipped projections.
 
-_LEVEL_QUANTILE = 0.2  # not studied
-_LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
+_LEVEL_QUANTILE = 0.2  # of the norms of projected rows; not studied
+_LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # in units of `bound`; not studied
 # This many rows suffice to choose a clip level, unless noise makes the step useless.
 _LEVEL_ROWS = 1 << 14  # not studied
 

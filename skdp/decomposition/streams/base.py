@@ -166,6 +166,7 @@ _ALIVE: WeakSet[UpdateReceiver] = WeakSet()
 
 
 def _current_process() -> tuple[str, int]:
+    """Return a name of this process that no other process has."""
     return _token, os.getpid()
 
 
