@@ -23,9 +23,8 @@ from skdp.ledger._file import WHOLE
 from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.model_selection import epsilon_curve
 from skdp.model_selection._score import CONSTRAINTS, opened
-from skdp.pipeline._dp_pipeline import DPPipeline
 from skdp.pipeline._public_steps import of_people, transformed
-from skdp.pipeline._rules import DelegatesMixin, last_of
+from skdp.pipeline._rules import DelegatesMixin, fitted_steps, last_of
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, runs_of
@@ -484,9 +483,9 @@ def score_histogram(
 
     Parameters
     ----------
-    pca : DPPCA, DPTruncatedSVD or DPPipeline
+    pca : DPPCA, DPTruncatedSVD or pipeline
         A fitted estimator that may be published, with two components or more; or a pipeline that
-        ends with one, and whose first step takes X.
+        ends with one, and whose first step takes X, also inside a search.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows to protect.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -563,15 +562,13 @@ def score_histogram(
     given |= {"ledger": ledger, "random_state": random_state}
     validate_plain({**CONSTRAINTS, "n_bins": [_N_BINS]}, given, "score_histogram")
 
-    before: list[Any] = []
-    if isinstance(pca, DPPipeline):
-        *before, (_, pca) = pca._fitted().steps
+    *before, (_, pca) = fitted_steps(pca)
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
         raise ValueError(
-            "pca must be a DPPCA or DPTruncatedSVD, or a DPPipeline that ends with one, got a "
-            f"{type(pca).__name__}. From a Pipeline pass the last step, and rows as "
-            "model[:-1].transform(X) makes them."
+            "pca must be a DPPCA or DPTruncatedSVD, or a pipeline that ends with one, got a "
+            f"{type(pca).__name__}."
         )
+    check_is_fitted(pca)
     refuse_blocks(X := checked_container(X), "score_histogram")
     unit = "user" if users is not None else "row" if groups is None else "record"
     people = people_of(users, X, unit)

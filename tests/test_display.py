@@ -86,7 +86,8 @@ def test_counts_of_a_search_are_one_bar_and_other_things_are_refused(pca):
         ),
         (lambda pca: PrivacyBudgetDisplay.from_plan(clone(pca)), "Pass what plan"),
         (PrivacyBudgetDisplay.from_ledger, "as PrivacyLedger"),
-        (lambda pca: score_histogram(make_pipeline(pca), X), "model.:-1..transform"),
+        (lambda pca: score_histogram(DPStandardScaler(), X), "or a pipeline that ends with one"),
+        (lambda pca: score_histogram(make_pipeline(clone(pca)), X), "not fitted yet"),
     ):
         with pytest.raises((TypeError, ValueError), match=told):
             draw(pca)
@@ -122,7 +123,7 @@ def test_a_curve_draws_medians_of_fits_to_public_rows():
 
 
 def test_cells_show_released_counts_and_no_noise(pca, ax):
-    found = score_histogram(pca, X, epsilon=4.0, components=(1, 0), n_bins=8)
+    found = score_histogram(make_pipeline(pca), X, epsilon=4.0, components=(1, 0), n_bins=8)
     shown = ScoreHistogramDisplay.from_histogram(found, ax=ax)
     (mesh,) = shown.meshes_
     cells = mesh.get_array()

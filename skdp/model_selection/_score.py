@@ -10,7 +10,6 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.special import logit
 from sklearn.base import is_classifier
-from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -18,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from skdp import _validation as checks
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
-from skdp.data.parts import RowParts
+from skdp.data.parts import RowBlocks, RowParts
 from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -32,7 +31,7 @@ from skdp.linear_model._supervised import (
 )
 from skdp.pipeline._public_rows import quietly
 from skdp.pipeline._public_steps import check_inverse, of_people, transformed
-from skdp.pipeline._rules import DelegatesMixin
+from skdp.pipeline._rules import Steps, fitted_steps
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -245,9 +244,6 @@ _LARGEST_ENTRY = 1e38  # not tuned
 # The smallest probability whose logarithm is computed, as in scikit-learn's log loss.
 _LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
 
-#: Names and fitted steps of the scored model, whose last step predicts.
-Steps = list[tuple[str, Any]]
-
 
 def _errors(size: Callable[[Any], Any], steps: Steps, X: Any, y: Any) -> np.ndarray:
     responses = checked_responses(y)
@@ -292,8 +288,13 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     """Apply the steps to X; return the results of a method of the last step."""
     *before, (name, last) = steps
     check_inverse(name, getattr(last, "transformer_", None))
-    rows = _acceptable(transformed(before, X), last)
-    results = np.asarray(_applied(rows, last, method))
+    rows = transformed(before, X)
+    if isinstance(rows, RowBlocks) and not isinstance(last, PrivateEstimator):
+        results = np.concatenate(
+            [_applied(_acceptable(block, last), last, method) for block in rows]
+        )
+    else:
+        results = np.asarray(_applied(_acceptable(rows, last), last, method))
     if results.shape != (shape or results.shape[:1]):
         # The shape of the results may depend on rows, so the error does not show it.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
@@ -432,7 +433,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
         return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"
     judged = [estimator]
     if scoring == "reconstruction":
-        _, judging = _from_private(_steps_of(estimator))
+        _, judging = _from_private(fitted_steps(estimator))
         judged = [step for _, step in judging if hasattr(step, "fit")]
     for method in score.methods:
         # Both methods return scores that order rows.
@@ -480,17 +481,10 @@ def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute the finite losses, or the outcomes to count, of all rows under a fitted model."""
     with np.errstate(all="ignore"):
         # Smaller dtypes cannot represent the limits.
-        losses = score.losses(_steps_of(model), X, y).astype(np.float64)
+        losses = score.losses(fitted_steps(model), X, y).astype(np.float64)
     least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
     losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
     return np.asarray(np.clip(losses, least, most))
-
-
-def _steps_of(model: Any) -> Steps:
-    """Return the steps of a pipeline, also of one inside a search; or the model as one step."""
-    if isinstance(model, DelegatesMixin):
-        return _steps_of(model._wrapped())
-    return list(model.steps) if isinstance(model, Pipeline) else [(type(model).__name__, model)]
 
 
 # ------------------------------
@@ -679,7 +673,7 @@ def private_score(
         checks.check_features(X, estimator)
     check_responses(X, y, names[0], type(estimator).__name__)
     if SCORES[names[0]].of_classes:
-        check_kind(checked_labels(y), _steps_of(estimator)[-1][1].classes_)
+        check_kind(checked_labels(y), fitted_steps(estimator)[-1][1].classes_)
     given["unit"] = "user" if users is not None else "row" if y is None else "record"
     people = people_of(users, X, given["unit"])
     if is_list or SCORES[names[0]].of_counts:
@@ -729,7 +723,7 @@ def _scores_of_counts(
     names: list[str], estimator: Any, X: Any, y: Any, people: People | None, given: dict[str, Any]
 ) -> dict[str, PrivateScore]:
     """Release counts of outcomes, of binned scores, or of both; compute all scores from them."""
-    n_classes = max(len(classes_for(name, _steps_of(estimator)[-1][1])) for name in names)
+    n_classes = max(len(classes_for(name, fitted_steps(estimator)[-1][1])) for name in names)
     of_all: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
     shapes = {kind: shape for kind, shape in of_all.items() if kind in asked}

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache, partial
 from inspect import getclosurevars, signature
 from itertools import chain
@@ -17,7 +18,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.compose._column_transformer import _is_empty_column_selection
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     Binarizer,
@@ -544,6 +545,40 @@ class DelegatesMixin(SeededEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return get_tags(self._pattern())
+
+
+# ------------------------------
+# The fitted steps of a model, also within other estimators.
+
+#: Names and fitted steps of a model, whose last step predicts or transforms.
+Steps = list[tuple[str, Any]]
+# Estimators of scikit-learn that change what one fitted estimator predicts, and where it is.
+_AROUND_ONE = {
+    FixedThresholdClassifier: "estimator_",
+    TransformedTargetRegressor: "regressor_",
+    TunedThresholdClassifierCV: "estimator_",
+}
+
+
+def fitted_steps(model: Any, name: str = "") -> Steps:
+    """Return the steps of a pipeline, also of one inside other estimators; or the model alone.
+
+    An estimator around a pipeline becomes one around its last step, which gets what that step gets.
+    """
+    if isinstance(model, DelegatesMixin):
+        return fitted_steps(model._wrapped())
+    if isinstance(model, Pipeline):
+        *before, (name, last) = model.steps
+        return [*before, *fitted_steps(last, name)]
+    kind, name = type(model), name or type(model).__name__
+    if kind is FrozenEstimator and len(steps := fitted_steps(model.estimator)) > 1:
+        return steps
+    if (place := _AROUND_ONE.get(kind)) and hasattr(model, place):
+        *before, (_, last) = fitted_steps(getattr(model, place))
+        model = copy(model)
+        setattr(model, place, last)
+        return [*before, (name, model)]
+    return [(name, model)]
 
 
 # ------------------------------

@@ -1,9 +1,17 @@
-"""Filters of modules are seen before a charge, and a pipeline scores with users."""
+"""Filters of modules are seen before a charge; scores of pipelines, with users and in others."""
 
+import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp.model_selection import DPGridSearch, private_score
@@ -73,4 +81,75 @@ def test_labels_of_another_kind_are_no_mistakes(ledger):
         for scoring in ("accuracy", "neg_log_loss", "neg_brier_score"):
             with pytest.raises(ValueError, match="pass labels as the fit took them"):
                 private_score(model, X, of_score, scoring=scoring, ledger=ledger)
+    assert ledger.entries() == []
+
+
+def _table(n=400):
+    pd = pytest.importorskip("pandas")
+    age = np.random.default_rng(1).integers(18, 90, n)
+    return pd.DataFrame({"age": age.astype(float), "job": np.where(age % 3, "cook", "clerk")})
+
+
+def _pipeline_of_texts(last, unknown="ignore"):
+    columns = make_column_transformer(
+        (skdp.DPStandardScaler(bounds={"age": (18, 90)}), ["age"]),
+        (OneHotEncoder(categories=[["clerk", "cook"]], handle_unknown=unknown), ["job"]),
+    )
+    return skdp.make_dp_pipeline(columns, last, epsilon=50.0)
+
+
+def _of_regression(table, *unknown):
+    """Return amounts, and models that predict them through their logarithms."""
+    y = np.exp(table["age"] / 30 + (table["job"] == "cook")).to_numpy()
+    functions = {"func": np.log, "inverse_func": np.exp, "check_inverse": False}
+    regression = skdp.DPLinearRegression(response_bound=6.0)
+    around = TransformedTargetRegressor(_pipeline_of_texts(regression, *unknown), **functions)
+    around.fit(table, y)
+    inside = _pipeline_of_texts(TransformedTargetRegressor(regression, **functions), *unknown)
+    others = [FrozenEstimator(around), make_pipeline(FrozenEstimator(around))]
+    return y, [around, *others, inside.fit(table, y)]
+
+
+def _of_classifier(table):
+    y = np.where(table["age"] > 50, "yes", "no")
+    model = _pipeline_of_texts(skdp.DPLogisticRegression(classes=["no", "yes"])).fit(table, y)
+    frozen = FrozenEstimator(model)
+    fixed = FixedThresholdClassifier(frozen, threshold=0.3, pos_label="yes").fit(table, y)
+    tuned = TunedThresholdClassifierCV(frozen, cv="prefit", refit=False).fit(table, y)
+    return y, [frozen, fixed, tuned, FrozenEstimator(fixed)]
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_estimators_around_a_pipeline_are_scored_on_what_it_takes(tmp_path):
+    pytest.importorskip("pyarrow")
+    table = _table()
+    y, models = _of_regression(table)
+    labels, classifiers = _of_classifier(table)
+    cases = [(model, y, "neg_mean_absolute_error") for model in models]
+    cases += [(model, labels, "balanced_accuracy") for model in classifiers]
+    path = tmp_path / "table.parquet"
+    table.assign(y=y, label=labels).to_parquet(path, row_group_size=150)
+    for model, of_rows, name in cases:
+        score = partial(private_score, model, scoring=name, epsilon=math.inf)
+        column = "y" if of_rows is y else "label"
+        parts = skdp.RowBlocks.from_parquet(path, list(table), y=column)
+        found = score(table, of_rows)
+        assert score(parts).value == pytest.approx(found.value, rel=1e-12)
+        if of_rows is y:
+            losses = np.abs(model.predict(table) - y)
+            exact = -np.minimum(losses, found.level).mean()
+        else:
+            exact = get_scorer(name)(model, table, labels)
+        assert found.value == pytest.approx(exact)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_around_a_pipeline_unknown_categories_are_refused_unnamed_before_the_charge(ledger):
+    table = _table()
+    y, models = _of_regression(table, "error")
+    table.loc[7, "job"] = "acrobat"
+    for model in models:
+        with pytest.raises(ValueError, match="refuses a category") as refused:
+            private_score(model, table, y, ledger=ledger)
+        assert "acrobat" not in str(refused.value)
     assert ledger.entries() == []
