@@ -171,14 +171,14 @@ def release_moment(
         # centered column is its size, which is not small.
         are_points = scales.is_point if spec.cost.is_private else scales.is_flat
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
-        shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
+        shows_nothing = scales.may_be_constant() & spec.cost.is_private & (not is_centered)
         divisor = np.where(is_constant, np.inf, scale)
     matrix, noise_std, root = _release_matrix(plan, spec, view, budget, (center, divisor))
     if plan.scales is None:
         squares, means = np.diag(matrix)[:-1], matrix[-1, :-1]
         is_flat = squares - means**2 <= column_scales.ROUNDING * np.maximum(squares, 1.0)
         is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)
-        unknown = {"off_usual": ~none, "variance_std": np.full(len(scale), np.inf)}
+        unknown = {"off_mode": ~none, "variance_std": np.full(len(scale), np.inf)}
         scales = Scales(center, scale**2, ~none, none, presence=np.ones(len(scale)), **unknown)
     entry = clip_of(spec)[1]
     return Moment(

@@ -231,7 +231,7 @@ def as_feature_names(names: list[Any] | None) -> list[str] | None:
 
 
 def flaw_of_columns(X: Any) -> str:
-    """Name the columns of a data frame whose dtypes are no real numbers; "" if none are."""
+    """Return an error text about columns whose dtypes are no real numbers; "" if there are none."""
     bad = {str(name): kind for name, kind in types_of(X) if kind}
     return f"X has columns that are no real numbers. {text_of_kinds(bad)}" * bool(bad)
 
@@ -554,7 +554,7 @@ def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
 
 
 def with_nan(rows: Any, is_null: np.ndarray) -> Any:
-    """Set all stored entries of some rows to NaN."""
+    """Set all stored entries of the rows with `is_null` to NaN."""
     if not is_null.any():
         return rows
     values = rows.data.copy() if issparse(rows) else rows.copy()

@@ -62,7 +62,7 @@ class Chunks:
 
 
 def _block_of(chunks: Chunks | str, number: int) -> Any:
-    """Compute a block or, in a task, which has a name instead of chunks, return its own block."""
+    """Return a block: compute it or, in a task, which has a name for chunks, look it up."""
     if isinstance(chunks, str):
         return _BLOCKS.get()[chunks]
     return computed(Delayed(chunks.keys[number], chunks.graph))

@@ -185,7 +185,7 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
 
 
 def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
-    """Hash the people of rows, too, as the same rows of other people are other data."""
+    """Extend a digest of rows by their people, as the same rows of other people are other data."""
     return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 

@@ -154,7 +154,7 @@ def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
 
 
 def _subtree(lists: list[list[range]], source: Any, kernel: Kernel) -> Any:
-    """Sum the results of a kernel over consecutive lists of leaves."""
+    """Sum the results of a kernel over consecutive lists of leaves; a leaf is a range of blocks."""
     blocks = source.blocks(range(lists[0][0].start, lists[-1][-1].stop))
     return tree_sum(tree_sum(_chain_sums(kernel, blocks, leaves)) for leaves in lists)
 

@@ -101,7 +101,7 @@ class Factors:
 def choose_rank(
     n_components: int | float | str | None, factors: Factors, n_rows: int, dtype: np.dtype
 ) -> int:
-    """Return the number of components that `n_components` asks for; ratios are of `dtype`."""
+    """Return the number of components for `n_components`: an int, None, a fraction or "mle"."""
     if n_components is None:
         return min(n_rows, len(factors.eigenvalues))
     if n_components == "mle":

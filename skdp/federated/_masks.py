@@ -34,7 +34,7 @@ _CTR = modes.CTR(bytes(_BLOCK))
 
 
 def digest(*parts: bytes) -> bytes:
-    """Hash parts with SHA-256, each after its length: the same bytes in other parts differ."""
+    """Hash parts with SHA-256, each after its length: the same bytes split otherwise differ."""
     return hashlib.sha256(b"".join(_LENGTH.pack(len(part)) + part for part in parts)).digest()
 
 

@@ -198,7 +198,7 @@ class RunningFit:
         self._thread.start()
 
     def next(self) -> Any:
-        """Return the release for which the fit waits, or the result of the fit; raise its error."""
+        """Return the release for which the fit waits, or its result; raise an error of the fit."""
         found = self._questions.get()
         if isinstance(found, BaseException):
             raise found

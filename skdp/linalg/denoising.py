@@ -388,7 +388,7 @@ def penalties_of(noise_std: np.ndarray) -> np.ndarray:
 
 
 def _edges(noise_std: np.ndarray) -> np.ndarray:
-    """Return the edge, the largest eigenvalue of noise alone, in the units of each column."""
+    """Return the largest eigenvalue of noise alone, in the squared units of each column."""
     return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
 
 
@@ -482,7 +482,7 @@ _SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
 
 
 def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return which columns seem constant: noise hides their variances, but would show a few rows.
+    """Return which columns are nearly constant: noise hides them, but would show a few far rows.
 
     Scaled to variance 1, such a column would come before all components of less.
     """

@@ -114,7 +114,7 @@ _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Lower numbers until they descend; negative numbers become 0."""
+    """Replace each number by the smallest so far, and by 0 at least, so that they descend."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 

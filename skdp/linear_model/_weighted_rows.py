@@ -35,7 +35,7 @@ def standardization(
     if is_centered:  # The intercept replaces constant features.
         # Without noise, the variance of a constant within bounds is a rounding error.
         is_rounding = found.is_flat & is_bounded
-        multiplier[found.show_nothing() if spec.cost.is_private else is_rounding] = 0.0
+        multiplier[found.may_be_constant() if spec.cost.is_private else is_rounding] = 0.0
     return center, multiplier
 
 

@@ -250,12 +250,12 @@ def _errors(size: Callable[[Any], Any], steps: Steps, X: Any, y: Any) -> np.ndar
     return np.asarray(size(_results("predict", steps, X, responses.shape) - responses))
 
 
-def _mistakes(steps: Steps, X: Any, y: Any) -> np.ndarray:
+def _zero_one_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
     codes, classes = _codes(steps, y)
     return known_codes(_results("predict", steps, X, codes.shape), classes) != codes
 
 
-def _surprises(steps: Steps, X: Any, y: Any) -> np.ndarray:
+def _log_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
     probabilities, is_true = _probabilities(steps, X, y)
     of_true = np.where(is_true, probabilities, 0.0).sum(axis=1)
     return np.asarray(-np.log(np.clip(of_true, _LEAST_PROBABILITY, 1.0)))
@@ -279,7 +279,7 @@ def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
     return known_codes(checked_labels(y), classes), classes
 
 
-def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
+def _negative_log_likelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
     rows = transformed(steps[:-1], X)
     return -_of_dense_rows(partial(_results, "score_samples", steps[-1:]), rows)
 
@@ -398,13 +398,13 @@ COUNTED = {
 #: responses alike.
 SCORES = {
     **COUNTED,
-    "accuracy": Score(_mistakes, of_classes=True, is_bounded=True),
-    "neg_log_loss": Score(_surprises, **_OF_CLASSES),
+    "accuracy": Score(_zero_one_losses, of_classes=True, is_bounded=True),
+    "neg_log_loss": Score(_log_losses, **_OF_CLASSES),
     "neg_brier_score": Score(_brier_losses, **_OF_CLASSES, is_bounded=True),
     "r2": Score(partial(_errors, np.square)),
     "neg_mean_squared_error": Score(partial(_errors, np.square)),
     "neg_mean_absolute_error": Score(partial(_errors, np.abs)),
-    "log_likelihood": Score(_unlikelihoods, ("score_samples",), is_signed=True),
+    "log_likelihood": Score(_negative_log_likelihoods, ("score_samples",), is_signed=True),
     "reconstruction": Score(_reconstruction_errors, ("transform", "inverse_transform")),
 }
 #: What a parameter `scoring` may be; errors list the keys in this order.

@@ -137,7 +137,7 @@ def _step_of_part(name: str, part: str, one: Any, columns: Any) -> Step:
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
-    """Return the rows of a step; of a private part its columns, mapped by its public steps."""
+    """Return the rows that a step gets: all, or the mapped columns of its part of a transformer."""
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
@@ -171,7 +171,7 @@ def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
 
 
 def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace each DPPipeline by its private steps.
+    """Replace each DPPipeline among private steps by the private steps inside it.
 
     Keys are prefixes of names of parameters, such as ``"pipeline__"``, or empty.
     """

@@ -385,7 +385,7 @@ class DPPipeline(
         return self._applied_step_by_step(name, checked_container(X), *more, **users)
 
     def _applied_step_by_step(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Map rows in blocks, or of users, by all steps but the last; call a method of that."""
+        """Map rows in blocks, or of users, by all steps but the last; call a method of the last."""
         check_features(X, self)
         *before, last = self._fitted().steps
         if name == "transform":

@@ -231,7 +231,7 @@ def _stand_in(rows: Any, filling: Any) -> Any:
 
 
 def _two(dtype: Any, shape: Sequence[int], filling: Any) -> np.ndarray:
-    """Make two rows of an array."""
+    """Make an array of two public rows; for `filling` see `_values`."""
     two = np.empty((TWICE, *shape), dtype=dtype)
     two[0], two[1] = _values(two.dtype.kind, filling)
     return two

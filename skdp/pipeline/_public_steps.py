@@ -190,7 +190,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 def _is_by_rows(
     function: Callable[..., Any], two: Any, among: Any, form: Any, number: float | None
 ) -> bool:
-    """Return whether two public rows have the same results alone as `among` other rows."""
+    """Return whether two public rows alone have the results that they have in rows `among`."""
     twice = [_safe_indexing(two, [row] * TWICE) for row in range(TWICE)]
     alone = [attempt(function, one) for one in twice]
     several = [public_rows.row_among(two), *twice]
@@ -546,7 +546,7 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
 def _with_columns(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Return why a part refuses rows, with the columns that have such entries, or else all."""
+    """Return why a part refuses rows; name the columns with unusable entries, or else all."""
     leaves = _leaves(part)
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused = any(one.string for one in tags), {*kinds.values()}

@@ -58,7 +58,7 @@ FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 @dataclass(frozen=True)
 class Run:
-    """Checked steps, and the rows of their fit."""
+    """The checked input of one fit: its steps, rows and targets, and public facts."""
 
     estimator: Any
     steps: Sequence[Step]
@@ -193,7 +193,7 @@ def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
 
 @dataclass
 class Place:
-    """A step with the facts that are known about its fit."""
+    """A step, and what is known before its fit: its spec and data, or public facts."""
 
     step: Any
     spec: Any = None  # of a private step; for the most columns, if a release decides their number
@@ -373,7 +373,7 @@ def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
 
 
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Remove warnings of hidden and unlike columns if the last step's error is surely small.
+    """Remove warnings of hidden or unequally scaled columns if the last step's error is small.
 
     Without a scaler, warnings of unlike columns stay, as the units of the columns matter.
     """
@@ -458,7 +458,7 @@ def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
 
 
 def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = None) -> Prefix:
-    """Append a fitted step; with `scales`, correct the scaler before it, in a copy."""
+    """Append a fitted step to a prefix; with `scales`, correct a copy of the scaler before it."""
     number, fitted, rows = len(prefix.fitted), prefix.fitted, prefix.rows
     is_last = number == len(run.steps) - 1
     if scales is not None:

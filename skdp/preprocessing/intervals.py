@@ -326,7 +326,7 @@ _BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
 
 def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the bin of each number by its sign and power of two; NaN may get any."""
+    """Return the bin of each number, by its sign and power of two; NaN may get any bin."""
     places = _BIN_OF[values.view(np.int64) >> 52]
     places[values == 0] = 0
     return places
@@ -344,7 +344,7 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
 def may_be_zeros(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray, seems_constant: np.ndarray
 ) -> np.ndarray:
-    """Return which columns may be 0 in all rows, by their counts by size.
+    """Return which columns may be 0 in all rows, by counts of their entries by sign and size.
 
     They are mostly 0, and either seem constant by their moments, or have all rows counted as 0.
     Their counts lack no rows, beyond noise.
@@ -430,7 +430,7 @@ def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 def hulls(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the shortest interval that holds all visible bins, for each column.
+    """Return the ends of each column's shortest interval with all bins whose counts exceed noise.
 
     If a column shows only the bin of 0, or few of its rows, its interval gets 0, and the bins
     visible in the average of all such columns, which has less noise. The average leaves out bins

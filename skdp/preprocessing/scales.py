@@ -190,7 +190,7 @@ _USUAL = 0.1  # not studied
 
 
 class Moments(NamedTuple):
-    """Released means of t and of t^2 - 1/2 for each column, and the noise of each column.
+    """Released means of t and t^2 - 1/2 by column, for t as in `Intervals`, with their noise.
 
     If entries may be missing, a third row has the part of present entries.
     """
@@ -293,7 +293,7 @@ class Scales(NamedTuple):
     """Centers and variances of columns, as far as noise shows them.
 
     A column `is_flat` if its variance may be noise, and `is_void` if only its value 0 is visible.
-    `off_usual` are the fractions of entries that differ from the most frequent value, 1 where
+    `off_mode` are the fractions of entries that differ from the most frequent value, 1 where
     unknown. `presence` are the fractions of present entries, with their noise `presence_std`.
     Columns may be narrow relative to their distance from 0: then one `is_point` if it is as narrow
     as zooms can show, and one `is_unclear` if it is flat and zooms had much noise. Another column
@@ -306,7 +306,7 @@ class Scales(NamedTuple):
     variance: np.ndarray
     is_flat: np.ndarray
     is_void: np.ndarray
-    off_usual: np.ndarray
+    off_mode: np.ndarray
     presence: Any = 1.0
     presence_std: Any = 0.0
     is_point: Any = False
@@ -315,7 +315,7 @@ class Scales(NamedTuple):
     center_std: Any = 0.0
     variance_std: Any = 0.0
 
-    def show_nothing(self) -> np.ndarray:
+    def may_be_constant(self) -> np.ndarray:
         """Return which columns may be constant: beside an intercept, these predict nothing.
 
         If many columns seem constant, noise hides how they vary; then only points may be constant.
@@ -359,7 +359,7 @@ def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
 
 
 def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
-    """Compute centers and variances from the means of t and of t^2 - s.
+    """Compute centers and variances of columns from released moments in their intervals.
 
     Variances are shrunk toward their mean over all columns: by as much as noise explains of how
     they differ.
@@ -390,7 +390,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
         variances * intervals.half**2,
         is_flat,
         is_void=np.zeros_like(is_flat),
-        off_usual=np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0),
+        off_mode=np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0),
         presence=moments.present(n_rows),
         presence_std=moments.noise_std * is_counted / _PRESENCE,
         is_constant=is_flat & (_HIDDEN * left < _LITTLE),
@@ -495,7 +495,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
     return found._replace(
         is_void=is_void,
-        off_usual=np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0),
+        off_mode=np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0),
         is_constant=may_be_zeros(counts, noise_std, n_present, found.is_constant | is_void),
         center_std=np.where(is_beyond, math.inf, found.center_std),
         variance_std=np.where(is_beyond, math.inf, found.variance_std),

@@ -307,7 +307,7 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Return a number that is positive if the curve of mu at epsilon exceeds delta."""
+    """Return a positive number if a mu-GDP mechanism exceeds delta at epsilon."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
     # 1 - delta is exact, and `_log_complement` computes 1 minus the curve without cancellation.
@@ -315,7 +315,7 @@ def _log_excess(mu: float, epsilon: float, delta: float) -> float:
 
 
 def _log_complement(mu: float, epsilon: float) -> float:
-    """Return the logarithm of 1 minus the curve, a sum of positive terms."""
+    """Return log(1 - delta) of mu-GDP at an epsilon, by a sum of positive terms."""
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
     if near < 0:
@@ -324,7 +324,7 @@ def _log_complement(mu: float, epsilon: float) -> float:
 
 
 def _log_delta(mu: float, epsilon: float) -> float:
-    """Return the logarithm of the curve, without loss of digits in the tails."""
+    """Return log(delta) of mu-GDP at an epsilon, without loss of digits in the tails."""
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if near > _FARTHEST:
         return -math.inf

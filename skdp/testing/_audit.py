@@ -111,7 +111,7 @@ def attributes_of_class(kind: type) -> dict[str, Any]:
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
-    """Yield all objects that a value refers to, at any depth, with the paths to them.
+    """Yield all objects that a value refers to, at any depth, with their paths, as ``a.b``.
 
     Classes and modules that can be imported are ends of these paths.
     """

@@ -373,7 +373,7 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Add directions of the span of `more` to orthonormal columns, up to the width of `more`."""
+    """Extend orthonormal columns to the width of `more`, by directions in its span."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors
@@ -436,7 +436,7 @@ def solve_one_pass(
 
 
 def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:
-    """Bound how far one unit moves a sketch, but for draws of probability `tail`; with rounding."""
+    """Bound how far one unit moves a sketch, rounding included, except with probability `tail`."""
     unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", spec.unit), sketched
     if isinstance(unit, ResolvedFrobeniusChange):
         longest = haar_norm(n, t)

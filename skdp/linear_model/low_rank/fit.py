@@ -128,18 +128,18 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
     largest = None
     if spec.cost.is_private:
         largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(spec.matrix_shape)
-    are_rare = _are_rare(found.off_usual)
+    are_rare = _are_rare(found.off_mode)
     multiplier = multiplier.reshape(spec.matrix_shape)
     return Transform(center, multiplier, are_rare=are_rare, largest=largest)
 
 
-def _are_rare(off_usual: np.ndarray) -> bool:
+def _are_rare(off_mode: np.ndarray) -> bool:
     """Return whether most features are rare, and a record has few rare features on average.
 
-    `off_usual` has, for each feature, the fraction of records without its most frequent value.
+    `off_mode` has, for each feature, the fraction of records without its most frequent value.
     """
-    is_rare = off_usual < _RARE
-    return bool(is_rare.mean() >= 0.5 and off_usual[is_rare].sum() < _FEW_RARE)
+    is_rare = off_mode < _RARE
+    return bool(is_rare.mean() >= 0.5 and off_mode[is_rare].sum() < _FEW_RARE)
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
