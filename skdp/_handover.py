@@ -18,6 +18,7 @@ import numpy as np
 import sklearn
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction import FeatureHasher
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -93,9 +94,10 @@ def to_sklearn(estimator: Any) -> Any:
     steps. For a `DPStandardScaler` that clips, a ``MinMaxScaler(clip=True)`` follows the scaler;
     such a scaler without centering has no twin, and is refused. For a scaler that fills gaps, a
     ``SimpleImputer`` comes first. For a `DPLinearRegression` that clips features, two scalers come
-    first: one clips, the other maps rows back to the units of the data. For a regression with a
-    prior and a weak signal, a ``FeatureUnion`` passes on the rows beside the predictions of the
-    prior: this twin takes dense rows only, also from columns and encoders before it.
+    first: one clips, the other maps rows back to the units of the data. They take dense rows only,
+    which steps before them make in the twin. For a regression with a prior and a weak signal, a
+    ``FeatureUnion`` passes on the rows beside the predictions of the prior: this twin takes dense
+    rows only, also from columns and encoders before it.
 
     With ``whiten=True``, `explained_variance_` is at least `noise_variance_`, as the coordinates
     are divided by the root of `explained_variance_`. Names of output columns begin with ``pca`` in
@@ -302,20 +304,31 @@ def _steps(steps: dict[str, Any]) -> Any:
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
+# Their results may be sparse, and no parameter of theirs makes them dense.
+_MAY_BE_SPARSE = FeatureHasher, FeatureUnion, FrozenEstimator
+
+
 def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -> Pipeline:
     """Return a pipeline of twins, without the memory and callbacks of the original."""
     twins = [(name, _twin_of(step, is_public=is_public)) for name, step in steps]
-    for _, twin in twins[1:]:
-        first = twin[0] if type(twin) is Pipeline else twin
+    for place, (_, twin) in [*enumerate(twins)][:0:-1]:
+        inner = getattr(twin, "regressor_", twin)
+        first = inner[0] if type(inner) is Pipeline else inner
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = first.feature_names_in_
             first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
-        # The clipping step takes no sparse rows, so an encoder before it must make dense ones.
-        for _, before in twins if type(first) is MinMaxScaler else ():
+        # The clipping step takes no sparse rows, so steps before it must make dense ones.
+        for _, before in twins[:place] if type(first) is MinMaxScaler else ():
             if type(before) is OneHotEncoder:
                 before.sparse_output = False
             elif type(before) is ColumnTransformer:
                 before.sparse_threshold, before.sparse_output_ = 0, False
+            elif type(before) in _MAY_BE_SPARSE or hasattr(before, "build_analyzer"):
+                dense = ColumnTransformer(
+                    [("all", "passthrough", slice(0, None))], sparse_threshold=0
+                )
+                twins.insert(place, ("dense", dense.fit(np.zeros((1, first.n_features_in_)))))
+                break
     return Pipeline(twins)
 
 

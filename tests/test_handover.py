@@ -16,8 +16,9 @@ from scipy.sparse import issparse
 from scipy.stats import norm
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
@@ -225,15 +226,33 @@ def test_twins_give_the_containers_that_were_set(model):
     pd.testing.assert_frame_equal(given, wanted)
 
 
-@pytest.mark.parametrize("is_column", [True, False])
-def test_categories_are_dense_before_a_regression_that_clips(is_column):
-    towns = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
-    step = ColumnTransformer([("town", towns, ["town"])]) if is_column else towns
-    rows = pd.DataFrame({"town": ["a", "b", "c"] * 200})
+TOWNS = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
+# Steps that make sparse rows of one column of texts.
+SPARSE_STEPS = {
+    "encoder": TOWNS,
+    "columns": ColumnTransformer([("town", TOWNS, ["town"])]),
+    "union": FeatureUnion([("towns", TOWNS), ("again", TOWNS)]),
+    "frozen": FrozenEstimator(clone(TOWNS).fit(pd.DataFrame({"town": ["a"]}))),
+    "words": ColumnTransformer([("words", CountVectorizer(vocabulary=["aa"]), "town")]),
+    "union of words": FeatureUnion([("words", CountVectorizer(vocabulary=["aa", "bb"]))]),
+}
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+@pytest.mark.parametrize("name", SPARSE_STEPS)
+def test_sparse_steps_are_dense_before_a_regression_that_clips(name, is_mapped):
+    rows = pd.DataFrame({"town": ["a", "b", "aa"] * 200})
+    given = rows["town"] if name == "union of words" else rows
     y = np.tile([1.0, 2.0, 3.0], 200)
-    model = make_dp_pipeline(step, DPLinearRegression(response_bound=4.0)).fit(rows, y)
-    np.testing.assert_allclose(to_sklearn(model).predict(rows), model.predict(rows), rtol=1e-9)
-    assert issparse(model[:1].transform(rows))
+    last = DPLinearRegression(response_bound=4.0)
+    if is_mapped:
+        functions = {"func": np.log, "inverse_func": np.exp, "check_inverse": False}
+        last = TransformedTargetRegressor(last, **functions)
+    model = make_dp_pipeline(SPARSE_STEPS[name], last).fit(given, y)
+    with warnings.catch_warnings(action="error"):
+        found = to_sklearn(model).predict(given)
+    np.testing.assert_allclose(found, model.predict(given), rtol=1e-9)
+    assert issparse(model[:1].transform(given))
 
 
 def test_sparse_rows_stay_sparse():
