@@ -55,7 +55,7 @@ LEFT_OUT = LeftOutLedger()
 
 #: Names of the units that estimators of skdp protect, as in their records.
 UNITS = ["row", "record", "user", "response", "entry", "edge", "interaction", "update"]
-UNITS += ["spectral", "frobenius"]
+UNITS += ["spectral", "frobenius", "owner"]
 #: Attributes of the record of a fit that are stored as floats.
 NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 
