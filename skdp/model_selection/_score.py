@@ -568,10 +568,10 @@ def private_score(
         A fitted estimator that may be published. It has to map every row by itself, as all
         estimators of skdp and nearly all of scikit-learn do; for other classes the caller has to
         make sure of this.
-    X : array-like of shape (n_samples, n_features)
+    X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None
-        Their responses. Rows in parts contain theirs.
+        Their responses, for a dask collection in the same chunks. Rows in parts contain theirs.
     users : array-like of shape (n_samples,) or None, default=None
         Owner of each row. All rows of a user together are then protected: each user counts once,
         with the mean loss of its rows.
@@ -667,6 +667,7 @@ def private_score(
             f"A list as scoring takes some of {', '.join(map(repr, COUNTED))}, which follow from "
             f"counts, got {names}. Score by the others one at a time."
         )
+    X, y = checks.in_parts(X, y)
     y = X.y if y is None and isinstance(X, RowParts) and _takes_responses(names[0]) else y
     X, y = checked_container(X), checked_container(y)
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:

@@ -194,6 +194,8 @@ def test_responses_in_parts_are_transformed_as_in_memory(kind, size):
     np.testing.assert_array_equal(coef, plain.named_steps["regress"].coef_)
     np.testing.assert_array_equal(np.asarray(model.predict(parts[0])), model.predict(X))
     assert model.score(*parts) == pytest.approx(model.score(X, Y), rel=1e-9)
+    scores = [private_score(model, *given, epsilon=math.inf).value for given in (parts, (X, Y))]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-9)
     assert privacy_spent(model).is_private
 
 
