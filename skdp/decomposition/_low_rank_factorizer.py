@@ -79,10 +79,11 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
         1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a high quantile of the norms
         privately.
     solver : {"auto", "projection", "input", "alternating", "two_sketch"}, default="auto"
-        ``"projection"``, only for rows, releases components and the rows projected on them. It
-        finds the components by the solver that :class:`DPTruncatedSVD` would choose. ``"input"``
-        adds noise to every entry, in O(n_samples n_features) memory. ``"alternating"`` multiplies
-        released bases by X from both sides, in O((n_samples + n_features) n_components) memory.
+        ``"projection"``, only for rows, releases components and the rows projected on them, around
+        their mean. It finds the components by the solver that :class:`DPTruncatedSVD` would choose.
+        ``"input"`` adds noise to every entry, in O(n_samples n_features) memory.
+        ``"alternating"`` multiplies released bases by X from both sides, in
+        O((n_samples + n_features) n_components) memory.
         ``"two_sketch"`` reads X once and fits two random sketches of it, as
         :class:`DPStreamingFactorizer` does, with more noise. For entries ``"auto"`` chooses as
         :class:`DPTruncatedSVD` does, and for promised changes it chooses "input". If the dense
@@ -139,8 +140,9 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy, or Laplace and spherical with ``delta=0``. Rows are
     clipped to `row_norm`, entries to their bounds; a promised change is not enforced. Released, by
-    "projection": ten counts if ``row_norm=None``, what the solver of the components releases, and
-    the rows projected on them; by "input" all entries; by "alternating" products with released
+    "projection": ten counts if ``row_norm=None``, what the solver of the components releases, the
+    mean, 24 counts of lengths around the mean, and the rows projected on the components; by "input"
+    all entries; by "alternating" products with released
     bases, and a core; by "two_sketch" both sketches. For a promised change and with
     ``random_state=None``, "two_sketch" reserves half of delta, at any shape, for the event that a
     random sketch is exceptionally long; this assumes that nobody knows the sketches before the fit.

@@ -251,7 +251,7 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     ]
 
 
-# A fit warns if in every left singular vector less than this fraction of the squared length is
+# A fit warns if along all components less than this fraction of the differences between rows is
 # signal.
 _LEAST_SIGNAL = 0.5  # not studied
 
@@ -554,9 +554,9 @@ def warnings_for_factors(
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
-            f"At most {result.left_signal:.1%} of left_components_ is signal: noise that hides a "
-            "whole row also hides its coordinates, so the reconstruction is near 0, however many "
-            "rows there are. components_ do not suffer: if you need only components_, use "
+            f"Beside the mean, at most {result.left_signal:.1%} of left_components_ is signal: "
+            "noise that hides a whole row also hides its coordinates, so the reconstruction of "
+            "each row is near the mean, however many rows there are. If you need components_, use "
             "skdp.DPTruncatedSVD, which spends the whole budget on components."
         )
     if is_hidden:

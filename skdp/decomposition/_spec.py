@@ -61,7 +61,7 @@ class Factors:
     # If a few rows are far longer than all other rows: the part of the rows that are so long, how
     # many times longer they are, and a norm that the other rows do not exceed.
     giants: tuple[float, float, float] | None = None
-    left_signal: float = 1.0  # largest part of a left vector's squared length that is signal
+    left_signal: float = 1.0  # largest part of the differences between left rows that is signal
     # A function that decomposes the same released moment for another number of components.
     decompose: Callable[..., "Factors"] | None = None
     prior_weight: float = 0.0  # weight of the prior in the moment

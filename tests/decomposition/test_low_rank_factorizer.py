@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from low_rank import LOW_RANK
 from scipy import sparse
+from utility import KEY
 
 from skdp import DPLowRankFactorizer, PrivacyWarning, RowBlocks
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.decomposition.rows.fit import _deviations
 from skdp.linalg.denoising import debiased, shrunk
+from skdp.linalg.norms import bin_counts, row_norms
+from skdp.privacy.clipping import clip_rows
 from skdp.testing._recording import RecordingBudget, fit_with
 from skdp.units import Entry, FrobeniusChange, SparseRow, Update
 
@@ -110,10 +116,45 @@ def test_shrunk_singular_values_fit_best_along_noisy_vectors(shape):
 
 
 def test_a_warning_says_that_left_components_are_noise():
-    with pytest.warns(PrivacyWarning, match="of left_components_ is signal"):
+    with pytest.warns(PrivacyWarning, match="% of left_components_ is signal"):
         model = DPLowRankFactorizer(2, row_norm=1.0, epsilon=8.0).fit(np.tile(LOW_RANK, (200, 1)))
     # That of the rows themselves is 9 times the root of 200.
     assert model.singular_values_.max() < 0.2 * 127
+
+
+def kept(X, **parameters):
+    """Squares without those of errors, over the same of the best matrix of rank 2."""
+    model = DPLowRankFactorizer(2, **parameters).fit(X)
+    left_out = np.sum(np.square(X - best(X, 2)))
+    errors = np.sum(np.square(X - model.reconstruct()))
+    return (np.sum(X**2) - errors) / (np.sum(X**2) - left_out)
+
+
+@quiet
+@pytest.mark.parametrize(("epsilon", "least"), [(0.5, 0.84), (16, 0.91), (256, 0.98)])
+def test_rows_far_from_zero_keep_their_mean_however_small_the_budget(epsilon, least):
+    rows = np.random.default_rng(0).normal(size=(2000, 12)) @ np.diag([2, 1.5] + [0.3] * 10)
+    assert kept(rows + 1.8, epsilon=epsilon, random_state=KEY) > least
+    # Around 0 there is no mean to keep, and noise is not taken for one.
+    assert kept(rows, epsilon=0.5, random_state=KEY) > -0.02
+
+
+def test_a_few_long_rows_do_not_hide_the_others():
+    rows = np.random.default_rng(0).normal(size=(4000, 10)) @ np.diag([2, 1] + [0.2] * 8)
+    rows[:8] *= 30
+    found = DPLowRankFactorizer(2, epsilon=256, random_state=KEY).fit(rows).reconstruct()[8:]
+    assert np.sum(np.square(found - rows[8:])) < 0.25 * np.sum(np.square(rows[8:]))
+
+
+@pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
+def test_null_rows_are_neither_counted_nor_moved_by_the_mean(contain):
+    rows = Rows(as_source(contain(np.ones((5, 3)))))
+    norms = np.array([1.0, np.nan, 1, 1, np.nan])
+    block = next(rows.blocks(range(1)))[1].weighted(np.ones_like, norms)
+    found = _deviations(block, np.eye(3)[:, :2], np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(np.isnan(found).all(axis=1), np.isnan(norms))
+    assert bin_counts(row_norms(found), np.array([1.0, 100.0])).sum() == 3
+    assert np.abs(clip_rows(found, 1.0)[[1, 4]]).max() == 0
 
 
 def test_memory_decides_between_solvers_of_promised_changes():

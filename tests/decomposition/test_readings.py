@@ -39,7 +39,7 @@ def readings(estimator, contain=np.asarray):
         (DPPCA(2, solver="covariance"), 4),
         (DPTruncatedSVD(2, solver="covariance"), 3),
         (DPTruncatedSVD(2, solver="power", n_iter=N_ITER, row_norm=9.0), N_ITER + 2),
-        (DPLowRankFactorizer(2, row_norm=9.0), 3),
+        (DPLowRankFactorizer(2, row_norm=9.0), 4),
         (DPStandardScaler(bounds=(-9, 9)), 3),
         (DPStandardScaler(), 3),
     ],

@@ -6,20 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from skdp.data.reduce import on_block
 from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._spec import Factors, RowsSpec, rank_of
 from skdp.decomposition.rows import plan as rows_plan
 from skdp.decomposition.rows.moments import decompose
 from skdp.decomposition.rows.solvers import (
+    LEVEL_GRID,
     passes_positivity_test,
     release_mean,
     solve_clipped,
     solve_guided,
 )
-from skdp.linalg.norms import unclipped_squares
+from skdp.linalg import denoising
+from skdp.linalg.norms import bin_counts, row_norms, unclipped_squares
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.clipping import clipped, weighting_to
+from skdp.privacy.clipping import clip_rows, clipped, weighting_to
 from skdp.privacy.releases import SCALE_GRID, Search
+from skdp.privacy.sensitivity import row_sum
 
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
@@ -171,8 +175,8 @@ def _giants(
 # ------------------------------
 # Left factors of a matrix whose rows are protected.
 
-# Coordinates that would be shrunk below this factor become 0, as they have hardly any signal.
-_LEAST_SIGNAL = 0.1  # not studied
+# A count of rows below this many standard deviations of its noise becomes 0.
+_VISIBLE = 3.0  # benchmarks/factorization/rows.md
 
 
 def solve_projection(
@@ -182,23 +186,29 @@ def solve_projection(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    r"""Release the components, and the rows projected on the components.
+    """Release the components, the mean, and the rows projected on the components.
 
-    A solver for rows finds the components V. Then the clipped rows times V are released with noise:
-    exchanging a row of norm c moves this product by at most 2 c. The noise hides whole rows, and
-    leaves little signal in the coordinates of a row. Coordinates are shrunk by :math:`\lambda_j /
-    (\lambda_j + n \sigma^2)`, the factor of least squared error, with the released second moment
-    :math:`\lambda_j` along component j and the noise std :math:`\sigma`.
+    A solver for rows finds the components V. Then the rows times V are released around their mean,
+    clipped to a level c: exchanging a row changes one row of this product, by at most 2 c. The
+    noise hides whole rows, and leaves little signal in the coordinates of a row. So the singular
+    values of the product are shrunk, and where noise hides how rows differ, all are near the mean.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     factors = solve_clipped(spec, plan.components, rows, budget, generator)
     factors = factors.leading(rank_of(spec))
-    projected = rows.matmul(factors.components.T)
-    released, noise_std = budget.release(plan.projected_rows, projected, rows.bound)
-    total = factors.eigenvalues + len(released) * noise_std**2
-    signal = np.divide(factors.eigenvalues, total, out=np.zeros_like(total), where=total > 0)
-    weights = np.where(signal > _LEAST_SIGNAL, signal, 0.0)
-    left, singular_values, turn = np.linalg.svd(released * weights, full_matrices=False)
+    basis = factors.components.T
+    mean, mean_std = release_mean(plan.mean, rows, budget)
+    point = _above_noise(basis.T @ mean, mean_std)
+    projected = rows.map_rows(on_block(partial(_deviations, basis=basis, point=point)))
+    level = _release_level(plan, projected, rows, budget)
+    released, noise_std = budget.release(plan.projected_rows, clip_rows(projected, level), level)
+    left, values, turn = np.linalg.svd(released, full_matrices=False)
+    cleaned = denoising.debiased(values, noise_std, released.shape)
+    cleaned = denoising.shrunk(cleaned, noise_std, released.shape)
+    left, singular_values, turn = np.linalg.svd(
+        (left * cleaned) @ turn + point, full_matrices=False
+    )
+    signal = np.divide(cleaned, values, out=np.zeros_like(values), where=values > 0)
     return replace(
         factors,
         components=turn @ factors.components,
@@ -207,3 +217,35 @@ def solve_projection(
         left_signal=float(signal.max(initial=0.0)),
         **clipping_facts(plan.row_norm, rows.bound, spec, budget),
     )
+
+
+def _above_noise(vector: np.ndarray, noise_std: float) -> np.ndarray:
+    """Shrink a noisy vector toward 0; where noise alone might give it, it becomes 0."""
+    of_noise = (len(vector) + 3 * np.sqrt(2 * len(vector))) * noise_std**2
+    squares = float(vector @ vector)
+    return vector * (max(1 - of_noise / squares, 0.0) if squares > 0 else 0.0)
+
+
+def _deviations(block: Any, basis: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Return rows times a basis, minus a public point; null rows are NaN."""
+    found = block.matmul(basis) - point
+    found[block.is_null] = np.nan
+    return np.asarray(found)
+
+
+def _release_level(
+    plan: rows_plan.RowFactorReleases, projected: np.ndarray, rows: Rows, budget: PrivacyBudget
+) -> float:
+    """Choose the level to which rows are clipped: released counts show what cut and noise lose."""
+    if plan.level is None:
+        return np.inf
+    edges = rows.bound * LEVEL_GRID
+    counts, std = budget.release(plan.level, bin_counts(row_norms(projected), edges).astype(float))
+    visible = np.where(counts > _VISIBLE * std, counts, 0.0)
+    kept = np.minimum(LEVEL_GRID[:, np.newaxis], LEVEL_GRID)
+    lost, signal = np.square(LEVEL_GRID - kept) @ visible, np.square(kept) @ visible
+    release = plan.projected_rows
+    change = row_sum(1.0, budget.adjacency)
+    of_one = budget.cost.noise_std("gaussian", change, release.share)
+    noise = projected.size * np.square(of_one * LEVEL_GRID)
+    return float(edges[np.argmin(lost + signal * noise / (signal + noise))])

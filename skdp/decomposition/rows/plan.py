@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp._estimator import check_finite_bound
 from skdp.decomposition._spec import MEAN, MOMENT, RowsSpec, check_solver, rank_of, rank_or_none
-from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import AnyOf, growing_shares, left_of, plan_sum
@@ -445,8 +445,10 @@ def _plan_power(
 # ------------------------------
 # Left factors of a matrix whose rows are protected.
 
-# Share of the projected rows. The components, which all projected rows need, get the rest.
-_PROJECTION_SHARE = 0.2  # not studied
+# Share of the projected rows: mu, within limits. With a small budget noise hides all of them, and
+# more is gained by components. A further share is that of the level to which they are clipped.
+# benchmarks/factorization/rows.md
+_LEAST_PROJECTION, _MOST_PROJECTION, _PROJECTION_LEVEL = 0.2, 0.8, 0.02
 
 
 class RowFactorReleases(NamedTuple):
@@ -454,26 +456,31 @@ class RowFactorReleases(NamedTuple):
 
     row_norm: Search | None
     components: SolverReleases
+    mean: Release
+    level: Release | None  # counts of norms of projected rows; none without noise
     projected_rows: Release
 
 
 def plan_projection(spec: RowsSpec) -> RowFactorReleases:
-    """Plan the components, and the rows projected on the components."""
-    # Shares of the components are parts of the cost that the projected rows leave.
-    before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
+    """Plan the components, the mean, and the rows projected on the components, around the mean."""
+    share = float(np.clip(spec.cost.mu, _LEAST_PROJECTION, _MOST_PROJECTION))
+    level, follows = None, "level of projected rows"
+    if spec.cost.is_private:
+        counts, shape = partial(sensitivity.histogram, spec.unit.adjacency), (N_LEVELS,)
+        level = spec.cost.release(follows, "gaussian", _PROJECTION_LEVEL, counts, {}, shape=shape)
+    # Shares of the components are parts of the cost that the other releases leave.
+    rest = 1 - math.fsum([share, _MEAN_SHARE, _PROJECTION_LEVEL])
+    before = replace(spec, cost=replace(spec.cost, part=rest))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
-    size = rank_of(spec)
-    rounding = (spec.shape[1] + 2) * UNIT_ROUNDOFF * math.sqrt(size)
-    change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency, rounding=rounding)
-    known = None if spec.row_norm is None else {"row_norm": spec.row_norm}
     projected = spec.cost.release(
         "projected rows",
         "gaussian",
-        _PROJECTION_SHARE,
-        change,
-        known,
-        follows=_ROW_NORM,
-        shape=(spec.shape[0], size),
+        share,
+        partial(sensitivity.row_sum, adjacency=spec.unit.adjacency),
+        None if spec.cost.is_private else {"row_norm": math.inf},
+        follows=follows,
+        shape=(spec.shape[0], rank_of(spec)),
     )
     components = _plan_solver(before, 1.0 - _NORM_SHARE * (spec.row_norm is None))
-    return RowFactorReleases(row_norm, components, projected)
+    mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
+    return RowFactorReleases(row_norm, components, mean, level, projected)

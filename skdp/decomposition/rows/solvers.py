@@ -88,7 +88,8 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 # Block power iteration with clipped projections.
 
 _LEVEL_QUANTILE = 0.2  # of the norms of projected rows; not studied
-_LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # in units of `bound`; not studied
+#: Levels to which projections may be clipped, relative to the bound of the rows.
+LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
 # This many rows suffice to choose a clip level, unless noise makes the step useless.
 _LEVEL_ROWS = 1 << 14  # not studied
 
@@ -157,7 +158,7 @@ def release_step(
     level_counts, planned_product = step
     level = np.inf
     if level_counts is not None:
-        edges = rows.bound * _LEVEL_GRID
+        edges = rows.bound * LEVEL_GRID
         noisy_counts, _ = budget.release(level_counts, sample.projection_counts(basis, edges))
         level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
     return release_product(planned_product, rows, budget, basis, level)
