@@ -147,7 +147,7 @@ _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 def report(
     estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
 ) -> Iterator[None]:
-    """Report passes of a fit to callbacks; without `n_passes`, the fits of a pipeline's steps."""
+    """Report a fit's passes to callbacks; without `n_passes`, the fits of a pipeline or search."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
         # The number of blocks of users follows from private rows, and must not be shown.
@@ -173,7 +173,7 @@ def announce_fits(n_fits: int) -> None:
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
     """Report the fit of a step as a task of its pipeline or search."""
-    # No one would tell callbacks of the step itself that its tasks end.
+    # Callbacks of the step itself would never hear that its tasks end.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -190,8 +190,8 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
         whole.end(task)
 
 
-def opened_within(*, hides_groups: bool) -> AbstractContextManager[None]:
-    """Report the passes that a pipeline makes before its first private fit, as one task."""
+def reported_opening(*, hides_groups: bool) -> AbstractContextManager[None]:
+    """Report the passes before the first private fit of a pipeline, as its task "opening"."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
@@ -253,7 +253,7 @@ class BudgetMixin(checks.PlainParametersMixin):
     """Base of all objects that spend a budget, which only `_open_budget` opens."""
 
     ledger: Any
-    # Set on the clone that a pipeline or search fits, until the end of the fit.
+    # A pipeline or search sets it on the clone that it fits, until the end of the fit.
     _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **checks.BUDGET,
@@ -350,7 +350,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _release(
         self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Plan, unless a plan is passed; warn; make the releases; return their results."""
+        """Plan, unless a plan is passed; warn; make all releases; return spec, result, budget."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
         # Nothing is spent yet: if these warnings become errors, the fit costs nothing.
@@ -375,7 +375,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the spec of a fit, from the size of the data and public rows `like` them."""
+        """Return the spec of a fit, from the size of X and its public layout, that of `like`."""
 
     def _spec_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
         """Return the spec of a fit; refuse a `like` with another number of features."""
@@ -413,7 +413,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _open(
         self, data: Data, spec: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
-        """Open the budget, and the public random stream of the algorithm."""
+        """Return the view, the open budget, and the public random stream of the algorithm."""
         view, digest = data
         if self._part is not None and self._part.party is not None:
             return view, *self._part.party.open(plan, self._part.charge)
@@ -615,19 +615,19 @@ class PlannedEstimator(PrivateEstimator):
 
     def _release(self, spec: Any, data: Any, warn: Any, plan: Any = None) -> tuple[Any, Any, Any]:
         """Call the author's `fit`, which opens its budget once; charge its cost."""
-        name, part, whole = type(self).__name__, self._part, list[PrivacySpent]()
+        name, part, charged = type(self).__name__, self._part, list[PrivacySpent]()
         assert part is not None
 
         def _charge_once(spent: PrivacySpent) -> None:
-            if whole:
+            if charged:
                 raise BudgetError(f"fit of {name} must call self.open_budget(plan) only once.")
-            whole.append(spent)
+            charged.append(spent)
             if part.charge is not None:
                 part.charge(spent)
 
         self._part = part._replace(charge=_charge_once)
         self.fit(*data)
-        if not whole:
+        if not charged:
             # The author's fit may have opened another budget, and spent it: charge the cost.
             _charge_once(PrivacyBudget.of(plan_of(spec, spec.parts)).spent())
             raise ValueError(f"fit of {name} must call self.open_budget(plan), and spend by it.")
@@ -742,10 +742,10 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
 
 
 # ------------------------------
-# A model of scikit-learn that is made of a release carries the record as text, which needs no skdp.
+# A model of scikit-learn that is made of a release has the record as text, readable without skdp.
 
 _RECORD = "privacy_record_"
-# Attributes that a pipeline may set on a model, which stays as it was made.
+# Attributes that a pipeline may set on a model: they do not count as a change of it.
 _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
@@ -764,9 +764,9 @@ def carrying(model: Any, maker: Any) -> Any:
 
 
 def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
-    """Return the record that a model carries, the class of its fit, warnings and number of units.
+    """Return a model's record, fit class, warnings and number of units, which `carrying` stored.
 
-    The record is None if the model was changed after the release. Return None without a record.
+    The record is None if the model was changed since. Without a record, return None alone.
     """
     text = getattr(model, "__dict__", {}).get(_RECORD)
     if text is None:

@@ -120,7 +120,7 @@ def to_sklearn(estimator: Any) -> Any:
     twin = _twin_of(estimator)
     if complaints := learned_without_privacy(estimator):
         raise TypeError(f"The twin would reveal what was learned without privacy: {complaints[0]}.")
-    if names := _OfOurs().find(twin):
+    if names := _SkdpNames().find(twin):
         raise TypeError(
             f"The twin needs skdp, for {names[0]} in a step without privacy: leave that step out, "
             "or hand over a pickle for those who have skdp."
@@ -128,7 +128,7 @@ def to_sklearn(estimator: Any) -> Any:
     return twin
 
 
-class _OfOurs(Pickler):
+class _SkdpNames(Pickler):
     """A pickler that collects the names of functions and classes of skdp in an object."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
-    if (made := carried(model)) is not None and made[0] is not None:
+    if (record := carried(model)) is not None and record[0] is not None:
         return deepcopy(model)  # a model of scikit-learn that is made of a release
     if kind in _TWINS:
         check_is_fitted(model)
@@ -166,7 +166,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     if (fitted := parts_of(model, is_fitted=True)) is not None:
         twins = {name: _twin_of(part, is_public=is_public) for name, part in fitted}
         both = [*(parts_of(model) or ()), *fitted]
-        # Parts of no columns have not been fitted, and are dropped.
+        # By this memo, deepcopy puts twins for parts, and drops unfitted parts, of no columns.
         memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
         return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
@@ -211,6 +211,7 @@ _VARIANCES = ("explained_variance_", "explained_variance_ratio_", "singular_valu
 
 
 def _components(model: Any, twin: Any, *names: str) -> Any:
+    """Copy components, variances and named attributes; refuse units that normalize rows."""
     if type(model._unit).normalize is not ResolvedUnit.normalize:
         raise ValueError(
             f"{type(model).__name__} with privacy_unit={model.privacy_unit!r} divides each row by "

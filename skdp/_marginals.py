@@ -69,22 +69,22 @@ def release_marginals(
     scale = np.maximum(released["scale_"], _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
-    # As if all entries of a column were at its two ends, with the right mean.
+    # Quantiles if all entries of a column are at its two ends, with the released mean.
     shares = np.zeros((len(low), _N_BINS + 2))
     shares[:, 0], shares[:, -1] = 1 - fraction, fraction
-    found = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
+    quantiles = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
     if release is None:
-        return np.stack(found), 0.0
+        return np.stack(quantiles), 0.0
     chosen = np.flatnonzero(~is_binary)
-    kernel = counting(partial(_place, edges=edges[chosen]), release.shape[1], chosen)
+    kernel = counting(partial(_bins_of, edges=edges[chosen]), release.shape[1], chosen)
     counts, noise_std = budget.release(release, view.map_sum(kernel, math.prod(release.shape)))
-    for line, j in zip(counts / n_rows, chosen, strict=True):
+    for fractions, j in zip(counts / n_rows, chosen, strict=True):
         expected = ndtr((edges[j] - center[j]) / scale[j])
-        found[j] = _quantiles(line, noise_std / n_rows, edges[j], expected, found[j])
-        if _has_many(found[j]):
+        quantiles[j] = _quantiles(fractions, noise_std / n_rows, edges[j], expected, quantiles[j])
+        if _has_many(quantiles[j]):
             # The released moment describes rows that are clipped to these bounds.
-            found[j][1] = np.clip(found[j][1], *released["feature_bounds_"][:, j])
-    return np.stack(found), noise_std / n_rows
+            quantiles[j][1] = np.clip(quantiles[j][1], *released["feature_bounds_"][:, j])
+    return np.stack(quantiles), noise_std / n_rows
 
 
 def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarra
     return np.maximum.accumulate(edges, axis=1)
 
 
-def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _bins_of(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the bin of each number; the ends of its column, and 0, have bins of their own."""
     places = np.empty(values.shape, np.intp)
     for place, line, of_column in zip(places, values, edges, strict=True):
@@ -111,26 +111,27 @@ def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.nda
 # ------------------------------
 # Quantiles from counts.
 
-# A fraction of the rows, at an end or 0, or in a bin, is visible if it exceeds this many standard
-# deviations of its noise.
+# A fraction of the rows is visible above so many standard deviations of its noise: at an end or 0,
+# and in a bin.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column is assumed to have entries only at its ends if the fraction in between is at most the
-# first number of standard deviations of noise, and this product is below the second number.
+# A column is assumed to have entries only at its ends if the fraction in between is at most
+# `_MISSING` standard deviations of noise, and if so much noise is below `_FEW`.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
 def _quantiles(
-    parts: np.ndarray, noise_std: float, edges: np.ndarray, expected: np.ndarray, of_two: np.ndarray
+    parts: np.ndarray, noise_std: float, edges: np.ndarray, expected: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
     """Compute quantiles from noisy fractions of the rows: in the bins, at the ends, and at 0.
 
-    Fractions in bins are shrunk toward a normal distribution, by the part of their squared distance
-    that is noise. A bin far from visible bins has at most its fraction by the normal distribution.
+    If noise hides all other entries, return `ends`. Fractions in bins are shrunk toward a normal
+    distribution, by the part of their squared distance that is noise. Bins far from visible bins
+    have at most their fractions by the normal distribution.
     """
     bins, single = parts[:_N_BINS], parts[_N_BINS:]
-    missing = _MISSING * noise_std
-    if 1 - single[:2].sum() <= missing < _FEW:
-        return of_two
+    hidden = _MISSING * noise_std
+    if 1 - single[:2].sum() <= hidden < _FEW:
+        return ends
     single = np.where(single > _SINGLE * noise_std, single, 0.0)
     normal = np.diff([0.0, *expected[1:-1], 1.0]) * max(1 - single.sum(), 0.0)
     square = float(np.square(bins - normal).sum())
@@ -142,8 +143,8 @@ def _quantiles(
     # The nearest nonnegative vector with sum 1 (J. Duchi et al., 2008).
     values = np.concatenate([bins, single])
     ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
-    fitted = np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
+    thresholds = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
+    fitted = np.maximum(values - thresholds[np.flatnonzero(ordered > thresholds)[-1]], 0.0)
     bins, (low, high, zero) = fitted[:_N_BINS], fitted[_N_BINS:]
     return _corners(edges, np.array([low, *bins, high]), zero)
 
@@ -215,24 +216,24 @@ def sample_rows(
     has_many = np.array([_has_many(corners) for corners in marginals])
     many, rows = np.flatnonzero(has_many), np.empty((n, len(marginals)))
     if len(many):
-        found = marginals[many], is_whole[many]
-        transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), *found)
+        facts = marginals[many], is_whole[many]
+        transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), *facts)
         wanted = correlation[np.ix_(many, many)]
         values, vectors = np.linalg.eigh(_latent(wanted, transforms))
         scores = generator.standard_normal((n, len(many)))
         if n >= _LEAST_DRAWS * len(many):
             scores = np.linalg.qr(scores - scores.mean(axis=0))[0] * math.sqrt(n)
         scores = scores * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        rows[:, many] = _transformed(ndtr(scores.T), *found).T
+        rows[:, many] = _transformed(ndtr(scores.T), *facts).T
     return _with_binaries(rows, many, np.flatnonzero(~has_many), marginals, correlation, generator)
 
 
 def _transformed(levels: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray) -> np.ndarray:
-    """Return the quantiles of each column at its levels."""
+    """Return the quantiles of each column at its levels; columns of integers are rounded."""
     pairs = zip(levels, marginals, strict=True)
-    found = np.stack([np.interp(one, *corners) for one, corners in pairs])
-    found[is_whole] = np.rint(found[is_whole])
-    return found
+    numbers = np.stack([np.interp(one, *corners) for one, corners in pairs])
+    numbers[is_whole] = np.rint(numbers[is_whole])
+    return numbers
 
 
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
@@ -253,11 +254,11 @@ def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
     high = -low
     for _ in range(_N_STEPS):
         middle = (low + high) / 2
-        found = np.zeros_like(middle)
+        correlations = np.zeros_like(middle)
         for term in terms[::-1]:
-            found = (found + np.outer(term, term)) * middle
-        low = np.where(found < correlation, middle, low)
-        high = np.where(found < correlation, high, middle)
+            correlations = (correlations + np.outer(term, term)) * middle
+        low = np.where(correlations < correlation, middle, low)
+        high = np.where(correlations < correlation, high, middle)
     varies = stds > 0
     return _nearest_correlation(np.where(np.outer(varies, varies), (low + high) / 2, 0.0))
 

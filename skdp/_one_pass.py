@@ -128,23 +128,21 @@ class OnePassMixin(PrivateEstimator):
         """
         if hasattr(self, "privacy_spent_"):
             return self
-        found = self._rows_so_far()
-        self._check_unchanged(found)
+        stored = self._rows_so_far()
+        self._check_unchanged(stored)
         with warnings_together(type(self).__name__):
             with restored_on_error(self, lambda: None, hides_groups=True):
-                n_rows, n_features = found.n_rows, self.n_features_in_
-                depth = found.depth + (found.n_calls - 1).bit_length()
-                of_all: dict[str, Any] = {
-                    "n_units": n_rows,
-                    "rounding": rounding_of_depth(depth, n_rows),
-                }
-                if hasattr(found.spec, "shape"):
-                    of_all["shape"] = n_rows, n_features
-                spec, sums = replace(found.spec, **of_all), joined_trees(found.trees, _added)
-                # The rows are not stored, so a row of zeros is their source.
-                gone, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
-                rows = GatheredRows(gone, agreed=agreed, **self._known_sums(spec, sums))
-                released = self._release(spec, (rows, lambda: found.digest), warn_of_privacy)
+                n_rows, n_features = stored.n_rows, self.n_features_in_
+                depth = stored.depth + (stored.n_calls - 1).bit_length()
+                rounding = rounding_of_depth(depth, n_rows)
+                facts: dict[str, Any] = {"n_units": n_rows, "rounding": rounding}
+                if hasattr(stored.spec, "shape"):
+                    facts["shape"] = n_rows, n_features
+                spec, sums = replace(stored.spec, **facts), joined_trees(stored.trees, _added)
+                # A row of zeros stands for the rows, which are not stored.
+                source, agreed = as_source(np.zeros((1, n_features))), Agreed(n_rows, depth)
+                rows = GatheredRows(source, agreed=agreed, **self._known_sums(spec, sums))
+                released = self._release(spec, (rows, lambda: stored.digest), warn_of_privacy)
                 warnings = self._keep(*released)
             warn_of_privacy(*warnings)
         return self
@@ -168,10 +166,10 @@ class OnePassMixin(PrivateEstimator):
             If the file exists or cannot be written.
         """
         checked_key(key)
-        found, state = self._rows_so_far(), checks.without_secrets(super().__getstate__())
+        sums, state = self._rows_so_far(), checks.without_secrets(super().__getstate__())
         del state["_open_sums"]
         let_go = partial(delattr, self, "_open_sums")
-        write_once(path, self._kind_of_file(), key, (found, state), let_go)
+        write_once(path, self._kind_of_file(), key, (sums, state), let_go)
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
@@ -198,10 +196,10 @@ class OnePassMixin(PrivateEstimator):
             If the file was resumed before, is incomplete, damaged, or from another class or
             version, or the key is a different one.
         """
-        found, attributes = take_once(path, cls._kind_of_file(), key)
+        sums, attributes = take_once(path, cls._kind_of_file(), key)
         made = cls.__new__(cls)
         made.__setstate__(attributes)
-        made._open_sums = found
+        made._open_sums = sums
         return made
 
     @classmethod
@@ -220,8 +218,8 @@ class OnePassMixin(PrivateEstimator):
     def _key_of_sums(self) -> bytes:
         return digest_of(parameters_by_value(self), self._is_seeded)
 
-    def _check_unchanged(self, found: OpenSums) -> None:
-        if found.key != self._key_of_sums():
+    def _check_unchanged(self, sums: OpenSums) -> None:
+        if sums.key != self._key_of_sums():
             raise ValueError(
                 f"A parameter of {type(self).__name__} has changed since the first partial_fit, "
                 "whose sums depend on it: set it back, or start again with sklearn.base.clone(...)."

@@ -23,7 +23,7 @@ Values = tuple[Any, ...]
 
 
 class PriorParameter:
-    """A parameter that stores the arrays of a fitted model, as a clone would lose a fitted model.
+    """A descriptor of `prior` that stores the arrays of a fitted model, which a clone would unfit.
 
     Objects without such arrays are stored unchanged, and a fit refuses them.
     """
@@ -83,7 +83,7 @@ def mean_and_covariance(model: Any) -> Values:
 def check_prior(
     prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], facts: dict[str, Any]
 ) -> tuple[np.ndarray, ...]:
-    """Return the arrays of a prior in float64; refuse wrong shapes, and `facts` that differ."""
+    """Return a prior's arrays in float64; refuse other shapes or `facts` than those of the fit."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
         hint = " If it was fitted, a clone has undone the fit: pass it in a FrozenEstimator."

@@ -22,9 +22,8 @@ from skdp.privacy.plan import left_of
 # ------------------------------
 # The plan: scales of columns, and the second moment of scaled rows.
 
-# Share of the scales: the first number for strengths from `WEAK` on; for weaker ones, the share is
-# in proportion to one over the root of the strength, up to the second number. Chosen on half of the
-# tables of the sweep.
+# Share of the scales: the smaller number for strengths from `WEAK` on; for weaker ones it grows as
+# one over the root of the strength, up to the larger number. Chosen on half of the sweep's tables.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
 # Part of this share for the sizes of columns: if noise hides the size of a target, most is lost.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
@@ -80,7 +79,7 @@ def strength_of(spec: ScaleSpec) -> float:
 
 
 def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
-    """Return the limits to which a fit clips the norm of scaled rows with a 1, and entries."""
+    """Return the clipping norm of scaled rows with a 1 appended, and the bound of their entries."""
     entry = math.inf if spec.scales is None else 1.0
     if not spec.cost.is_private:
         return NO_CLIPPING, entry
@@ -205,7 +204,7 @@ def _release_matrix(
     """Release the moment of scaled rows, perhaps after a rough one; return also noise and root.
 
     If the rough moment has a root, the moment is of rows that the root whitens. Otherwise the
-    result is the average of both moments.
+    result is the average of both moments, and None in place of the root.
     """
     rough = root = None
     if plan.rough is not None:
@@ -286,7 +285,7 @@ def summed_moment(
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
 # `left_` is the ratio of two variances of a column: from the moment, and from the scale. This part
 # of the noise of the scale is added to its variance, as intervals of skewed targets would otherwise
-# be too short. The ratio is at least the second number.
+# be too short. The ratio is at least `_LEAST_RATIO`.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column whose scale is noise has covariances only if its variance in the moment exceeds this many
 # standard deviations of noise.
@@ -314,13 +313,13 @@ def attributes_of(
     more than their part of the variance.
     """
     scales = moment.scales
-    is_there, weight = _mean_weights(moment)
-    unclipped = weight / is_there
+    present, weight = _mean_weights(moment)
+    unclipped = weight / present
     # In units of bounds, rows are about equally long, so clipping shortens all rows alike.
     second_weight = 1.0 if moment.is_in_bounds else unclipped
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / second_weight
     presence_error = scales.presence_std / scales.presence
-    presence = np.minimum(scales.presence / is_there, 1.0)
+    presence = np.minimum(scales.presence / present, 1.0)
     pairs = np.outer(presence, presence)
     np.fill_diagonal(pairs, presence)
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
@@ -379,12 +378,12 @@ def attributes_of(
 
 
 def _mean_weights(moment: Moment) -> tuple[float, float]:
-    """Estimate the part of rows with entries, and from the appended 1 the mean weight of rows."""
-    is_there = 1 - float(np.prod(1 - moment.scales.presence))
+    """Estimate the part of rows with entries, and the mean clip weight, by the appended 1."""
+    present = 1 - float(np.prod(1 - moment.scales.presence))
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
     # The noisier the released weight, the more the usual weight counts.
-    weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
-    return is_there, float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
+    weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * present - weight)
+    return present, float(np.clip(weight, _LEAST_WEIGHT * present, present))
 
 
 def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarray:
@@ -404,7 +403,8 @@ def _located(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Combine means of clipped rows with released centers, which have more noise, but no bias.
 
-    A column `is_shown` if its variance exceeds the noise; others are located only near 0.
+    Return locations, their noise, and which stand out. A column `is_shown` if its variance exceeds
+    the noise; others are located only near 0.
     """
     mean, unit = moment.center + offset, moment.scale
     other = moment.center, moment.scales.center_std

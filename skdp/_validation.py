@@ -573,19 +573,9 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a collection as rows in parts with their targets; return other rows unchanged.
+    """Return a collection of dask as rows in parts, with targets inside and None beside them.
 
-    Parameters
-    ----------
-    X : object
-        Rows.
-    y : object, default=None
-        Their targets, or None.
-
-    Returns
-    -------
-    tuple
-        Rows, and targets that the rows do not contain.
+    Other rows and their targets are returned unchanged.
     """
     if isinstance(X, list) and any(map(containers.is_collection, X)):
         raise ValueError(

@@ -338,16 +338,16 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
         if alpha is not None and not (is_number and 0 <= alpha < math.inf):
             raise ValueError(f"alpha={shown(alpha)} must be a finite number, at least 0, or None.")
-        found, columns = self._regress(target, on, 0.0 if alpha is None else float(alpha))
+        fit, columns = self._regress(target, on, 0.0 if alpha is None else float(alpha))
         has_intercept = not self.assume_centered
         model: Any = LinearRegression(fit_intercept=has_intercept)
         if alpha is not None:
             model = Ridge(float(alpha), fit_intercept=has_intercept)
         self._named(model, columns)
-        model.coef_ = found.coef
+        model.coef_ = fit.coef
         mean, at = self.location_, self._place("target", target)
-        model.intercept_ = float(mean[at] - found.coef @ mean[columns]) if has_intercept else 0.0
-        if self.noise_std_.any() and not found.coef.any():
+        model.intercept_ = float(mean[at] - fit.coef @ mean[columns]) if has_intercept else 0.0
+        if self.noise_std_.any() and not fit.coef.any():
             warn_of_privacy(
                 f"The model of {shown(target)} predicts the location of {shown(target)} for all "
                 "rows, as noise hides how other columns predict it. Fit with a larger epsilon, or "
@@ -377,12 +377,12 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             If noise hides a direction of the columns, along which coefficients are arbitrary, or
             the location of the target (`is_located_`).
         """
-        found, columns = self._regress(target, on)
-        denoising.check_visible(found)
+        fit, columns = self._regress(target, on)
+        denoising.check_visible(fit)
         involved = [*columns, self._place("target", target)]
         presence, left = self.presence_[involved], self.left_[involved]
         return denoising.coefficient_errors(
-            found, self.n_samples_seen_, presence, self.unclipped_, left
+            fit, self.n_samples_seen_, presence, self.unclipped_, left
         )
 
     def r2(self, target: Any, on: Any = None) -> denoising.Estimate:
@@ -437,8 +437,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         # PCA of scikit-learn divides variances by n - 1.
         n_rows, n_free = self.n_samples_seen_, max(self.n_samples_seen_ - 1, 1)
         values = np.maximum(values[::-1], 0.0) * (n_rows / n_free)
-        found = vectors[:, ::-1].T[:k]
-        pca.components_ = found * deterministic_signs(found)[:, np.newaxis]
+        components = vectors[:, ::-1].T[:k]
+        pca.components_ = components * deterministic_signs(components)[:, np.newaxis]
         pca.explained_variance_ = values[:k]
         pca.explained_variance_ratio_ = values[:k] / max(values.sum(), np.finfo(np.float64).tiny)
         pca.singular_values_ = np.sqrt(values[:k] * n_free)
@@ -478,15 +478,15 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             If the noisy mean of the column is not between 0 and 1, or hidden (`is_located_`), or if
             its noisy variance is far above 1/4, the largest of such columns.
         """
-        found, columns = self._regress(target, on)
+        fit, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])
         # Noise triples a variance of 1/4 only in fits that are all noise.
-        is_wide = found.moment[-1, -1] > 3 / 4
+        is_wide = fit.moment[-1, -1] > 3 / 4
         if self.assume_centered or is_wide or not 0 < fraction < 1:
             other = "fit with assume_centered=False" * self.assume_centered or "pass another target"
             raise ValueError(
                 f"target={target!r} has the released mean {fraction:.3g} and the released variance "
-                f"{found.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and 1 and "
+                f"{fit.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and 1 and "
                 f"a variance of 1/4 at most, of a column of 0 and 1: {other}."
             )
         solver = {"solver": "lsqr", "store_covariance": True}
@@ -495,12 +495,12 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         # p) the variance of the class. The means of the classes differ by c / v, and the covariance
         # within classes is S - c c' / v. Its inverse times c / v is the regression b = S^-1 c,
         # divided by v - c' b (J. Sherman, W. J. Morrison, 1950).
-        variance, covariances = fraction * (1 - fraction), found.moment[:-1, -1]
-        left = max(variance - float(covariances @ found.coef), _LEAST_UNEXPLAINED * variance)
-        coef, odds = found.coef / left, math.log(fraction / (1 - fraction))
+        variance, covariances = fraction * (1 - fraction), fit.moment[:-1, -1]
+        left = max(variance - float(covariances @ fit.coef), _LEAST_UNEXPLAINED * variance)
+        coef, odds = fit.coef / left, math.log(fraction / (1 - fraction))
         model.xbar_ = self.location_[columns]
         model.means_ = model.xbar_ + np.outer([-1 / (1 - fraction), 1 / fraction], covariances)
-        model.covariance_ = found.moment[:-1, :-1] - np.outer(covariances, covariances) / variance
+        model.covariance_ = fit.moment[:-1, :-1] - np.outer(covariances, covariances) / variance
         model.classes_, model.priors_ = np.array([0, 1]), np.array([1 - fraction, fraction])
         model.coef_ = coef[np.newaxis]
         model.intercept_ = np.array([odds - float(coef @ model.means_.mean(axis=0))])
@@ -598,16 +598,16 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     def _columns(self, on: Any, without: int | None = None) -> list[int]:
         """Return the indices of the columns in `on`; None means all columns except `without`."""
         if on is None:
-            found = [column for column in range(self.n_features_in_) if column != without]
+            places = [column for column in range(self.n_features_in_) if column != without]
         elif isinstance(on, str | bytes) or not np.iterable(on):
             raise ValueError(
                 f"on={shown(on)} must be a list of names or indices of columns, or None."
             )
         else:
-            found = [self._place("on", column) for column in on]
-        if not found or len(set(found)) < len(found):
+            places = [self._place("on", column) for column in on]
+        if not places or len(set(places)) < len(places):
             raise ValueError(f"on={shown(on)} must have at least one column, and no column twice.")
-        return found
+        return places
 
     def _named(self, model: Any, columns: list[int]) -> Any:
         """Set the names and the number of features of a scikit-learn model."""
@@ -669,18 +669,18 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     ) -> tuple[dict[str, Any], Scales]:
         centered = self.assume_centered
         moment = moments.release_moment(plan, spec, view, budget, is_centered=centered)
-        found, is_hidden = moments.attributes_of(moment, spec.prior, is_centered=centered)
+        attributes, is_hidden = moments.attributes_of(moment, spec.prior, is_centered=centered)
         if spec.marginals:
-            found["marginals_"], found["marginals_noise_std_"] = release_marginals(
-                plan.marginals, view, spec, found, spec.are_binary, budget
+            attributes["marginals_"], attributes["marginals_noise_std_"] = release_marginals(
+                plan.marginals, view, spec, attributes, spec.are_binary, budget
             )
-            found["dtypes_"] = np.array(spec.dtypes, dtype=object)
+            attributes["dtypes_"] = np.array(spec.dtypes, dtype=object)
         # A column stays flat only if its variance in the moment is hidden, too.
-        return found, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
+        return attributes, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:
-        found, scales = result
-        self.__dict__.update(found)
+        attributes, scales = result
+        self.__dict__.update(attributes)
         self.n_samples_seen_ = spec.n_units
         names = getattr(self, "feature_names_in_", range(spec.n_features))
         return warnings_for_scales(scales, spec, names)

@@ -296,8 +296,8 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
     # Each cumulative table ascends from 0 to 1. With i added to table i, one search serves all.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
-    found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
-    return users * n_items + np.minimum(found - tastes * n_items, n_items - 1)
+    places = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
+    return users * n_items + np.minimum(places - tastes * n_items, n_items - 1)
 
 
 # ------------------------------
@@ -466,7 +466,7 @@ def _singular_vectors(
 
 
 def _places(size: int, n_vectors: int, coherence: float) -> tuple[int, int]:
-    """Choose how many entries are nonzero, and how many vectors have them in the same places."""
+    """Return the number of nonzero entries, and of vectors that have them in the same places."""
     n_patterns = 2 ** np.arange(int(size).bit_length())
     n_groups = -(-n_vectors // n_patterns)
     most = size // n_groups // n_patterns

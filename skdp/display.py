@@ -562,7 +562,7 @@ def score_histogram(
     given |= {"ledger": ledger, "random_state": random_state}
     validate_plain({**CONSTRAINTS, "n_bins": [_N_BINS]}, given, "score_histogram")
 
-    *before, (_, pca) = fitted_steps(pca)
+    *steps_before, (_, pca) = fitted_steps(pca)
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
         raise ValueError(
             "pca must be a DPPCA or DPTruncatedSVD, or a pipeline that ends with one, got a "
@@ -572,8 +572,8 @@ def score_histogram(
     refuse_blocks(X := checked_container(X), "score_histogram")
     unit = "user" if users is not None else "row" if groups is None else "record"
     people = people_of(users, X, unit)
-    made = of_people(partial(transformed, before), people, X) if before else X
-    rows = check_rows_of(made, pca)
+    passed_on = of_people(partial(transformed, steps_before), people, X) if steps_before else X
+    rows = check_rows_of(passed_on, pca)
     edges = _edges_of(pca, components, n_bins)
 
     names, codes = _groups_of(groups, classes, rows.shape[0])

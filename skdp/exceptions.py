@@ -189,10 +189,9 @@ def warn_of_privacy(*messages: str) -> None:
 def warnings_together(of: str = "") -> Iterator[list[str]]:
     """Join all messages into one warning; of messages that differ only in numbers, keep the last.
 
-    Inside another such block, the messages are added to those of the outer block, with the prefix
-    `of`.
+    Inside another such block, messages are added to those of the outer block, prefixed by `of`.
     """
-    whole, messages = _GATHERED.get(), list[str]()
+    outer, messages = _GATHERED.get(), list[str]()
     token = _GATHERED.set(messages)
     try:
         yield messages
@@ -201,8 +200,8 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
     if not messages:
         return
     distinct = {_NUMBERS.sub("#", message): message for message in messages}
-    if whole is not None:
-        whole += [f"{of}: {message}" if of else message for message in distinct.values()]
+    if outer is not None:
+        outer += [f"{of}: {message}" if of else message for message in distinct.values()]
     else:
         _warn("\n".join(distinct.values()))
         _given_once.update(key for key in distinct if THE_DEFAULT in key)

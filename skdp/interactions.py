@@ -140,7 +140,7 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each id in `given`, or -1, and these ids; None: the column's own ids."""
+    """Return each id's index in `given`, or -1, and `given`; None means the column's sorted ids."""
     names, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, names
@@ -246,7 +246,7 @@ def top_items(
             raise ValueError(
                 "candidates must be items of history.items; at least one of them is not."
             )
-    found = {}
+    best_of_users = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
         with without_warnings():  # about names, which were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
@@ -261,5 +261,5 @@ def top_items(
             scores[seen.row, seen.col] = -np.inf
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         for user, places, own in zip(users[batch].tolist(), best, scores, strict=True):
-            found[user] = items[places[own[places] > -np.inf]].tolist()
-    return found
+            best_of_users[user] = items[places[own[places] > -np.inf]].tolist()
+    return best_of_users

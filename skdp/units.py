@@ -101,14 +101,14 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     @abstractmethod
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        """Sensitivity of A Z."""
+        """Sensitivity of A Z, from the norms of the rows of the basis Z."""
 
     def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         """Sensitivity of A' Y, from the norms of the rows of the basis Y."""
         return self.product(norms, by_rows=by_rows)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
-        """Sensitivity of Y' A Z."""
+        """Sensitivity of Y' A Z, from the norms of the rows of both bases."""
         # Multiplication by an orthonormal basis does not lengthen a change.
         return self.product(right_norms)
 
@@ -474,6 +474,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     @property
     def _change(self) -> tuple[float, float, int, str]:
+        """The first arguments of all sensitivities of short rows."""
         return self.largest, self.step, self.n_entries, self.adjacency
 
     def clipped(self, block: Any) -> Any:

@@ -33,9 +33,8 @@ def clipped_fraction(
     A sum of n vectors clipped to a bound c has a bias of at most c per clipped vector, and noise of
     length :math:`c \sqrt{d} / \mu` in d dimensions. If a fraction f is clipped, the bias is at most
     f times the `strength` :math:`n \mu / \sqrt{d}` of the noise. With a constant f, the bias would
-    exceed the noise as the budget grows. `wanted` is the ratio of bias to noise that may be
-    reached. The bias of few clipped vectors has no common direction, so a `power` above 1 may suit
-    small budgets better.
+    exceed the noise as the budget grows. `wanted` is the ratio of bias to noise that is accepted.
+    The bias of few clipped vectors has no common direction: a `power` above 1 allows for that.
     """
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.clip((np.float64(wanted) / strength) ** power, *limits))
@@ -88,7 +87,7 @@ def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def n_within(sizes: np.ndarray, level: float, weights: np.ndarray | None = None) -> Any:
-    """Count the sizes up to a level; NaN, the size of a null unit, is not counted."""
+    """Count the sizes up to a level, with weights if given; NaN, of a null unit, is not counted."""
     is_within = sizes <= level
     counted = np.count_nonzero(is_within) if weights is None else weights[is_within].sum()
     return np.asarray(counted, dtype=np.float64)
@@ -160,22 +159,22 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    The share `refined[0]`, for counts of noise `refined[1]`, decides on the number of finer
-    searches, one to three. The planned share gives counts the noise `precision`, within limits, and
-    above the noise `useless` there are no searches. Noise is relative to the number of units.
+    The noise of a count is given as a fraction of the units. There are one to three finer searches:
+    as many as the share `refined[0]` allows with noise `refined[1]`. The planned share leads to
+    noise `precision`, within `limits`; if its noise exceeds `useless`, nothing is planned.
     """
     if not spec.fit_intercept:
         return ()
     bound, n_units, mu = spec.response_bound, spec.n_units, spec.cost.mu
     grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
-    count, most = n_halvings(len(grid)), refined[0] * (refined[1] * n_units * mu) ** 2
-    n_refinements = int(np.clip((most - count) / _STEPS_AROUND, 1, _MOST_REFINEMENTS))
-    count += n_refinements * _STEPS_AROUND
-    share = share_for_counts(count, n_units, mu, precision=precision, limits=limits)
-    noise_std = spec.cost.noise_std("gaussian", sensitivity.count(), share / count)
+    n_counts, most_counts = n_halvings(len(grid)), refined[0] * (refined[1] * n_units * mu) ** 2
+    n_refinements = int(np.clip((most_counts - n_counts) / _STEPS_AROUND, 1, _MOST_REFINEMENTS))
+    n_counts += n_refinements * _STEPS_AROUND
+    share = share_for_counts(n_counts, n_units, mu, precision=precision, limits=limits)
+    noise_std = spec.cost.noise_std("gaussian", sensitivity.count(), share / n_counts)
     if noise_std > useless * n_units:
         return ()
-    return plan_median(spec.cost, share / count, grid, n_refinements)
+    return plan_median(spec.cost, share / n_counts, grid, n_refinements)
 
 
 def bounded(responses: np.ndarray, bound: float, center: float = 0.0) -> np.ndarray:
@@ -236,19 +235,19 @@ CALIBRATED = (1.0, 1.5)
 # Least mean square of predictions, relative to the expected one; and least noise of coefficients,
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# Caution: noise standard deviations that are subtracted from the calibration factor, and from the
-# explained variance (the larger number if squared predictions are mostly noise):
+# Caution: standard deviations of noise that are subtracted from the calibration factor, and from
+# the explained variance (the larger number if squared predictions are mostly noise):
 # benchmarks/least_squares/made_up.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
-# In a fit that is not weak, predictions are too long if their factor is below 1 by the first number
-# of standard deviations; the factor then rises by the second number of standard deviations. The
-# third is the least mean square of predictions, in units of its noise.
+# In a fit that is not weak, predictions are too long if their factor is below 1 by `_TOO_LONG`
+# standard deviations; then `_OF_SURE` standard deviations are added to it. The mean square of
+# predictions is taken to be at least `_LEAST_SEEN` standard deviations of its noise.
 # benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
 # Predictions that explain a smaller part of the responses may be worse than the noisy mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
-# A released mean error becomes 0 if its square is below this many noise variances.
+# A released mean error becomes 0 if its square is below this many variances of its noise.
 _MADE_OF_NOISE = 2.0  # not studied
 
 
@@ -286,14 +285,17 @@ def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALI
 def calibration_products(
     predicted: np.ndarray, true: np.ndarray, size: float, bounds: tuple[float, float] = CALIBRATED
 ) -> np.ndarray:
-    """Return clipped products of predictions, in units of `size`, and responses; and errors."""
-    most_predicted, most_true = (bound * (1 - 1e-12) for bound in bounds)
-    errors = np.clip(true - predicted, -most_true, most_true)
-    predicted = np.clip(predicted / size, -most_predicted, most_predicted)
-    true = np.clip(true, -most_true, most_true)
-    of_square = math.sqrt(2) * most_true / most_predicted
-    products = [predicted * true, of_square * predicted**2, most_predicted / math.sqrt(2) * errors]
-    return np.column_stack(products)
+    """Return clipped predictions times responses, squared predictions, and errors, as columns.
+
+    Predictions are in units of `size`. All columns are weighted to have similar bounds.
+    """
+    prediction_bound, response_bound = (bound * (1 - 1e-12) for bound in bounds)
+    errors = np.clip(true - predicted, -response_bound, response_bound)
+    predicted = np.clip(predicted / size, -prediction_bound, prediction_bound)
+    true = np.clip(true, -response_bound, response_bound)
+    square_weight = math.sqrt(2) * response_bound / prediction_bound
+    squares, errors = square_weight * predicted**2, prediction_bound / math.sqrt(2) * errors
+    return np.column_stack([predicted * true, squares, errors])
 
 
 def calibration_of(
@@ -304,36 +306,36 @@ def calibration_of(
     off_center: float,
     bounds: tuple[float, float] = CALIBRATED,
 ) -> Calibration:
-    """Compute a calibration from released means of `calibration_products`.
+    """Compute a calibration from released means `sums` of `calibration_products`.
 
-    The released factor is averaged with 1, whose error is the noise in the weights. A part
-    `off_center` of the responses differs from the center. With other `bounds` than those of a weak
-    fit, the factor is 1 unless the release shows that predictions are too long.
+    The released ratio is averaged with a factor of 1, whose error follows from `weights_noise`, the
+    noise of predictions. The part `off_center` of the responses differs from the center. If the fit
+    is not weak, the factor is 1 unless predictions are clearly too long.
     """
-    most_predicted, most_true = bounds
+    prediction_bound, response_bound = bounds
     product, square, mean = sums
-    # If few responses differ from the center, their sizes exceed the bound.
-    longer = max(1.0, 1 / (most_true * math.sqrt(off_center)))
-    of_square = math.sqrt(2) * most_true / most_predicted
+    # If few responses differ from the center, these are larger than the bound, and are clipped.
+    correction = max(1.0, 1 / (response_bound * math.sqrt(off_center)))
+    square_weight = math.sqrt(2) * response_bound / prediction_bound
     is_weak = bounds == CALIBRATED
-    least = _LEAST_SQUARE if is_weak else _LEAST_SEEN * noise_std / of_square
-    square = size * max(square / of_square, least)
-    ratio, std = longer * product / square, longer * noise_std / square
+    least = _LEAST_SQUARE if is_weak else _LEAST_SEEN * noise_std / square_weight
+    square = size * max(square / square_weight, least)
+    ratio, ratio_std = correction * product / square, correction * noise_std / square
     # Standard deviation of a ratio of 1, by the noise of product and square.
-    std_of_one = std * math.hypot(1.0, 1 / of_square)
-    precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, std**-2])
+    std_of_one = ratio_std * math.hypot(1.0, 1 / square_weight)
+    precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, ratio_std**-2])
     total = float(precisions.sum())
     factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
     if not is_weak:
-        factor = ratio + _OF_SURE * std if ratio + _TOO_LONG * std_of_one < 1 else 1.0
+        factor = ratio + _OF_SURE * ratio_std if ratio + _TOO_LONG * std_of_one < 1 else 1.0
     factor = min(max(factor, 0.0), 1.0)
     of_explained = _OF_EXPLAINED[bool(2 * weights_noise**2 > size**2)]
-    explained = size**2 * factor * (2 * (ratio - of_explained * std) - factor)
-    of_mean = longer * math.sqrt(2) / most_predicted
+    explained = size**2 * factor * (2 * (ratio - of_explained * ratio_std) - factor)
+    mean_weight = correction * math.sqrt(2) / prediction_bound
     mean_error = _MADE_OF_NOISE * noise_std**2
     # A true mean error of up to this size may become 0.
-    explained -= of_mean**2 * mean_error
-    mean *= of_mean * (1 - mean_error / max(mean**2, mean_error))
+    explained -= mean_weight**2 * mean_error
+    mean *= mean_weight * (1 - mean_error / max(mean**2, mean_error))
     mean = float(np.clip(mean, -1.0, 1.0))
     return Calibration(factor, mean, float(explained), float(size * square), float(ratio))
 

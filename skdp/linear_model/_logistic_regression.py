@@ -30,8 +30,8 @@ from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
-# Where clipped scores would change the predicted class, this class leads by so much in log odds:
-# more than the rounding of scores up to 100 in single precision.
+# Where clipped scores would change the predicted class, this class keeps a lead of so much in log
+# odds: more than the rounding of scores up to 100 in single precision.
 _LEAD = 1e-5  # not tuned
 
 
@@ -146,18 +146,18 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
             1 at best.
         """
         X, y = in_parts(X, y)
-        found = self._results(X, lambda scores: of_classes(scores).argmax(axis=1))
+        predicted = self._results(X, lambda scores: of_classes(scores).argmax(axis=1))
         labels = self._targets(X, y)
         supervised.check_kind(supervised.labels_in(labels, self.n_jobs), self.classes_)
         codes = labels.mapped(partial(supervised.known_codes, classes=self.classes_))
-        check_consistent_length(found, codes)
-        weights = supervised.checked_weights(sample_weight, len(found))
+        check_consistent_length(predicted, codes)
+        weights = supervised.checked_weights(sample_weight, len(predicted))
 
-        def _n_right(rows: slice, found: np.ndarray) -> np.ndarray:
+        def _n_right(rows: slice, predicted: np.ndarray) -> np.ndarray:
             of_rows = supervised.weights_of(weights, rows)
-            return np.array([of_rows @ (found == codes[rows]), of_rows.sum()])
+            return np.array([of_rows @ (predicted == codes[rows]), of_rows.sum()])
 
-        right, total = sum_of_results(found, _n_right, 2, self.n_jobs)
+        right, total = sum_of_results(predicted, _n_right, 2, self.n_jobs)
         return float(right / total)
 
     def _clipped(self, scores: np.ndarray) -> np.ndarray:
@@ -200,7 +200,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         targets = y if isinstance(y, Targets) else Targets.of(supervised.checked_labels(y))
         labels = supervised.labels_in(targets, self.n_jobs)
         classes = self._known_classes(labels)
-        supervised.refuse_others(labels, classes)
+        supervised.refuse_unknown_labels(labels, classes)
         return classes, targets.mapped(partial(supervised.known_codes, classes=classes))
 
     def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:

@@ -190,14 +190,14 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
 def check_rows_and_ids(
     X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check the rows, and return them without the column of ids, and the ids or None."""
+    """Return checked rows, without a column of ids, and the ids, from it or `groups`, or None."""
     checks.refuse_blocks(X, estimator_name)
     ids = None
     if issparse(X) and user_column is None:
         # Users are padded to equal numbers of rows and centered, so rows have to be dense.
         rows = checks.check_rows(X, estimator_name).toarray()
     else:
-        # Sparse rows are refused below, by `check_rows`.
+        # `check_numbers` refuses sparse rows.
         X, ids = (X, None) if user_column is None or issparse(X) else _split(X, user_column)
         settings = {"dtype": checks.INPUT["dtype"], "estimator": estimator_name}
         rows = checks.check_numbers(X, "X", **settings)
@@ -218,7 +218,7 @@ def check_rows_and_ids(
 
 
 def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
-    """Take the column of ids out of X, which may be a frame that holds strings."""
+    """Return X without its column of ids, and the ids; X may be a frame that holds strings."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
         # dtype=object, as NumPy would turn a missing id among strings into the id "nan".
@@ -245,7 +245,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
 
 
 def _places_among(names: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Return the place of each id among the users of the support; -1 for other users."""
+    """Return the index of each id among the users whose rows are known; -1 for other users."""
     others, codes = check_users(ids)
     if kind_of_ids(others) is not kind_of_ids(names):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Base class of regressors and classifiers: it checks X and y, and makes rows and targets."""
+"""The base class of regressors and classifiers, which checks X and y; checks of labels."""
 
 import math
 from abc import abstractmethod
@@ -79,7 +79,7 @@ class SupervisedEstimator(PrivateEstimator):
         return self._fit(X, y, users=users)
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
-        """Return X with each matrix as a row, and the matrix shape, or None if X has features."""
+        """Return X with each matrix as a row, and the shape of matrices, None for features."""
         if isinstance(X, RowBlocks):
             return X, None
         if isinstance(X, RankOneMatrices):
@@ -150,11 +150,11 @@ class SupervisedEstimator(PrivateEstimator):
     def _opened(
         self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
-        """Read and check rows in parts, and responses; return the spec and the data."""
+        """Check responses, and rows in parts; return what `spec_of` makes, and the data."""
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the spec of a fit, given numbers of rows and features or the shape of matrices."""
+        """Return the spec of a fit; `size` is (n_units, n_features), `shape` that of matrices."""
 
 
 # ------------------------------
@@ -211,6 +211,7 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
     weights = checked_weights(sample_weight, len(responses))
     if not isinstance(predictions, PartResults):
         return float(r2_score(np.asarray(responses), predictions, sample_weight=weights))
+    # Predictions are in blocks: R2 takes a pass over y for its mean, then one for squared errors.
     checked_digest(responses, n_jobs, is_seeded=False, name="y")
 
     def _totals(rows: slice, true: np.ndarray) -> np.ndarray:
@@ -222,10 +223,10 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
 
     def _squares(rows: slice, predicted: np.ndarray) -> np.ndarray:
         true, of_rows = responses[rows], weights_of(weights, rows)
-        return np.array([of_rows @ np.square(true - guess) for guess in (predicted, mean)])
+        return np.array([of_rows @ np.square(true - estimate) for estimate in (predicted, mean)])
 
-    lost, spread = sum_of_results(predictions, _squares, 2, n_jobs)
-    return float(lost == 0 if spread == 0 else 1 - lost / spread)
+    residual, total_square = sum_of_results(predictions, _squares, 2, n_jobs)
+    return float(residual == 0 if total_square == 0 else 1 - residual / total_square)
 
 
 def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
@@ -272,8 +273,8 @@ def checked_labels(y: Any) -> np.ndarray:
     are_objects = labels.dtype == object
     types = set(map(type, labels.tolist())) if are_objects else {labels.dtype.type}
     kinds = set(map(_kind_of, types))
-    if others := sorted(kinds - {"strings", *_DTYPES}):
-        _refuse_labels(others[0])
+    if refused := sorted(kinds - {"strings", *_DTYPES}):
+        _refuse_labels(refused[0])
     if "strings" in kinds:
         if len(kinds) > 1:
             # A missing string is NaN, a float.
@@ -300,9 +301,9 @@ def _kind_of(type_of_label: type) -> str:
     return "unknown"
 
 
-def _refuse_labels(found: str) -> NoReturn:
+def _refuse_labels(kind: str) -> NoReturn:
     raise ValueError(
-        f"Unknown label type: {found}. Labels, in y and in classes, are strings, or whole numbers "
+        f"Unknown label type: {kind}. Labels, in y and in classes, are strings, or whole numbers "
         "of 15 digits at most, and all of one type."
     )
 
@@ -325,24 +326,23 @@ def given_classes(classes: Any) -> np.ndarray:
             "classes=None takes the labels of y, which are not known before a fit: pass classes, "
             "a list of all possible labels."
         )
-    flaw = "It has fewer than two labels, or one twice."
+    reason = "It has fewer than two labels, or one twice."
     try:
         if not checks.redact_errors(np.ndim)(classes):
             raise ValueError(f"Pass [0, 1] or the like, got {type(classes).__name__}.")
-        found = np.unique(checked_labels(classes))
-        if 2 <= len(found) == len(classes):
-            return found
+        labels = np.unique(checked_labels(classes))
+        if 2 <= len(labels) == len(classes):
+            return labels
     except (TypeError, ValueError) as error:
-        flaw = str(error)
+        reason = str(error)
     # The list may hold private labels of y, so the error shows none.
-    raise ValueError(f"classes must be a list of two or more different labels. {flaw}")
+    raise ValueError(f"classes must be a list of two or more different labels. {reason}")
 
 
 def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
-    """Return the classes, or their indices if a wrapper of scikit-learn has encoded labels.
+    """Return the classes, or their indices if a meta-estimator of scikit-learn encoded the labels.
 
-    Classifiers of scikit-learn that wrap another encode labels by their places among the sorted
-    classes. The common type of all labels is public.
+    They encode labels by their places among the sorted classes. The type of labels is public.
     """
     known = given_classes(classes)
     # Which classes occur is private, so the call stack decides.
@@ -352,17 +352,17 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
             "OutputCodeClassifier ask for two classes at a time: pass classes=[0, 1], and for "
             "OutputCodeClassifier classes=[-1, 1]."
         )
-    found = codes_or(known, labels)
-    if found is not known and not np.isnan(as_numbers_or_nan(known)).all():
+    used = classes_or_codes(known, labels)
+    if used is not known and not np.isnan(as_numbers_or_nan(known)).all():
         raise ValueError(
             "y has whole numbers, and classes has strings that are numbers, too: pass numbers as "
             "classes if y has labels; if it has their codes, pass "
             f"classes=list(range({len(known)}))."
         )
-    return found
+    return used
 
 
-def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def classes_or_codes(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return indices of classes if these are strings and labels integers, else the classes."""
     # Booleans and floats are not taken for class indices.
     are_codes = set(map(type, labels.tolist())) == {int}
@@ -371,64 +371,63 @@ def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def classes_in(labels: np.ndarray) -> np.ndarray:
     """Return the sorted labels that occur; refuse a single one, and more than `_MOST_LABELS`."""
-    found = np.unique(labels)
-    if len(found) < 2:
+    distinct = np.unique(labels)
+    if len(distinct) < 2:
         raise ValueError(
             "y has labels of one class only, but a classifier needs two classes or more: pass "
             "classes, a list of all possible labels."
         )
-    if len(found) > _MOST_LABELS:
+    if len(distinct) > _MOST_LABELS:
         raise ValueError(
             f"y has more than {_MOST_LABELS} different labels, which classes=None would publish: "
             "pass classes, a list of all possible labels, or fit a regression to numbers."
         )
-    return found
+    return distinct
 
 
 def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
     """Find all labels that occur in y, in one pass; refuse bad labels, without showing them."""
     if not isinstance(y, Targets):
         return np.unique(checked_labels(y))
-    flaws, found, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
-    for flaw in filter(None, flaws):
-        raise ValueError(flaw)
+    reasons, distinct, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
+    for reason in filter(None, reasons):
+        raise ValueError(reason)
     if len(set(kinds)) > 1:
         _refuse_labels("mixed")
-    return np.unique(found)
+    return np.unique(distinct)
 
 
 def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return the distinct labels of a part, their kind, and the reason to refuse them, if any."""
-    flaw, found = "", column[:0, 0]
+    """Return why to refuse the labels of a part, or "", the distinct labels, and their kind."""
+    reason, distinct = "", column[:0, 0]
     try:
-        found = labels_in(column[:, 0])
+        distinct = labels_in(column[:, 0])
     except (TypeError, ValueError) as error:
-        flaw = str(error)
-    kind = [_kind_of(type(label)) for label in found[:1]]
-    return PerRow(np.array([flaw], dtype=object)), PerRow(found), PerRow(np.array(kind))
+        reason = str(error)
+    kind = [_kind_of(type(label)) for label in distinct[:1]]
+    return PerRow(np.array([reason], dtype=object)), PerRow(distinct), PerRow(np.array(kind))
 
 
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the index of each label among the sorted classes; -1 for any other label.
 
-    Each label is checked, as labels may have changed since they were last read. NumPy turns a
-    list of numbers with one string into strings: if classes are numbers, the strings become numbers
-    again.
+    Each label is checked, as labels may have changed since they were last read. NumPy turns a list
+    of numbers with one string into strings: for numeric classes these become numbers again.
     """
     if isinstance(classes[0], str):
-        places = {label: place for place, label in enumerate(classes.tolist())}
+        code_of = {label: code for code, label in enumerate(classes.tolist())}
         # Types are compared, as isinstance could run code of the label.
         texts = [
             str.__str__(label) if issubclass(type(label), str) else None
             for label in labels.tolist()
         ]
-        return np.array([places.get(text, -1) for text in texts], dtype=np.intp)
-    known, numbers = as_numbers_or_nan(classes), as_numbers_or_nan(labels)
-    found = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    return np.where(known[found] == numbers, found, -1)
+        return np.array([code_of.get(text, -1) for text in texts], dtype=np.intp)
+    class_numbers, numbers = as_numbers_or_nan(classes), as_numbers_or_nan(labels)
+    nearest = np.minimum(np.searchsorted(class_numbers, numbers), len(class_numbers) - 1)
+    return np.where(class_numbers[nearest] == numbers, nearest, -1)
 
 
-def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
+def refuse_unknown_labels(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse labels that are not among the classes, without showing labels."""
     are_alike, advice = isinstance(labels[0], str) == isinstance(classes[0], str), ""
     if are_alike and known_codes(labels, classes).min() >= 0:

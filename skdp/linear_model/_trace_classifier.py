@@ -30,7 +30,7 @@ from skdp.linear_model.logistic import fit as logistic_fit
 from skdp.linear_model.logistic import plan as logistic_plan
 from skdp.linear_model.logistic.fit import Estimate
 from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec
-from skdp.linear_model.logistic.scores import Scores, length_of
+from skdp.linear_model.logistic.scores import Scores, release_factor
 from skdp.linear_model.low_rank.descent import cut
 from skdp.linear_model.low_rank.spec import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
 from skdp.privacy import PrivacyBudget, Release, sensitivity
@@ -42,9 +42,9 @@ from skdp.privacy.precision import as_python
 # The spec, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
-# In the class difference each matrix has a further entry, a constant: this part of the clip norm.
+# To count classes, the class difference appends a constant to matrices: this part of their bound.
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
-# Share of the median score, and its candidates, relative to the median for uncorrelated entries.
+# Share of the median size of scores; its candidates, relative to that for uncorrelated entries.
 _SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
 # Median size of normal scores of variance 1.
 _NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
@@ -106,7 +106,7 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
 
 
 def _norm_beside(bound: float) -> float:
-    """Return the largest norm of a matrix with the further entry, times a label minus 1/2."""
+    """Return the largest norm of a matrix with its constant, times a label of 1/2 or -1/2."""
     return bound * math.hypot(1.0, _BESIDE) / 2
 
 
@@ -132,7 +132,7 @@ _LASTING = 3.0
 # far matrices hardly move a median.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
 _NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
-# Larger scores are shortened to this usual size: of larger ones, more losses would be clipped.
+# Scores whose usual size is larger are shortened to this size, as their losses would be clipped.
 _LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
 _TINY = np.finfo(float).tiny
 # The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.
@@ -175,11 +175,11 @@ def solve_trace_classes(
     # The difference of the classes is minus the gradient at 0, so a step from 0 gives the start.
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
-    found = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
+    fitted = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
     # Losses are computed from unclipped matrices, as predictions clip only scores.
     view = clipped(view, NO_CLIPPING)
-    scores = _scores_of(spec, plan, view, found, (odds, unit), budget)
-    factor, gain = length_of(spec, plan.losses, view, scores, std, budget)
+    scores = _scores_of(spec, plan, view, fitted, (odds, unit), budget)
+    factor, gain = release_factor(spec, plan.losses, view, scores, std, budget)
     warnings: tuple[str, ...] = ()
     if gain < logistic_fit.CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
         warnings = (_HIDDEN,)
@@ -197,7 +197,7 @@ def _release_difference(
 ) -> tuple[np.ndarray, float, float]:
     """Release the sum of the matrices times their labels, which count as 1/2 and -1/2.
 
-    Return also the excess of the second class, as a fraction of the records, and its noise.
+    Return also by how much the fraction of the second class exceeds 1/2, and the noise of that.
     """
     codes, constant = view.codes, _BESIDE * bound
 
@@ -216,12 +216,12 @@ def _scores_of(
     spec: TraceClassSpec,
     plan: TraceClassReleases,
     view: LabeledRows,
-    found: tuple[FixedRank, float, float],
-    known: tuple[np.ndarray, float],
+    descent: tuple[FixedRank, float, float],
+    odds_and_unit: tuple[np.ndarray, float],
     budget: PrivacyBudget,
 ) -> Scores:
-    """Remove singular values that are noise; release the size of scores, and how many are near."""
-    (point, offset, noise_std), (odds, unit) = found, known
+    """Shrink noisy singular values of the `descent`; release the size of scores, for clipping."""
+    (point, offset, noise_std), (odds, unit) = descent, odds_and_unit
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
     shrunk = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
@@ -268,24 +268,24 @@ def _descend(
     start: tuple[FixedRank, float],
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float, float]:
-    """Take all steps; return the mean of the last iterates, of the given rank, and its noise."""
+    """Take all steps; return coefficients and intercept, means of late steps, and their noise."""
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
     (point, offset), level, iterates = start, gradient_clip(spec), []
     size = point.left.size + point.right.size + 1
-    codes, known, (bound, unit) = view.codes, view.cache.norms, scale
+    codes, cached_norms, (bound, unit) = view.codes, view.cache.norms, scale
 
     def _clipped_gradients(rows: slice, matrices: Matrices) -> np.ndarray:
         """Sum the clipped gradients of a block, in tangent coordinates and for the intercept."""
         assert isinstance(matrices, DenseMatrices)
-        norms = matrices.norms() if known is None else known[rows]
+        norms = matrices.norms() if cached_norms is None else cached_norms[rows]
         shrinking = clip_weights(norms, bound, math.prod(shape)) / unit
         shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
         coordinates, inner = replace(matrices, values=shrunk).tangent(point, 1.0)
-        places = codes[rows]
+        labels = codes[rows]
         # A record whose label is no class is null.
-        coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
+        coordinates.multiply(np.where(labels < 0, np.nan, expit(inner + offset) - labels))
         weights = clip_weights(coordinates.norms(), level, coordinates.size)
         return coordinates.weighted_sum(matrices.times_sample_weight(weights))
 

@@ -1,4 +1,4 @@
-"""What fits to rows share: standardized features, joint moments, whitened norms, noise of means."""
+"""Steps of fits to rows: standardized features, joint moments, whitened norms, noise of means."""
 
 from typing import Any
 
@@ -20,27 +20,27 @@ _FINEST = 64  # not tuned
 
 
 def standardization(
-    found: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
+    scales: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Return the centers of features, and multipliers that standardize them.
 
-    Both follow from released scales. The multiplier is 0 for a feature that is left out.
+    The multiplier of a feature that is left out is 0. With `is_bounded`, features have bounds.
     """
-    least = (_FINEST * np.finfo(spec.dtype).eps * found.center) ** 2
-    squares = np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
-    center = found.center if is_centered else None
+    least = (_FINEST * np.finfo(spec.dtype).eps * scales.center) ** 2
+    squares = np.where(scales.variance > 0, np.maximum(scales.variance, least), 0.0)
+    center = scales.center if is_centered else None
     if center is None:
-        squares = squares + found.center**2
+        squares = squares + scales.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
     if is_centered:  # The intercept replaces constant features.
         # Without noise, the variance of a constant within bounds is a rounding error.
-        is_rounding = found.is_flat & is_bounded
-        multiplier[found.may_be_constant() if spec.cost.is_private else is_rounding] = 0.0
+        is_rounding = scales.is_flat & is_bounded
+        multiplier[scales.may_be_constant() if spec.cost.is_private else is_rounding] = 0.0
     return center, multiplier
 
 
 def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.ndarray | None:
-    """Return the bounds to which each feature is clipped, in units of the data."""
+    """Return the clipping bounds of features, two rows in units of the data, or None."""
     if largest is None or not np.isfinite(largest).any():
         return None
     center = 0.0 if center is None else center
@@ -63,7 +63,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
 def plan_steps(
     spec: Any, n_steps: int, name: str, share: float, shape: tuple[int, ...], bound: float | str
 ) -> tuple[Release, ...]:
-    """Plan the sum of clipped gradients of each step; all steps get the same share."""
+    """Plan the gradient sum of each step, with equal shares, clipped to a number or a release."""
     share, change = share / n_steps, sensitivity.row_sum
     return tuple(
         plan_sum(spec, f"{name} {step}", share, shape, bound, change)
@@ -78,7 +78,7 @@ def whitened_norms(
 
     `bound` is the largest norm of a row after subtracting the `mean`, if there is one; `largest` is
     the spectral norm of the root. Null rows have the norm NaN. If rows have weights, norms must not
-    depend on positions and numbers of rows: squares are summed by parts of the longest block.
+    depend on positions and numbers of rows: columns are split as for the longest block.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)
@@ -86,13 +86,15 @@ def whitened_norms(
     n_parts = max(1, -(-longest * root.shape[1] // _PART))
     for columns in np.array_split(np.arange(root.shape[1]), n_parts):
         part = root[:, columns]
-        is_alone = block.sample_weight is None
-        products = block.matmul_by_column(part).T if is_alone else block.matmul_anywhere(part)
+        has_no_weight = block.sample_weight is None
+        products = block.matmul_by_column(part).T if has_no_weight else block.matmul_anywhere(part)
         if mean is not None:
             products -= mean @ part
         # Sums by column do not depend on memory addresses, as those of `numpy.einsum` do.
         squares += (
-            np.square(products, out=products).sum(axis=1) if is_alone else row_squares(products)
+            np.square(products, out=products).sum(axis=1)
+            if has_no_weight
+            else row_squares(products)
         )
     margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * largest * bound
     norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
@@ -101,13 +103,16 @@ def whitened_norms(
 
 
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
-    """Compute the noise variance of the mean of the last iterates, if each step adds variance 1."""
-    # An iterate depends on the two before it, and so on the noise of all earlier steps.
-    places = [np.zeros_like(decay), np.ones_like(decay)]
+    """Compute the noise variance of the mean of the last half of the iterates, by coordinate.
+
+    Each step adds noise of variance 1, and multiplies the error of its start by `decay`.
+    """
+    # What the noise of one step adds to the iterates after it, each of which follows from two.
+    effects = [np.zeros_like(decay), np.ones_like(decay)]
     for _ in range(n_steps - 1):
-        places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
-    left = np.cumsum(places[1:], axis=0)
+        effects.append(decay * (effects[-1] + momentum * (effects[-1] - effects[-2])))
+    effects_on_sum = np.cumsum(effects[1:], axis=0)
     n_averaged = n_steps - n_steps // 2
     # Noise of a step in the first half counts only from the first averaged iterate on.
-    left[n_averaged:] -= left[: n_steps - n_averaged].copy()
-    return np.asarray(np.sum(left**2, axis=0) / n_averaged**2)
+    effects_on_sum[n_averaged:] -= effects_on_sum[: n_steps - n_averaged].copy()
+    return np.asarray(np.sum(effects_on_sum**2, axis=0) / n_averaged**2)

@@ -30,7 +30,7 @@ from skdp.linear_model._supervised import (
     as_numbers_or_nan,
     checked_responses,
     classes_in,
-    codes_or,
+    classes_or_codes,
     given_classes,
     known_codes,
     labels_in,
@@ -273,7 +273,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
             if classes is None:
                 return np.asarray(finite(as_numbers_or_nan(targets)))
             # A label that is no class becomes the first class.
-            own = codes_or(classes, targets)
+            own = classes_or_codes(classes, targets)
             return np.asarray(own[np.maximum(known_codes(targets, own), 0)])
 
         made.y = made.y.mapped(_known)

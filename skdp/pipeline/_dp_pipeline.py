@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import _BaseComposition
 from skdp._estimator import (
     RequestsUsersMixin,
     announce_fits,
-    opened_within,
     planned_size,
+    reported_opening,
     restored_on_error,
 )
 from skdp._validation import (
@@ -207,7 +207,7 @@ class DPPipeline(
         run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
         shares = shares_of(run.steps, super()._cost())
         announce_fits(1 + len(shares.of))
-        with opened_within(hides_groups=bool(run.users)):
+        with reported_opening(hides_groups=bool(run.users)):
             return run, shares, *runs.begin(run, shares)
 
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:

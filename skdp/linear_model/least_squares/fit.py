@@ -38,8 +38,8 @@ from skdp.privacy.clipping import clipped
 _LEAST_STRENGTH = 20.0
 # If most responses are equal: the least strength of those that differ; not studied.
 _LEAST_RARE = 25.0
-# With at least this strength left for the steps, a prior that is not far off predicts from clipped
-# rows, else from unclipped ones.
+# A prior that is not far off predicts from clipped rows if the strength left for the steps is at
+# least this, else from unclipped rows.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
 _DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
@@ -63,11 +63,11 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
     units = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g}"
     pass_more = f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
     if spec.is_hopeless:
-        found = "all are 0, and each prediction is the released center of the responses"
+        result = "all are 0, and each prediction is the released center of the responses"
         if spec.prior is not None:
-            found = "the model is a mixture of the prior and of the released center of responses"
+            result = "the model is a mixture of the prior and of the released center of responses"
         yield (
-            f"{units} are too few for any coefficient: {found}. Pass more "
+            f"{units} are too few for any coefficient: {result}. Pass more "
             f"{spec.unit.counted}, or a larger epsilon."
         )
     elif spec.strength < _LEAST_STRENGTH or spec.n_units <= spec.n_free:
@@ -78,17 +78,17 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_fit(
-    spec: LeastSquaresSpec, found: Scales, descent: Descent, *, doubt: str, off_center: float
+    spec: LeastSquaresSpec, scales: Scales, descent: Descent, *, doubt: str, off_center: float
 ) -> Iterator[str]:
     """Warn of hidden features, weak predictions or too few steps, from released values."""
-    are_hidden = found.are_hidden() & spec.cost.is_private
+    are_hidden = scales.are_hidden() & spec.cost.is_private
     yield from warnings_for_hidden(
         are_hidden & (spec.is_weak or np.mean(are_hidden) >= _MANY_HIDDEN),
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
         "are known without looking at X; or subtract a public guess of the centers.",
     )
-    is_far = np.abs(found.center) > _FAR_FROM_0 * np.sqrt(found.variance)
-    if not spec.fit_intercept and spec.cost.is_private and np.any(is_far & ~found.are_hidden()):
+    is_far = np.abs(scales.center) > _FAR_FROM_0 * np.sqrt(scales.variance)
+    if not spec.fit_intercept and spec.cost.is_private and np.any(is_far & ~scales.are_hidden()):
         yield (
             "Predictions may be worse than the mean of the responses: columns lie far from 0, and "
             "noise in their coefficients moves all predictions together. Pass fit_intercept=True, "
@@ -139,35 +139,36 @@ def solve_least_squares(
     Without enough records for coefficients, release the center of the responses, and the agreement.
     """
     view, scale = release_response_scale(plan, view, spec.response_bound, budget)
-    of_bound = tuple(warnings_for_bound(scale.center, spec.response_bound))
+    at_bound = tuple(warnings_for_bound(scale.center, spec.response_bound))
     if plan.features is None:
         part = release_agreement(plan.agreement, spec, view, None, scale, budget)
-        return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None, of_bound)
+        return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None, at_bound)
     shape, off_center = (spec.n_units, spec.n_features), scale.off_center
-    found = release_scales(plan.features, view, shape, spec.interval, budget)
-    scaling = scaling_by(found, spec)
+    scales = release_scales(plan.features, view, shape, spec.interval, budget)
+    scaling = scaling_by(scales, spec)
     records = view.scaled(scaling, view.responses)
-    stds = np.sqrt(found.variance)
-    is_far = scale.is_far_from(spec.prior, found.center, stds)
-    rows, of_rows = (view, None) if is_far or spec.left_strength < _CLIPPED else (records, scaling)
+    stds = np.sqrt(scales.variance)
+    is_far = scale.is_far_from(spec.prior, scales.center, stds)
+    is_raw = is_far or spec.left_strength < _CLIPPED
+    rows, of_rows = (view, None) if is_raw else (records, scaling)
     facts = scale, budget, stds
     part = release_agreement(plan.agreement, spec, rows, of_rows, *facts, is_far=is_far)
     records = clipped(replace(records, responses=part.responses), spec.row_norm).measured()
-    white = descent_steps.release_whitening(spec, plan, records, scaling, found, budget)
+    white = descent_steps.release_whitening(spec, plan, records, scaling, scales, budget)
     whitened = descent_steps.whitened(records, white, spec.loosening)
     descent = descent_steps.descend(spec, plan.steps, whitened, budget, off_center)
     weights, shortened, doubt = _calibrated(
         spec, plan, whitened, records.responses, descent, budget, off_center
     )
-    of_fit = warnings_for_fit(spec, found, descent, doubt=doubt, off_center=off_center)
+    fit_warnings = warnings_for_fit(spec, scales, descent, doubt=doubt, off_center=off_center)
     coef, intercept = _in_units(spec, weights, scaling, part.scale)
     return Estimate(
         part,
         coef,
         intercept,
         bounds_of(scaling.center, scaling.multiplier, scaling.largest),
-        _noise_stds(spec, found, white, descent, shortened, part.scale.size * scaling.multiplier),
-        of_bound or tuple(of_fit),
+        _noise_stds(spec, scales, white, descent, shortened, part.scale.size * scaling.multiplier),
+        at_bound or tuple(fit_warnings),
     )
 
 
@@ -182,9 +183,8 @@ def _calibrated(
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Shorten predictions toward their mean by a released factor, and add the mean error.
 
-    Return the weights with which entries of scaled rows predict scaled responses; by how much more
-    than their noise explains the slopes are shortened; and why predictions may be no better than
-    the mean, if they may.
+    Return the weights of scaled rows, for scaled responses; what the factor takes from the slopes
+    beyond their noise; and the reason why predictions may be no better than the mean, or "".
     """
     white = whitened.white
     weights, shortened = white.root @ descent.weights, np.zeros(spec.n_features)
@@ -196,16 +196,17 @@ def _calibrated(
     factor, is_doubtful, by_chance = calibration.factor, calibration.is_doubtful, False
     slopes, constant = weights[: spec.n_features], weights[spec.n_features :]
     if not spec.is_weak:
-        beyond = descent_steps.part_beyond_noise(descent, white, has_one=spec.fit_intercept)
-        shortened = max(0.0, beyond - factor) * slopes
-        factor = min(factor, beyond)
+        signal = descent_steps.part_beyond_noise(descent, white, has_one=spec.fit_intercept)
+        shortened = max(0.0, signal - factor) * slopes
+        factor = min(factor, signal)
         is_doubtful = factor < _DOUBTFUL
-        # On new records, least squares has errors (1 + f) / (1 - f) times as large, in mean square.
+        # With f coefficients per record, the mean square error of least squares is larger on new
+        # records: (1 + f) / (1 - f) times that on these.
         free = spec.n_free / spec.n_units
         by_chance = calibration.explained_with(factor) < 2 * free / (1 + free)
         by_chance &= free > _FREE_PER_RECORD
-    middle = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
-    constant = factor * constant + ((1 - factor) * middle + calibration.mean)
+    mean = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
+    constant = factor * constant + ((1 - factor) * mean + calibration.mean)
     doubt = MOSTLY_NOISE if is_doubtful else _BY_CHANCE if by_chance else ""
     return np.append(factor * slopes, constant), shortened, doubt
 
@@ -224,8 +225,8 @@ def _in_units(
 
 def _noise_stds(
     spec: LeastSquaresSpec,
-    found: Scales,
-    white: Whitening,
+    scales: Scales,
+    whitening: Whitening,
     descent: Descent,
     shortened: np.ndarray,
     units: np.ndarray,
@@ -234,8 +235,8 @@ def _noise_stds(
 
     What hidden directions and the calibration of a weak fit do to the noise is not computed.
     """
-    is_known = not white.is_hidden.any() and not spec.is_weak and not found.is_void.any()
+    is_known = not whitening.is_hidden.any() and not spec.is_weak and not scales.is_void.any()
     if spec.cost.is_private and not is_known:
         return None
-    variances = np.square(white.root) @ (spec.cost.is_private * descent.variances)
+    variances = np.square(whitening.root) @ (spec.cost.is_private * descent.variances)
     return units * np.hypot(np.sqrt(variances)[: spec.n_features], shortened)

@@ -19,7 +19,7 @@ from skdp.privacy.releases import Search
 
 # If the number of units times mu is below this, a fit releases only the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
-# The scales of features get the share (first number / strength)^2, within limits. The strength is
+# The scales of features get the share (`_OF_FEATURES` / strength)^2, within limits. The strength is
 # the number of units times mu, over the root of the number of features plus 1; the lower limit is
 # smaller from the strength `_PLENTY` on: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
@@ -27,29 +27,28 @@ _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
 # and for the counts by place, which find the intervals of narrow features.
 # benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
-# The center and scale of the responses get the share (first number / (units times mu))^2, within
+# The center and scale of the responses get the share (`_OF_RESPONSES` / (units times mu))^2, within
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# The part of the responses' share that the center gets. Then the noise of a count, as a fraction of
-# the records, with which the center is refined once more; the noise that is wanted for the center;
-# and that for the scale. Last, the least share of the center, and of the scale. Not studied.
+# The center gets the part `_OF_CENTER` of the responses' share. Noise of a count, as a fraction of
+# the records: `_ROUGH`, with which the center is refined once more; `_FINE`, wanted for the center;
+# `_FINE_BIN`, wanted for the scale. Both have at least the share `_LEAST_SHARE`. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
 # Share of the calibration of a fit that is not weak. It corrects the intercept, and predictions
 # that are too long: clipped gradients fit most of the records, and few far rows may follow another
-# law. The second number bounds predictions, in scales of the responses, before clipping is
-# loosened.
+# law. `_SURE_PREDICTION` bounds predictions in scales of responses, before clipping is loosened.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
-# Below this strength a fit is weak: it takes the second number of steps. Other fits take, without
-# momentum, the third number times the fourth root of the strength, within limits:
+# Below the strength `_WEAK` a fit is weak, and takes `_STEPS_OF_WEAK` steps. Other fits,
+# without momentum, take `_STEPS` times the fourth root of the strength, within limits:
 # benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 # Momentum, which halves the number of steps, is used for at least so many steps. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# With at least this strength, fits take the second number of steps if noise in the moment hides the
+# From the strength `_CLEAR` on, fits take `_STEPS_OF_HIDDEN` steps if noise in the moment hides the
 # variance of rows along some direction, as for nearly equal columns: steps along it are short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
@@ -70,7 +69,7 @@ _LOOSE = 4000.0
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
 # The release that tells how well a prior predicts: its wanted noise, as a part of the number of
 # records times the clip level; limits of its share; and its share if records are too few for
-# coefficients. Its clip level is the number of units times mu, over the next number, within limits:
+# coefficients. Its clip level is the number of units times mu, over `_PER_PRODUCT`, within limits:
 # benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
@@ -102,8 +101,7 @@ class LeastSquaresSpec(ScaleSpec):
     # that the fit takes few steps.
     is_hopeless: bool = field(init=False)
     is_weak: bool = field(init=False)
-    # Whether a moment of rows and responses is released, which whitens the rows: not with very many
-    # features.
+    # Whether a moment of rows and responses is released to whiten rows; not with too many features.
     has_moment: bool = field(init=False)
     loosening: float = field(init=False)  # factor of clip levels, above 1 where noise is small
     entry: float = field(init=False)  # size that scaled entries are clipped to
@@ -114,12 +112,12 @@ class LeastSquaresSpec(ScaleSpec):
 
     def __post_init__(self) -> None:
         """Compute the fields that follow from public facts."""
-        of_one, n_free = self.n_units * self.cost.mu, self.n_features + self.fit_intercept
-        strength = of_one / math.sqrt(self.n_features + 1)
+        n_mu, n_free = self.n_units * self.cost.mu, self.n_features + self.fit_intercept
+        strength = n_mu / math.sqrt(self.n_features + 1)
         is_plenty = strength >= _PLENTY
         features = max((_OF_FEATURES / strength) ** 2, _LEAST_OF_FEATURES[is_plenty])
-        responses = max((_OF_RESPONSES / of_one) ** 2, _LEAST_OF_RESPONSES[is_plenty])
-        shares = min(_LARGEST_OF_FEATURES, features), min(_LARGEST_OF_RESPONSES, responses)
+        responses = max((_OF_RESPONSES / n_mu) ** 2, _LEAST_OF_RESPONSES[is_plenty])
+        shares = (min(_LARGEST_OF_FEATURES, features), min(_LARGEST_OF_RESPONSES, responses))
         left = strength * math.sqrt(1 - sum(shares))
         loosening = max(1.0, math.sqrt(left / _LOOSE))
         entry, row_norm = math.inf, NO_CLIPPING
@@ -128,13 +126,13 @@ class LeastSquaresSpec(ScaleSpec):
             factor = math.sqrt(_NORM * left * math.sqrt(_MOMENT_SHARE) / n_free)
             row_norm = float(np.clip(factor, *_NORM_LIMITS)) * math.sqrt(n_free)
         response = float(np.clip(_RESPONSE * math.sqrt(left), *_RESPONSE_LIMITS))
-        product = of_one * math.sqrt(1 - sum(shares)) / _PER_PRODUCT
+        product = n_mu * math.sqrt(1 - sum(shares)) / _PER_PRODUCT
         vars(self).update(
             n_free=n_free,
             strength=strength,
             shares_of_scales=shares,
             left_strength=left,
-            is_hopeless=of_one < _HOPELESS,
+            is_hopeless=n_mu < _HOPELESS,
             is_weak=left < _WEAK,
             has_moment=n_free <= _LONGEST_WITH_MOMENT,
             loosening=loosening,
@@ -175,8 +173,8 @@ class LeastSquaresReleases(NamedTuple):
 
 def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     """Plan all releases in their order."""
-    of_features, of_responses = spec.shares_of_scales
-    of_center = _OF_CENTER * of_responses
+    feature_share, response_share = spec.shares_of_scales
+    center_share = _OF_CENTER * response_share
     has_prior = spec.prior is not None and spec.cost.is_private
     if spec.is_hopeless:
         left = 1 - _OF_AGREEMENT_ALONE * has_prior
@@ -186,9 +184,9 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         )
         agreement = _plan_agreement(spec, left_of(center, spread)) if has_prior else None
         return LeastSquaresReleases(center, spread, None, agreement, None, None, None)
-    responses = _plan_center(spec, of_center), _plan_spread(spec, of_responses - of_center)
-    sizes, places = _OF_SIZES[spec.is_weak] * of_features, _OF_PLACES * of_features
-    features = plan_scales(spec, sizes=sizes, places=places, moments=of_features - sizes)
+    responses = _plan_center(spec, center_share), _plan_spread(spec, response_share - center_share)
+    sizes, places = _OF_SIZES[spec.is_weak] * feature_share, _OF_PLACES * feature_share
+    features = plan_scales(spec, sizes=sizes, places=places, moments=feature_share - sizes)
     left, agreement = left_of(responses, features), None
     if has_prior:
         mu, limits = spec.cost.mu * math.sqrt(left), _OF_AGREEMENT
@@ -204,12 +202,12 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     if spec.cost.is_private:
         share = _CALIBRATION_SHARE if spec.is_weak else _SURE_SHARE
         calibration = _descent.plan_calibration(spec, share * left, spec.calibrated)
-    others = left_of(responses, features, agreement, moment, calibration)
-    courses = [(steps_of(spec)[0], WHITENED_GRADIENT)]
-    is_open = spec.cost.is_private and spec.has_moment and isinstance(spec.n_iter, str)
-    if is_open and spec.left_strength >= _CLEAR:
-        courses.append((_STEPS_OF_HIDDEN, "collinear gradient"))
-    steps = AnyOf(tuple(_plan_steps(spec, others, _SIZES_SHARE * left, *one) for one in courses))
+    rest = left_of(responses, features, agreement, moment, calibration)
+    branches = [(steps_of(spec)[0], WHITENED_GRADIENT)]
+    may_add_steps = spec.cost.is_private and spec.has_moment and isinstance(spec.n_iter, str)
+    if may_add_steps and spec.left_strength >= _CLEAR:
+        branches.append((_STEPS_OF_HIDDEN, "collinear gradient"))
+    steps = AnyOf(tuple(_plan_steps(spec, rest, _SIZES_SHARE * left, *one) for one in branches))
     return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration)
 
 
@@ -234,25 +232,25 @@ def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
 
 
 def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
-    """Return the number of steps, and their momentum."""
+    """Return the number of steps, and their momentum, 0 for none."""
     if not spec.cost.is_private and spec.has_moment:
-        alone = _STEPS_OF_EXACT
+        n_without_momentum = _STEPS_OF_EXACT
     elif spec.is_weak:
-        alone = _STEPS_OF_WEAK
+        n_without_momentum = _STEPS_OF_WEAK
     else:
         strength = min(spec.left_strength, 1e12)
-        alone = round(float(np.clip(_STEPS * strength**0.25, *_STEP_LIMITS)))
-    count = max(min(_FEWEST_WITH_MOMENTUM, alone), round(alone / 2))
+        n_without_momentum = round(float(np.clip(_STEPS * strength**0.25, *_STEP_LIMITS)))
+    n_steps = max(min(_FEWEST_WITH_MOMENTUM, n_without_momentum), round(n_without_momentum / 2))
     if not isinstance(spec.n_iter, str):
-        count, alone = spec.n_iter, 2 * spec.n_iter
-    has_momentum = count >= _FEWEST_WITH_MOMENTUM and spec.cost.is_private
-    return count, 1 - count / alone if has_momentum else 0.0
+        n_steps, n_without_momentum = spec.n_iter, 2 * spec.n_iter
+    has_momentum = n_steps >= _FEWEST_WITH_MOMENTUM and spec.cost.is_private
+    return n_steps, 1 - n_steps / n_without_momentum if has_momentum else 0.0
 
 
 def _plan_steps(
     spec: LeastSquaresSpec, share: float, of_sizes: float, count: int, name: str
 ) -> tuple[Step, ...]:
-    """Plan the gradients of all steps, and histograms of their sizes in some of the first steps."""
+    """Plan the gradient of each of `count` steps, and in some a histogram of gradient sizes."""
     sizes = dict[int, Release]()
     if spec.cost.is_private:
         change = partial(sensitivity.histogram, spec.unit.adjacency)
@@ -264,4 +262,4 @@ def _plan_steps(
     share -= of_sizes * len(sizes)
     shape = (spec.n_free,)
     gradients = plan_steps(spec, count, name, share, shape, _MOMENT)
-    return tuple(Step(one, sizes.get(number)) for number, one in enumerate(gradients))
+    return tuple(Step(gradient, sizes.get(number)) for number, gradient in enumerate(gradients))

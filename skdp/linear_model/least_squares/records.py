@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# So many short rows are scaled at a time: they fit into the cache of a core with their scales.
+# Number of rows that are scaled at a time: with their scales they fit into the cache of a core.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -59,8 +59,7 @@ class Scaling:
         joint, size = out[: raw.shape[0]], len(self.multiplier)
         rows = raw.toarray() if issparse(raw) else raw
         center = np.zeros(size) if self.center is None else self.center
-        # Short rows are joined into longer ones, for longer inner loops; all parts fit in the
-        # cache.
+        # Short rows are joined into longer ones, for longer inner loops that fit in the cache.
         length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
         of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
         moves = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
@@ -147,10 +146,10 @@ class ResponseScale(NamedTuple):
     def is_far_from(
         self, prior: tuple[np.ndarray, float] | None, center: np.ndarray, stds: np.ndarray
     ) -> bool:
-        """Return whether a prior may predict other numbers than responses, by released scales.
+        """Return whether a prior's predictions are far longer than responses, by released scales.
 
-        Most predictions of a prior of other units, or of centered features, are clipped, and no
-        linear fit to what they leave undoes what they would be unclipped.
+        If the prior is for other units, or for centered features, most of its predictions are
+        clipped, and no linear fit corrects them.
         """
         if prior is None or self.is_guess:
             return False
@@ -165,7 +164,7 @@ def release_response_scale(
 ) -> tuple[Records, ResponseScale]:
     """Release the median of bounded responses, and their root mean square around it.
 
-    Without an intercept, the center is 0. Return also the records with scaled responses.
+    Without an intercept, the center is 0. Return the records with scaled responses, and the scale.
     """
     responses = view.responses.mapped(partial(bounded, bound=bound))
     facts, scale = (view.n_rows, view.n_jobs, view.people), ResponseScale(0.0, 1.0)
@@ -188,36 +187,36 @@ def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
     return np.clip((responses - scale.center) / scale.size, -NO_CLIPPING, NO_CLIPPING)
 
 
-def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
+def scaling_by(scales: Scales, spec: LeastSquaresSpec) -> Scaling:
     """Return the map that gives features mean 0 and variance 1, and clips their entries."""
     is_centered = spec.fit_intercept and not spec.is_sparse
     is_bounded = spec.interval is not None
-    by = standardization(found, spec, is_centered=is_centered, is_bounded=is_bounded)
-    largest = np.where(found.is_void, min(1.0, spec.entry), spec.entry)
-    return Scaling(*by, largest, spec.fit_intercept, spec.is_sparse)
+    shift_and_factor = standardization(scales, spec, is_centered=is_centered, is_bounded=is_bounded)
+    largest = np.where(scales.is_void, min(1.0, spec.entry), spec.entry)
+    return Scaling(*shift_and_factor, largest, spec.fit_intercept, spec.is_sparse)
 
 
 # ------------------------------
 # A prior: how much of it the model uses, and the responses minus its predictions.
 
-# The slope of responses on a prior's predictions is assumed to be normal, around 1 for good priors
-# and around 0 for others, with these standard deviations. Then the fraction of good priors, and the
-# least mean squares of predictions and residuals. benchmarks/least_squares/prior.md
+# The slope of responses on a prior's predictions is assumed to be normal: of good priors, the part
+# `_ARE_GOOD` of all, around 1 with standard deviation `_GOOD`; of others around 0 with `_OTHERS`.
+# Then the least mean squares of predictions and of residuals. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
-# A prior is far off if, for features without correlations, the root mean square of its predictions
-# around the center of the responses exceeds this many of their scales; and the least weight that
-# such a prior gets, if any. benchmarks/least_squares/made_up.md
+# A prior is far off if its predictions, around the center of the responses and as if features were
+# uncorrelated, have a root mean square above this many of the responses' scales; and its least
+# weight, if not 0. benchmarks/least_squares/made_up.md
 _FAR_OFF, _LEAST_OF_FAR = 3.0, 0.5
 
 
 class PriorPart(NamedTuple):
     """The used part of a prior, and the centered, scaled responses minus its predictions.
 
-    `coef` are the used coefficients; `whole` are those applied to unclipped rows, in predictions
-    clipped to the `ends`.
+    `coef` are the used coefficients. If the prior predicts from unclipped rows, `whole` are the
+    same coefficients, and these predictions are clipped to the `ends`; else it is None.
     """
 
     scale: ResponseScale
@@ -243,7 +242,7 @@ def release_agreement(
 
     With a `scaling` the prior predicts from clipped rows, and the fit to these rows corrects its
     errors; else it predicts from unclipped rows. `stds` are the standard deviations of features. A
-    prior that `is_far` off is taken for the most part, or not at all.
+    prior that `is_far` off gets a weight of at least `_LEAST_OF_FAR`, or 0.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))
@@ -282,17 +281,17 @@ def release_agreement(
     if is_visible:
         left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
 
-    # What the model adds for clipped rows is linear in them.
+    # With a `scaling`, rows are clipped already, and predictions stay linear in them.
     farthest = _LARGEST_PREDICTION if scaling is None else NO_CLIPPING
 
     def _unexplained(rows: slice, block: Block) -> np.ndarray:
         unexplained = (responses[rows] - weight * ratio * _predicted(block, farthest)) / left
         return np.clip(unexplained, -NO_CLIPPING, NO_CLIPPING)
 
-    mixed = scale.center + weight * (intercept - scale.center)
-    middle, half = scale.center - intercept, _LARGEST_PREDICTION * unit
-    ends = weight * (middle - half), weight * (middle + half)
-    scale = scale._replace(center=mixed, size=scale.size * left)
+    mixed_center = scale.center + weight * (intercept - scale.center)
+    offset, half = scale.center - intercept, _LARGEST_PREDICTION * unit
+    ends = weight * (offset - half), weight * (offset + half)
+    scale = scale._replace(center=mixed_center, size=scale.size * left)
     whole = weight * coef if scaling is None else None
     unexplained = Targets.of(view.map_rows(_unexplained))
     return PriorPart(scale, unexplained, weight * coef, weight, whole, ends)
@@ -301,16 +300,16 @@ def release_agreement(
 def _on_scaled_rows(
     coef: np.ndarray, intercept: float, scaling: Scaling
 ) -> tuple[np.ndarray, float, np.ndarray, float]:
-    """Return a prior's coefficients and intercept, for rows of the data and for scaled rows.
+    """Return a prior's coefficients and intercept for raw rows, then those for scaled rows.
 
-    A feature that the fit leaves out has the coefficient 0, and the intercept has what it predicts
-    at its center.
+    A feature that the fit leaves out has the coefficient 0; its prediction at the feature's center
+    becomes a part of the intercept.
     """
-    is_seen = scaling.multiplier > 0
+    is_used = scaling.multiplier > 0
     center = np.zeros(len(coef)) if scaling.center is None else scaling.center
-    intercept += float(center @ np.where(is_seen, 0.0, coef))
-    coef, slopes = np.where(is_seen, coef, 0.0), np.zeros(scaling.n_columns)
-    slopes[: len(coef)] = coef / np.where(is_seen, scaling.multiplier, 1.0)
+    intercept += float(center @ np.where(is_used, 0.0, coef))
+    coef, slopes = np.where(is_used, coef, 0.0), np.zeros(scaling.n_columns)
+    slopes[: len(coef)] = coef / np.where(is_used, scaling.multiplier, 1.0)
     return coef, intercept, slopes, intercept + float(coef @ center)
 
 
@@ -322,6 +321,7 @@ def weight_of(product: float, square: float, noise_std: float) -> float:
     square = max(square, _LEAST_SQUARE, noise_std)
     slope = product / square
     variance = (noise_std / square) ** 2 * (1 + min(abs(slope), 2.0) ** 2)
+    # Variances of the noisy slope, of good priors and of others.
     good, others = _GOOD**2 + variance, _OTHERS**2 + variance
     log_odds = (slope**2 / others + math.log(others) - (slope - 1) ** 2 / good - math.log(good)) / 2
     log_odds += math.log(_ARE_GOOD / (1 - _ARE_GOOD))

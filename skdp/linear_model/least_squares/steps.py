@@ -31,8 +31,8 @@ from skdp.privacy.plan import AnyOf
 # Eigenvalues are at least this part of the largest one: with noise; and without, where smaller ones
 # are rounding errors.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least variance along directions that noise hides: along all of them together, as a part of the
-# number of columns; and along each, relative to the least eigenvalue.
+# Least variance along directions that noise hides: the sum over all of them, as a part of the
+# number of columns; and that along each, relative to the least eigenvalue.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # With too many columns for a moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
@@ -56,7 +56,7 @@ class Whitening(NamedTuple):
         return math.sqrt(float(self.spread.sum()))
 
     def mean_of(self, weights: np.ndarray) -> float:
-        """Return the mean prediction of weights, by the moment of the last column, of ones.
+        """Return the mean prediction of weights, by the released moment of the column of ones.
 
         Released centers are not exact means, so slopes add to the mean prediction, too. Scaled
         responses have mean square 1, so a mean above 1 is noise, and is clipped.
@@ -71,12 +71,12 @@ def release_whitening(
     plan: LeastSquaresReleases,
     records: Records,
     scaling: Scaling,
-    found: Scales,
+    scales: Scales,
     budget: PrivacyBudget,
 ) -> Whitening:
     """Return the map that whitens rows, by their released moment, if that is planned."""
     if plan.moment is None:
-        return without_moment(scaling, found)
+        return without_moment(scaling, scales)
     # Responses form one more column; its weight limits them to half of the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
@@ -95,9 +95,8 @@ def release_whitening(
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
     """Whiten by a noisy moment; eigenvalues below the edge of the noise are raised to it.
 
-    The start is the least-squares solution of whitened rows. Blocks of 1, 1, 2, 4, ... directions,
-    in order of variance, are shrunk by their known noise and a standard deviation of it
-    (James-Stein).
+    The start is the least-squares solution of whitened rows. Its blocks of 1, 1, 2, 4, ... entries,
+    in order of variance, are shrunk by their noise plus a standard deviation of it (James-Stein).
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -105,15 +104,15 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
     cross, cross_std = moment[:-1, -1] / weight, off_diagonal_std / weight
     edge, top = noise_edge(off_diagonal_std, size), max(float(values[0]), 1e-300)
     if noise_std == 0:
-        is_seen = values > _ROUNDING * top
-        root = np.where(is_seen, vectors / np.sqrt(np.where(is_seen, values, 1.0)), 0.0)
-        return Whitening(root, is_seen.astype(np.float64), root.T @ cross, ~is_seen)
+        is_visible = values > _ROUNDING * top
+        root = np.where(is_visible, vectors / np.sqrt(np.where(is_visible, values, 1.0)), 0.0)
+        return Whitening(root, is_visible.astype(np.float64), root.T @ cross, ~is_visible)
     floor = max(edge, _LEAST_OF_LARGEST * top)
     is_hidden, raised = values < floor, np.maximum(values, floor)
     spread = np.clip(values / raised, 0.0, 1.0)
     if is_hidden.any():
-        left = max(np.trace(moment[:-1, :-1]) - values[~is_hidden].sum(), _LEAST_HIDDEN * size)
-        spread[is_hidden] = np.clip(left / is_hidden.sum() / floor, _LEAST_SPREAD, 1.0)
+        hidden = max(np.trace(moment[:-1, :-1]) - values[~is_hidden].sum(), _LEAST_HIDDEN * size)
+        spread[is_hidden] = np.clip(hidden / is_hidden.sum() / floor, _LEAST_SPREAD, 1.0)
     start, stds = (vectors.T @ cross) / np.sqrt(raised), cross_std / np.sqrt(raised)
     for ends in pairwise([0, *(1 << np.arange((size - 1).bit_length())), size]):
         block = slice(*ends)
@@ -122,17 +121,16 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
     return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden)
 
 
-def without_moment(scaling: Scaling, found: Scales) -> Whitening:
-    """With very many columns, scale rows down instead of whitening: steps then converge, slowly.
+def without_moment(scaling: Scaling, scales: Scales) -> Whitening:
+    """Scale very long rows down instead of whitening them: steps then converge, slowly.
 
-    The second moment of rows that are not centered has at least the squared length of their mean as
-    an eigenvalue.
+    If rows are not centered, an eigenvalue of the moment is at least their squared mean.
     """
     size = scaling.n_columns
-    along = (
-        0.0 if scaling.center is not None else np.square(found.center * scaling.multiplier).sum()
+    mean_square = (
+        0.0 if scaling.center is not None else np.square(scales.center * scaling.multiplier).sum()
     )
-    spread = 1 / max(_UNKNOWN, 2 * float(along))
+    spread = 1 / max(_UNKNOWN, 2 * float(mean_square))
     return Whitening(
         np.eye(size) * math.sqrt(spread), np.full(size, spread), np.zeros(size), np.full(size, True)
     )
@@ -145,14 +143,14 @@ def without_moment(scaling: Scaling, found: Scales) -> Whitening:
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients, against the variance of their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
-# A count is visible above the first number of standard deviations of its noise. The clip level
-# changes only if visible counts hold the second part of the records. The third number is the level
-# of the first step, in root mean square norms.
+# A count is visible above `_VISIBLE` standard deviations of its noise. The clip level changes only
+# if visible counts hold the part `_LEAST_COUNTED` of the records. The first step has the level
+# `_FIRST_LEVEL`, in root mean square norms.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 # With few units, noise in one bin may look like half of them. So visible counts together must
 # exceed this many standard deviations of noise, and so must each bin that is far from the others.
 _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
-# Curvature of the clipped loss over the fraction of unclipped gradients; least fraction.
+# Ratio of the clipped loss's curvature to the fraction of unclipped gradients; least fraction.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((squares_plan.SIZE_BINS + 0.5) / 2)  # not tuned
@@ -208,7 +206,7 @@ class WhitenedRecords:
     def predicted(
         self, rows: slice, block: Block, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict from rows without clip weights, as from new data; return also which are null."""
+        """Return predictions from unclipped rows, as from new data, and which records are null."""
         block, weights, *_ = self.weighted_values(rows, block)
         is_null = weights == 0
         predicted = _predicted(block, slopes) / np.where(is_null, 1.0, weights)
@@ -243,14 +241,14 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         return WhitenedRecords(
             view, white, lambda rows, block: _reweighted(block, _weighted_values(rows, block))
         )
-    found = view.map_sum(lambda rows, block: tuple(map(PerRow, _weighted_values(rows, block))), 0)
+    known = view.map_sum(lambda rows, block: tuple(map(PerRow, _weighted_values(rows, block))), 0)
     if view.scaling is not None:
         return WhitenedRecords(
-            view, white, lambda rows, block: _reweighted(block, [*map(itemgetter(rows), found)])
+            view, white, lambda rows, block: _reweighted(block, [*map(itemgetter(rows), known)])
         )
-    made = _multiplied(view.source.X, found[0], in_place=True)
+    made = _multiplied(view.source.X, known[0], in_place=True)
     plain = Rows(Source(made, like=view.source), view.n_jobs, people=view.people)
-    return WhitenedRecords(plain, white, lambda rows, block: (block, *map(itemgetter(rows), found)))
+    return WhitenedRecords(plain, white, lambda rows, block: (block, *map(itemgetter(rows), known)))
 
 
 def _multiplied(rows: Any, weights: np.ndarray, *, in_place: bool = False) -> Any:
@@ -279,33 +277,33 @@ def level_from(
     noise_std: float,
     n_units: int,
     noise: float,
-    before: Level,
+    previous: Level,
     rare: tuple[float, float] = (1.0, 0.0),
 ) -> Level:
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
     `noise` is the length of the noise in the mean of all steps, in units of the level. Only the
-    run of visible bins around the fullest one is used, and bins that noise cannot fill: few far
-    rows, always clipped, would be overruled at any budget. If these bins hold too little, the level
-    stays. If most responses are equal, `rare` has the fraction of the others, and the mean square
-    of all sizes: the others have what the visible bins lack of it.
+    visible bins next to the fullest one are used, and far bins that noise cannot fill: few far rows
+    are always clipped. If these bins hold too few records, the `previous` level stays. If most
+    responses are equal, `rare` has the fraction of the others, and the mean square size of all
+    gradients: the others account for what the visible bins lack of it.
     """
-    seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
-    first = last = int(seen.argmax())
-    while first > 0 and seen[first - 1] > 0:
+    visible = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
+    first = last = int(visible.argmax())
+    while first > 0 and visible[first - 1] > 0:
         first -= 1
-    while last < len(seen) - 1 and seen[last + 1 : last + 3].any():
+    while last < len(visible) - 1 and visible[last + 1 : last + 3].any():
         last += 1
     is_unsure = counts <= _SURELY_SEEN * noise_std
     is_unsure[first : last + 1] = False
-    seen[is_unsure] = 0.0
-    if seen.sum() < max(_LEAST_COUNTED * n_units, _SURELY_SEEN * noise_std):
-        return before
-    fractions, middles = seen / seen.sum(), _MIDDLES
-    fraction, missing = rare[0], rare[1] - fractions @ middles**2
-    if fraction < 1 and missing > 0:
-        fractions = np.append((1 - fraction) * fractions, fraction)
-        middles = np.append(middles, math.sqrt(missing / fraction))
+    visible[is_unsure] = 0.0
+    if visible.sum() < max(_LEAST_COUNTED * n_units, _SURELY_SEEN * noise_std):
+        return previous
+    fractions, middles = visible / visible.sum(), _MIDDLES
+    rare_fraction, missing_square = rare[0], rare[1] - fractions @ middles**2
+    if rare_fraction < 1 and missing_square > 0:
+        fractions = np.append((1 - rare_fraction) * fractions, rare_fraction)
+        middles = np.append(middles, math.sqrt(missing_square / rare_fraction))
     levels = _LEVELS[:, np.newaxis]
     bias = (fractions * np.maximum(middles - levels, 0.0)).sum(axis=1)
     # Clipping flattens the loss, which increases bias and noise alike.
@@ -340,44 +338,44 @@ def descend(
 ) -> Descent:
     """Take the usual steps; or many, if planned and noise hides the variance along a direction.
 
-    `off_center` is the fraction of responses unlike the median.
+    The part `off_center` of the responses differs from their median.
     """
     white, n_units = records.white, spec.n_units
     usual, *more = plan.branches if plan else ((),)
     steps = more[0] if more and white.is_hidden.any() else usual
     is_private = spec.cost.is_private
     rounding = _rounding(spec, white)
-    noise = 0.0
+    mean_noise = 0.0
     if is_private:
         shares = math.fsum(step.gradient.share for step in steps)
         change = steps[0].gradient.sensitivity_for(1.0, rounding=rounding)
-        noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
+        mean_noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
     level = Level(_FIRST_LEVEL * white.size if is_private else NO_CLIPPING, 0.5)
-    before, weights, momentum = white.start, white.start, squares_plan.steps_of(spec)[1]
-    iterates, gradients, stds, unclipped = [], [], [], []
+    previous, weights, momentum = white.start, white.start, squares_plan.steps_of(spec)[1]
+    iterates, gradients, noise_stds, unclipped = [], [], [], []
     for step in steps:
-        ahead = weights + momentum * (weights - before)
-        total, sizes = records.gradient(ahead, level.value, counts=step.sizes is not None)
+        extrapolated = weights + momentum * (weights - previous)
+        total, sizes = records.gradient(extrapolated, level.value, counts=step.sizes is not None)
         noisy, noise_std = budget.release(step.gradient, total, level.value, rounding=rounding)
-        before, weights = weights, ahead + noisy / n_units
+        previous, weights = weights, extrapolated + noisy / n_units
         iterates.append(weights)
         gradients.append(noisy / n_units)
-        stds.append(noise_std / n_units)
+        noise_stds.append(noise_std / n_units)
         unclipped.append(level.unclipped if is_private else 1.0)
         if step.sizes is not None:
             counts, counts_std = budget.release(step.sizes, sizes)
             rare = off_center, white.size**2
-            level = level_from(counts, counts_std, n_units, noise, level, rare)
+            level = level_from(counts, counts_std, n_units, mean_noise, level, rare)
     n_steps, half = len(steps), len(steps) // 2
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
-    variance = float(np.mean(np.square(stds[half:])))
-    variances = variance * noise_in_mean(decay, momentum, n_steps)
-    # Part of the variance that as many more steps would explain: along visible directions one step
-    # reaches the minimum, along hidden ones each step adds the last gradient.
+    step_variance = float(np.mean(np.square(noise_stds[half:])))
+    variances = step_variance * noise_in_mean(decay, momentum, n_steps)
+    # The gain of as many steps again: along visible directions one step reaches the minimum, along
+    # hidden ones each step adds the last gradient.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
-    left = variance / (n_steps - half)
-    left *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
-    gain = float(np.mean(gradients[half:], axis=0) ** 2 @ lengths - left)
+    gain_noise = step_variance / (n_steps - half)
+    gain_noise *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
+    gain = float(np.mean(gradients[half:], axis=0) ** 2 @ lengths - gain_noise)
     return Descent(np.mean(iterates[half:], axis=0), variances, gain)
 
 
@@ -385,8 +383,8 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     r"""Bound the rounding error of a sum of gradients, in units of the clip level.
 
     Gradients are summed before the map R whitens them, and may then be :math:`\|R^{-1}\|` times as
-    long. The map multiplies the error of their sum by :math:`\|R\|`, and adds an error of its own.
-    How the product of a row with weights is rounded does not depend on the row's place.
+    long. The map multiplies the error of the sum by :math:`\|R\|`, and adds an error of its own.
+    The rounding of the product of a row with weights does not depend on the row's place.
     """
     depth, squares = spec.depth + math.ceil(spec.n_free**1.5), np.square(white.root).sum(axis=0)
     condition = float(np.sqrt(squares.max() / squares[squares > 0].min()))
@@ -418,20 +416,20 @@ def calibrate(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Calibration:
-    """Release mean products of predictions and responses, both minus the mean of predictions.
+    """Release how predictions and responses, both minus the mean prediction, agree.
 
-    The mean of the errors, which is returned, is to be added to the intercept.
+    The returned mean error is to be added to the intercept.
     """
     white, weights, has_one = records.white, descent.weights, spec.fit_intercept
     slopes, bounds = white.root @ weights, spec.calibrated
-    middle = white.mean_of(weights) if has_one else 0.0
-    slopes[len(slopes) - has_one :] -= middle
+    mean = white.mean_of(weights) if has_one else 0.0
+    slopes[len(slopes) - has_one :] -= mean
     noise = math.sqrt(float(white.spread @ descent.variances))
-    size = math.sqrt(max(float(white.spread @ weights**2) - middle**2, noise**2)) or 1.0
+    size = math.sqrt(max(float(white.spread @ weights**2) - mean**2, noise**2)) or 1.0
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         predicted, is_null = records.predicted(rows, block, slopes)
-        products = calibration_products(predicted, responses[rows] - middle, size, bounds)
+        products = calibration_products(predicted, responses[rows] - mean, size, bounds)
         products[is_null] = 0.0
         return np.asarray(block.times_sample_weight(products).sum(axis=0))
 

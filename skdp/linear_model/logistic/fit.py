@@ -40,17 +40,17 @@ LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
     "fit, and is not protected. Pass classes, a list of all possible labels."
 )
-# A class is probably lost if its records times mu, for each coefficient, are fewer than the first
-# number, and if it has less than the second part of an equal share of the records: with two
-# classes, the area under the curve is then .5 to .85 instead of .9. Not studied.
+# A class is probably lost if its records times mu, over the coefficients, are below
+# `_LEAST_OF_CLASS`, and its records below `_LEAST_OF_DUE` of an equal share: with two classes, the
+# area under the curve is then .5 to .85 instead of .9. Not studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
 # If all records times mu are fewer, for each coefficient, no warning names classes; not studied.
 _LEAST_STRENGTH = 12.0
 # The gain of a model is the part of the log loss of the class frequencies that it saves. A gain
-# below the first number is negligible; with one above the second, the model tells classes apart.
+# below `LEAST_GAIN` is negligible; with one above `CLEAR_GAIN`, the model tells classes apart.
 LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
-# A fit surely misses little if its gain is at least the first number, or if it is at least the
-# second one, and noise makes at most the third part of the mean square of its scores.
+# A fit surely misses little if its gain is at least `SURE_GAIN`; or if the gain is at least
+# `_SURE_WITH`, and at most the part `_LITTLE_NOISE` of the mean square of its scores is noise.
 SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
 #: First words of a warning. Behind a scaler, a fit that surely misses little does not give it.
 UNLIKE_COLUMNS = "A few columns may decide alone"
@@ -75,8 +75,7 @@ def warnings_for_fit(
 ) -> Iterator[str]:
     """Warn of hidden or unlike columns, rare classes and small gains, from released values.
 
-    If a fit `is_sure`, released losses show that it misses little: with two classes, it has found
-    the rarer one.
+    If a fit `is_sure`, released losses show that it finds even the rarer one of two classes.
     """
     units = spec.unit.counted
     # Noise hides the variances of the rows along all directions.
@@ -118,14 +117,14 @@ def no_better(spec: LogisticSpec) -> str:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# Gradients are clipped to the norm of the gradient of a row whose norm is the clipping norm, and
-# whose wrong classes together have this probability.
+# Gradients are clipped to the norm of this gradient: of a row as long as the clipping norm, whose
+# wrong classes together have this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Clipped gradients flatten the loss, and so do noisy weights. Its curvature is assumed to be this
-# part of that at the class fractions, where it is largest. With few records the part is the first
-# number; with more it rises as less is clipped, up to the second. If records times mu, for each
-# coefficient, are fewer than in the next line, for two classes and for more, then hardly any signal
-# is left, and the third number is better: benchmarks/classification/constants.md.
+# part of the curvature at the class fractions, the largest one. With few records the part is
+# `_CURVATURE`; with more it rises as less is clipped, up to `_LARGEST_CURVATURE`. If records times
+# mu, for each coefficient, are below `_WEAK_OF_TWO` or `_WEAK_OF_MORE` (for more classes), it is
+# `_CURVATURE_OF_WEAK`, as little signal is left: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
 # Step length. Descents on whitened rows diverge from 8 on with two classes, and from 4 on with
@@ -135,10 +134,11 @@ _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records, and functions that give their clip weights and sum their gradients.
+    """Records, whose gradients are clipped to the norm `level` and summed.
 
-    Weights and norms are 0 for null records. Rows minus their mean have norms of at most `longest`.
-    Gradients are clipped to the `level`. Steps add to the weights `base` of whitened rows.
+    The kernel `shrinking` returns, for each row, its clip weight and the largest norm of residuals;
+    both are 0 for null records. Rows minus their mean have norms of at most `longest`. Steps add to
+    the weights `base` of whitened rows, those of a prior.
     """
 
     view: LabeledRows
@@ -152,35 +152,33 @@ class WhitenedRecords:
         """Sum the clipped gradients of whitened rows; the last row is for the intercepts.
 
         The weights and the sum are whitened instead of the rows. So a step multiplies the rows by
-        as many columns as there are classes, and no whitened row is stored: sparse rows stay
-        sparse.
+        as many columns as there are classes, and sparse rows stay sparse.
         """
         white, codes = self.whitening, self.view.codes
         slopes, offsets = white.root @ weights[:-1], weights[-1]
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
-            # Sums: of rows times residuals, of residuals times the weights of rows, and of
-            # residuals.
-            shrinking = self.shrinking(rows, block)
-            shrunk, longest = shrinking[:, :1], shrinking[:, 1]
+            # Sums of rows times residuals, of residuals times row weights, and of residuals.
+            limits = self.shrinking(rows, block)
+            row_weights, largest = limits[:, :1], limits[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))
             scores -= shift
-            scores *= shrunk
+            scores *= row_weights
             scores += offsets
             residuals = residuals_of(scores, codes[rows])
             size = len(slopes) + residuals.shape[1] + 7
-            shares = clip_weights(row_norms(residuals), longest, size)
-            residuals *= shares[:, np.newaxis]
-            if not shares.all():
-                residuals[shares == 0] = 0.0
-            of_rows = shrunk * residuals
+            clip_factors = clip_weights(row_norms(residuals), largest, size)
+            residuals *= clip_factors[:, np.newaxis]
+            if not clip_factors.all():
+                residuals[clip_factors == 0] = 0.0
+            of_rows = row_weights * residuals
             sums = [block.times_sample_weight(one).sum(axis=0) for one in (of_rows, residuals)]
             return np.vstack([block.rmatmul(of_rows), *sums])
 
         total = self.view.map_sum(_clipped, weights.size + weights.shape[1])
-        products, shrunk, all_of = total[:-2], total[-2], total[-1]
-        return np.vstack([white.root @ (products - np.outer(white.mean, shrunk)), all_of])
+        products, weighted, unweighted = total[:-2], total[-2], total[-1]
+        return np.vstack([white.root @ (products - np.outer(white.mean, weighted)), unweighted])
 
 
 def whitened(
@@ -203,8 +201,8 @@ def whitened(
     if not view.source.is_repeatable:
         return WhitenedRecords(view, white, level, longest, _shrinking, base)
     # Fortran order, as each step reads whole columns.
-    found = np.asfortranarray(view.map_rows(_shrinking))
-    return WhitenedRecords(view, white, level, longest, lambda rows, _: found[rows], base)
+    limits = np.asfortranarray(view.map_rows(_shrinking))
+    return WhitenedRecords(view, white, level, longest, lambda rows, _: limits[rows], base)
 
 
 def descend(
@@ -216,7 +214,7 @@ def descend(
 ) -> tuple[Scores, Path]:
     """Take all steps; return the scores of the mean of the last half of the iterates.
 
-    The second result sums up what the steps have released.
+    The second result is the mean of these iterates and of their released gradients.
     """
     white, n_classes = records.whitening, spec.n_classes
     # Step length and momentum follow from the moment and public facts, before the first step.
@@ -230,31 +228,31 @@ def descend(
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=logistic_plan.momentum_of(spec, pace, start, white))
     longer = LongerSteps(spec, pace, max(1.0, _LARGEST_STEP / step), start[-1], white)
-    # The penalty shrinks slopes after each step, which thus converges however large it is.
+    # The penalty shrinks slopes after each step: so steps converge however large the penalty is.
     penalty = (
         (white.root * white.variances) @ white.root * (logistic_scores.OF_PENALTY / spec.n_units)
     )
     penalties, directions = np.linalg.eigh(penalty)
-    before, weights, iterates = start, start, list[np.ndarray]()
-    places, gradients, factors = list[np.ndarray](), list[np.ndarray](), list[float]()
+    previous, weights, iterates = start, start, list[np.ndarray]()
+    points, gradients, factors = list[np.ndarray](), list[np.ndarray](), list[float]()
     for release in plan:
-        ahead = weights + pace.momentum * (weights - before)
+        ahead = weights + pace.momentum * (weights - previous)
         total = records.gradient(records.base + ahead)
         rounding = _rounding(spec, records, records.base + ahead)
         noisy = budget.release(release, total, records.level, rounding=rounding).value
-        places.append(records.base + ahead)
+        points.append(records.base + ahead)
         gradients.append(logistic_plan.centered(noisy) / spec.n_units)
         factors.append(longer.factor_at(ahead))
-        moved = ahead - factors[-1] * step * gradients[-1]
+        next_point = ahead - factors[-1] * step * gradients[-1]
         shrinkage = 1 / (1 + factors[-1] * step * np.maximum(penalties, 0.0))
-        slopes = (directions * shrinkage) @ (directions.T @ moved[:-1])
-        before, weights = weights, np.vstack([slopes, moved[-1:]])
+        slopes = (directions * shrinkage) @ (directions.T @ next_point[:-1])
+        previous, weights = weights, np.vstack([slopes, next_point[-1:]])
         iterates.append(weights)
     pace = replace(pace, step_noise=pace.step_noise * float(np.mean(factors[len(plan) // 2 :])))
     mean = logistic_plan.mean_of(
         iterates, pace, white, drops=spec.strength >= logistic_plan.LEAST_TO_DROP
     )
-    path = Path.of(places, gradients, noise_std / spec.n_units, white)
+    path = Path.of(points, gradients, noise_std / spec.n_units, white)
     return logistic_scores.scores_of(mean, start, pace, white, spec.n_units), path
 
 
@@ -367,10 +365,10 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
         gradient = np.vstack([of_rows, sums[-2] / n_rows])
         return sums[-1, 0] / n_rows + np.vdot(weights[:-1], pulled) / 2, gradient.ravel()
 
-    found = minimize(
+    minimum = minimize(
         _loss, np.zeros((size + 1) * n_columns), jac=True, method="L-BFGS-B", options=_PRECISION
     )
-    return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_columns), root, mean)
+    return on_rows(np.nan_to_num(minimum.x).reshape(size + 1, n_columns), root, mean)
 
 
 # ------------------------------
@@ -379,8 +377,7 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
 # At most this number of records, divided by mu, may be longer than the released norm, and at most
 # half of all records: benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
-# Longer rows count as having the last norm. Otherwise all candidates would be equally bad if all
-# rows were longer.
+# Longer rows count as having the last norm: else, if all are longer, no candidate is better.
 _ENDS = np.append(logistic_plan.NORMS[:-1], np.inf)  # not tuned
 # Scores are clipped to this many root mean squares: with two classes, and with more. With 4 for
 # more classes, the log loss rises by .005 at epsilon 256: benchmarks/sweep/sweep.md, "classes".
@@ -403,8 +400,8 @@ def read_once(
 ) -> tuple[LabeledRows, bytes | None]:
     """Read all rows once, before any release; refuse NaN and infinity.
 
-    Return the rows with the counts of their norms, if these are released, or else with their total,
-    if the fit begins with it; and their digest, if the noise is keyed.
+    Return the rows, which store counts of their norms if the fit releases a norm, or else their
+    total if the fit begins with it; and the digest of the rows, if the noise is seeded.
     """
     is_counted, bound = logistic_plan.plan_norm(spec) is not None, clip_norm(spec)
     is_summed = spec.begins_with_total and not is_counted
@@ -432,15 +429,15 @@ def solve_logistic(
     beyond = clipped_fraction(spec.n_units * spec.cost.mu, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
     # Losses are those of unclipped rows, as in predictions, where only scores are clipped.
-    whole, view = clipped(view, NO_CLIPPING), clipped(view, row_norm)
-    counted = None if plan.counts is None else _counted(plan.counts, spec, whole, budget)
+    unclipped, view = clipped(view, NO_CLIPPING), clipped(view, row_norm)
+    counted = None if plan.counts is None else _fractions(plan.counts, spec, unclipped, budget)
     moment, whitening = _release_moment(spec, plan.moment, view, row_norm, budget)
     beside = logistic_plan.weights_beside(row_norm)
     start, fractions, fraction_std = logistic_plan.start_of(moment, whitening, beside, counted)
     prior = PriorPart()
     if plan.agreement is not None:
         prior = logistic_scores.release_agreement(
-            spec, plan.agreement, whole, start[-1], whitening, budget
+            spec, plan.agreement, unclipped, start[-1], whitening, budget
         )
         start = np.vstack([(1 - prior.weight) * start[:-1], prior.offsets])
     level = gradient_level(whitening.clip_norm, spec.n_classes, logistic_plan.level_factor(spec))
@@ -450,7 +447,9 @@ def solve_logistic(
     if plan.norm is not None and row_norm == logistic_plan.NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
-    factor, gain = logistic_scores.length_of(spec, plan.losses, whole, scores, fraction_std, budget)
+    factor, gain = logistic_scores.release_factor(
+        spec, plan.losses, unclipped, scores, fraction_std, budget
+    )
     gain += prior.gain
     is_sure = gain >= SURE_GAIN or (gain >= _SURE_WITH and scores.noise <= _LITTLE_NOISE)
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain, is_sure=is_sure))
@@ -473,7 +472,7 @@ def _without_noise(
 def _release_moment(
     spec: LogisticSpec, release: Release, view: LabeledRows, row_norm: float, budget: PrivacyBudget
 ) -> tuple[np.ndarray, Whitening]:
-    """Release the mean product of rows, a constant and labels, and whiten the rows by it."""
+    """Release the mean product of rows, a constant and labels; return it, and whitening by it."""
     beside = logistic_plan.weights_beside(row_norm)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:
@@ -498,7 +497,7 @@ def _farthest(spec: LogisticSpec, scores: Scores) -> float:
     return _FARTHEST[spec.n_columns > 1] * scores.size / math.sqrt(spec.n_columns)
 
 
-def _counted(
+def _fractions(
     release: Release, spec: LogisticSpec, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
     """Release the fractions of the classes; return them with their noise std."""
@@ -545,7 +544,7 @@ def choose_quantile(
     """
     up_to = counts.up_to_points
     wanted, below = quantile * counts.n_units, np.append(0, up_to[:-1])
-    # How many records a point is too low, or the point before it too high. By `up_to` alone, all
+    # By how many records a point is too low, or the point before it too high. By `up_to` alone, all
     # points above many equal norms would be as good as the first of these points.
     losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
     return budget.choose(release, losses)

@@ -34,9 +34,8 @@ class LogisticSpec:
     n_features: int
     n_free: int  # free coefficients of a class, to each of which noise is added
     classes: np.ndarray  # sorted
-    # Bound of rounding errors in sums, in units of the largest term; longest chain of additions.
-    rounding: float
-    depth: int
+    rounding: float  # bound of the rounding error of a sum, in units of its largest term
+    depth: int  # longest chain of additions in a sum
     dtype: np.dtype
     row_norm: float | None
     # Weights of a published model, a column per column of scores; the last row has intercepts.
@@ -79,7 +78,7 @@ class LabeledRows(Rows):
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:
-    """Return the constant to append to rows of that norm, and the weight of appended labels."""
+    """Return the constant that the moment appends to rows, and the weight of appended labels."""
     constant = row_norm / 2
     return constant, math.hypot(row_norm, constant) / 2
 
@@ -90,8 +89,8 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # Candidates for the clipping norm of rows, a factor of 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE = 0.03  # benchmarks/classification/constants.md
-# Share of the moment; the second number with more than two classes, unless class counts are
-# released: benchmarks/classification/constants.md.
+# Share of the moment: usually, and with more than two classes whose counts are not released:
+# benchmarks/classification/constants.md.
 _MOMENT_SHARES = 0.2, 0.3
 # Share of the losses at several multiples of the scores, listed in `FACTORS`.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
@@ -103,8 +102,8 @@ _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/swee
 # within limits:
 # benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
-# Class counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. If
-# it is below `_LEAST_OF_COUNTS` they are not released, as the moment shows the class frequencies:
+# Class counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. With
+# a share below `_LEAST_OF_COUNTS` they are not released: the moment shows the class frequencies.
 # benchmarks/classification/weak.md.
 _OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.03
 # If units times mu are fewer, noise hides the norms of the rows.
@@ -112,8 +111,8 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Factors of the number of steps, which grows as noise falls relative to a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# Strength over the number of classes less one, from which on fewer whitened rows and gradients are
-# clipped; limits of this fraction, for `level_factor`: benchmarks/classification/constants.md.
+# Above this strength, over the number of classes less one, a smaller fraction of whitened rows and
+# gradients is clipped; limits of the fraction: benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 
@@ -176,10 +175,10 @@ def n_steps(spec: LogisticSpec) -> int:
 
 
 def level_factor(spec: LogisticSpec) -> float:
-    """Return the factor by which clip levels exceed those of few records."""
+    """Return the ratio of the clipping norm to the root mean square norm; it grows with records."""
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
-    # Chebyshev's inequality: at most `fraction` of norms exceeds this many root mean squares.
+    # Chebyshev's inequality: at most this `fraction` of norms exceeds so many root mean squares.
     return 1 / math.sqrt(fraction)
 
 
@@ -203,9 +202,9 @@ def plan_losses(
 def loss_level(spec: LogisticSpec) -> float:
     """Return the norm to which the losses of a record, at all factors, are clipped."""
     strength = spec.n_units * spec.cost.mu
-    more = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
+    growth = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
     # With more than two classes, scores have an entry per class.
-    return _LOSS_LEVEL * more * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
+    return _LOSS_LEVEL * growth * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 
 
 def clip_norm(spec: LogisticSpec) -> float:
@@ -229,11 +228,11 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 # Least fraction of a class, below rounding errors.
 _LEAST_FRACTION = 1e-12  # not tuned
-# A variance is visible above the first number of standard deviations of its noise, and an outlier
-# above the second number of medians: benchmarks/classification/units.md.
+# A variance is visible above `_VISIBLE` standard deviations of its noise, and an outlier above
+# `_FAR_OUT` medians: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
-# A column is flat if its variance is below the first number of standard deviations of its noise,
-# and if any variance above the second part of the median would be visible.
+# A column is flat if its variance is below `_UNSEEN` standard deviations of its noise, and if any
+# variance above the part `_FLAT` of the median would be visible.
 _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
 
@@ -271,12 +270,12 @@ def whitening_of(
     square norm by this covariance. All of this is post-processing.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
-    noisy = moment[:n_features, n_features] / constant
-    square = float(row_squares(noisy[None])[0])
-    noise = n_features * (off_diagonal_std / constant) ** 2
-    mean = noisy * max(0.0, 1 - noise / square) if square else noisy
+    noisy_mean = moment[:n_features, n_features] / constant
+    mean_square = float(row_squares(noisy_mean[None])[0])
+    mean_noise = n_features * (off_diagonal_std / constant) ** 2
+    mean = noisy_mean * max(0.0, 1 - mean_noise / mean_square) if mean_square else noisy_mean
     # The covariance is around the shrunk mean: the noisy mean may be longer than any row.
-    shift = np.outer(mean, noisy)
+    shift = np.outer(mean, noisy_mean)
     covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)
     edge = noise_edge(off_diagonal_std, n_features)
@@ -290,12 +289,12 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    # The median of noisy variances may be below the noise, even negative. Of an even number of
-    # columns it is the smaller middle one: the mean with a large one would hide that.
+    # The median of noisy variances may be below the noise, even negative. Of an even number it is
+    # the smaller middle one, as the mean of both may be large if only one is.
     median = max(float(np.quantile(variances, 0.5, method="lower")), noise_std)
     are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
-    found = mean, root, vectors, spread, largest, clip_norm, is_clear
-    return Whitening(*found, np.maximum(variances, 0.0), are_unlike, is_flat)
+    facts = mean, root, vectors, spread, largest, clip_norm, is_clear
+    return Whitening(*facts, np.maximum(variances, 0.0), are_unlike, is_flat)
 
 
 def start_of(
@@ -304,30 +303,29 @@ def start_of(
     beside: tuple[float, float],
     counted: tuple[np.ndarray, float] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Take a Newton step from released class fractions; return step, fractions and their noise.
+    """Take a Newton step from the class fractions; return weights, fractions and their noise std.
 
-    `counted` fractions, given with their noise std, are averaged with those of the moment.
-
-    The last row of the weights has the offsets. The step is exact for fractions of 1/K; for a rare
-    class its length is capped.
+    The last row of the weights has the offsets. `beside` comes from `weights_beside`. If fractions
+    are `counted`, with a noise std, they are averaged with those of the moment. The step is exact
+    for fractions of 1/K; for a rare class its length is capped.
     """
     constant, label_weight = beside
     n_features = len(whitening.mean)
     n_classes = len(moment) - n_features - 1
     sums = moment[: n_features + 1, n_features + 1 :] / label_weight
     sums = sums - sums.mean(axis=1, keepdims=True)
-    counts = sums[n_features] / constant
-    std = whitening.class_noise / constant
+    excess = sums[n_features] / constant
+    noise_std = whitening.class_noise / constant
     if counted is not None:
-        weight = std**2 / (std**2 + counted[1] ** 2)
-        counts = counts + weight * (counted[0] - counted[0].mean() - counts)
-        std = math.sqrt(weight) * counted[1]
-    fractions = likely_fractions(counts, std)
-    cross = sums[:n_features] - np.outer(whitening.mean, counts)
+        weight = noise_std**2 / (noise_std**2 + counted[1] ** 2)
+        excess = excess + weight * (counted[0] - counted[0].mean() - excess)
+        noise_std = math.sqrt(weight) * counted[1]
+    fractions = likely_fractions(excess, noise_std)
+    cross = sums[:n_features] - np.outer(whitening.mean, excess)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
     weights = np.vstack([slopes, np.log(fractions)])
     weights = weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
-    return weights, counts + 1 / n_classes, std
+    return weights, excess + 1 / n_classes, noise_std
 
 
 def likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
@@ -360,26 +358,25 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The choice of momentum: with more, each step gains more, and noise grows.
 
-# Momenta to choose from with more than two classes; 0 means none. The second number caps the
-# momentum that follows from a strength alone, for any number of classes.
+# Momenta to choose from with more than two classes; 0 means none. `_LARGEST` caps the momentum that
+# follows from the strength alone, for any number of classes.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9, 0.95, 0.97)  # benchmarks/classification/momentum.md
 _LARGEST = 0.9  # benchmarks/classification/momentum.md
-# Weights in the predicted excess of the log loss: of what steps have not gained yet if rows tell
-# the classes apart, with the power of how much they tell; and of chance patterns in few records.
+# Weights in the predicted excess of the log loss: of the gain that steps have not reached yet, with
+# the power of the part of the classes that rows explain; and of chance patterns in few records.
 _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.001  # benchmarks/classification/momentum.md
 # At the end of the steps, the loss has this part of the curvature that `Pace` assumes.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
-# Rows are assumed to explain at most the first part of the variance of the classes. Where noise
-# hides how rows vary, directions in which classes differ are assumed to vary by this factor more
-# than other ones.
+# Rows are assumed to explain at most `_MOST_KNOWN` of the variance of the classes and, where noise
+# hides how they vary, to vary `_VARY_MORE` times as much along differences of classes.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
-# If records per feature exceed the first number, steps tend to lead less far than they should. So
-# the momentum is then at least 1 - c / s, or the largest one in `_MOMENTA` up to it. Here c is the
-# second number for two classes, else the third. s is the strength, divided by the number of classes
-# less one, times the curvature of the loss, relative to that for equal classes.
+# With more than `_MANY` records per feature, steps tend to lead less far than they should. So the
+# momentum is then at least 1 - c / s, or the largest one in `_MOMENTA` up to it. Here c is
+# `_LESS_OF_TWO` for two classes, else `_LESS_OF_MORE`, and s is the strength, over the number of
+# classes less one, times the curvature of the loss, relative to that for equal classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
-# Above this s, the momentum of two classes grows as the curvature falls, as that of rare ones.
+# Above this s, the momentum of two classes grows the rarer one is, as the curvature then falls.
 _SHOWN = 5.0  # benchmarks/classification/momentum.md
 # Number of points that stand for normal rows, as a power of two.
 _DRAWS = 10  # not studied
@@ -412,15 +409,15 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
     With two equal classes few steps suffice, and the momentum is the one that halves their number;
     it is larger if a class is rare, or if noise hardly matters.
     """
-    is_of_two, curvature = spec.n_classes == 2, curvature_at(start[-1])
+    has_two, curvature = spec.n_classes == 2, curvature_at(start[-1])
     strength = spec.strength / (spec.n_classes - 1) * curvature * spec.n_classes
-    lost = _LESS_OF_TWO if is_of_two else _LESS_OF_MORE
+    scale = _LESS_OF_TWO if has_two else _LESS_OF_MORE
     has_many = spec.n_units >= _MANY * spec.n_features
-    least = min(_LARGEST, 1 - lost / max(lost, strength)) if has_many else 0.0
-    if is_of_two:
+    least = min(_LARGEST, 1 - scale / max(scale, strength)) if has_many else 0.0
+    if has_two:
         # The curvature is 1/4 for equal classes, and less for rare ones, which need longer steps.
-        shorter = max(4 * curvature, _SHOWN / max(_SHOWN, strength))
-        return max(min(_LARGEST, 1 - shorter * pace.n_steps / n_steps(spec)), least)
+        part = max(4 * curvature, _SHOWN / max(_SHOWN, strength))
+        return max(min(_LARGEST, 1 - part * pace.n_steps / n_steps(spec)), least)
     largest = _curvatures_at(start[-1]).max()
     # With more momentum, even noise-free steps would diverge.
     paces = [
@@ -429,12 +426,12 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
         if pace.step * largest < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
     paces = paces[sum(pace.momentum <= least for pace in paces[1:]) :]
-    known = known_of(start, white)
-    excess = partial(_excess, spec, curvature, seen_spread(white, _MARGIN), known)
+    explained = explained_by_start(start, white)
+    excess = partial(_excess, spec, curvature, seen_spread(white, _MARGIN), explained)
     return min(paces, key=excess).momentum
 
 
-def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
+def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
     """Estimate from the start how much of the variance of the classes the rows explain.
 
     - total: the part of the variance that rows explain;
@@ -445,15 +442,15 @@ def known_of(start: np.ndarray, white: Whitening) -> tuple[float, float, float, 
     """
     curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
-    parts = math.sqrt(curvature / n_free) * (white.vectors.T @ start[:-1])
-    squares = np.sum(parts**2, axis=1)
+    scaled = math.sqrt(curvature / n_free) * (white.vectors.T @ start[:-1])
+    squares = np.sum(scaled**2, axis=1)
     clear = min(_MOST_KNOWN, float(squares[~is_hidden].sum()))
-    clearest = n_free * float(np.linalg.norm(parts * ~is_hidden[:, np.newaxis], 2)) ** 2
+    clearest = n_free * float(np.linalg.norm(scaled * ~is_hidden[:, np.newaxis], 2)) ** 2
     noise_stds = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
-    found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(noise_stds**2))))
+    square = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(noise_stds**2))))
     spread = _VARY_MORE * seen_spread(white, _MARGIN).min()
-    # What hidden directions explain, over what no direction explains, is `found / spread`.
-    hidden, started = (1 - clear) * found / (spread + found), (spread + found) / (1 - clear)
+    # What hidden directions explain, over what no direction explains, is `square / spread`.
+    hidden, started = (1 - clear) * square / (spread + square), (spread + square) / (1 - clear)
     return min(_MOST_KNOWN, clear + hidden), min(1.0, clearest), hidden, min(1.0, started)
 
 
@@ -472,26 +469,26 @@ def _excess(
     spec: LogisticSpec,
     curvature: float,
     spread: np.ndarray,
-    known: tuple[float, float, float, float],
+    explained: tuple[float, float, float, float],
     pace: Pace,
 ) -> float:
     """Predict by how much a log loss exceeds the minimum, to second order.
 
-    The parts are the remaining gain of steps, above all for separated classes, whose weights grow
-    slowly; the loss in hidden directions, where the start was too short; noise, which matters less
-    if more is explained; and overfitting to the records.
+    It adds the remaining gain of steps, above all for separated classes, whose weights grow slowly;
+    the loss in hidden directions, where the start was too short; noise, which matters less if rows
+    explain more; and overfitting. `explained` is what `explained_by_start` returns.
     """
-    n_free, (total, clearest, hidden, started) = spec.n_classes - 1, known
-    led = _led(curvature, pace)
-    growth = _OF_GROWTH * max(clearest, total) ** _POWER / led
-    left = (1 - started) * math.exp(-led * started)
-    of_scores = hidden * left**2 / 2 + (1 - total) * _loss_by_noise(curvature, spread, pace)
-    chance = led * spread.sum() / spec.n_units
-    return float(growth + n_free * (of_scores + _OF_CHANCE * chance))
+    n_free, (total, clearest, hidden, started) = spec.n_classes - 1, explained
+    progress = _progress(curvature, pace)
+    growth_loss = _OF_GROWTH * max(clearest, total) ** _POWER / progress
+    missing = (1 - started) * math.exp(-progress * started)
+    score_loss = hidden * missing**2 / 2 + (1 - total) * _loss_by_noise(curvature, spread, pace)
+    chance = progress * spread.sum() / spec.n_units
+    return float(growth_loss + n_free * (score_loss + _OF_CHANCE * chance))
 
 
-def _led(curvature: float, pace: Pace) -> float:
-    """Return how far all steps lead, in steps of Newton's method at the start."""
+def _progress(curvature: float, pace: Pace) -> float:
+    """Return the length of all steps together, in steps of Newton's method at the start."""
     return curvature * pace.n_steps * pace.step / (1 - pace.momentum)
 
 
@@ -502,11 +499,11 @@ def _loss_by_noise(curvature: float, spread: np.ndarray, pace: Pace) -> float:
 
 
 class LongerSteps:
-    """Factors by which steps grow while the scores of rows grow, as the loss becomes flatter.
+    """Factors of the step length, which grow with the scores of rows, as the loss becomes flatter.
 
     Classes that rows nearly tell apart need long scores, and so many steps of one length. The
     curvature of the loss at released weights follows for normal rows. As noise grows with the
-    factor, and what has not converged falls with it, their predicted sum limits the factor.
+    factor, and the remaining gain falls with it, their predicted sum limits the factor.
     """
 
     def __init__(
@@ -518,7 +515,7 @@ class LongerSteps:
         self._along = np.sqrt(spread)[:, np.newaxis] * white.vectors.T
         self._curvature = curvature_at(offsets)
         of_noise = _loss_by_noise(self._curvature, seen_spread(white, _MARGIN), pace)
-        self._noise = n_free * of_noise * _led(self._curvature, pace) / _OF_GROWTH
+        self._noise = n_free * of_noise * _progress(self._curvature, pace) / _OF_GROWTH
         self._noise_square = n_free * float((spread * pace.weight_noise(spread)).sum())
         self._points = normal_points(min(len(spread), len(offsets)))
 
@@ -576,8 +573,8 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
     is the excess of the squared weights over noise of an even smaller spread, in margins.
     """
     n_hidden, n_free = len(weights), max(1, weights.shape[1] - 1)
-    seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
-    spread = np.maximum(0.0, [seen - std, seen - _MARGIN * std, 0.0])
+    mean, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
+    spread = np.maximum(0.0, [mean - std, mean - _MARGIN * std, 0.0])
     noise, noise_most, noise_flat = pace.weight_noise(spread)
     excess = np.sum(weights**2) / (n_free * n_hidden * noise_most) - 1
     in_margins = excess / (_MARGIN * math.sqrt(2 / (n_free * n_hidden)))
@@ -587,9 +584,9 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
 
 
 def curvature_at(offsets: np.ndarray) -> float:
-    """Return the mean curvature of the loss in the scores, at records with these intercepts.
+    """Return the mean second derivative of the loss by the scores, at these intercepts.
 
-    A common change of all scores changes no probability, so one direction fewer counts.
+    A common change of all scores changes no probability, so one direction is not counted.
     """
     return float(_curvatures_at(offsets).sum()) / max(1, len(offsets) - 1)
 

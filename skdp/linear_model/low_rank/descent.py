@@ -64,7 +64,7 @@ class RecordClipping:
         return self.records.intercept > 0
 
     def largest_level(self, spread: float, dimension: int) -> float:
-        """Return the usual norm of gradients at 0, for matrices with entries of variance 1."""
+        """Return the usual norm of gradients at coefficients 0; the entries have variance 1."""
         return spread * float(np.sqrt(dimension))
 
     def curvature(
@@ -154,7 +154,7 @@ class ResponseClipping(RecordClipping):
         total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         squares = lengths @ lengths
-        # For uncorrelated coordinates, weights multiply the curvature by the gain.
+        # If coordinates are uncorrelated, the weights multiply the curvature by the gain.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
         self._weights = weights / gain
         return ClippedGradient(total, (level, self.response_range, largest), n_unclipped, gain)
@@ -250,8 +250,8 @@ _LEAST_LEVEL = 1e-9
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
-# The fit also warns if the last steps are longer than the second number times the coefficients. As
-# steps along noise gain nothing, the third number times the variance of the noise is subtracted
+# The fit also warns if the last `_LAST_MOVES` steps are longer than `_MOVED` times the norm of
+# coefficients. As steps along noise gain nothing, `_NOISE_OF_MOVES` noise variances are subtracted
 # from squared gradients. Not studied beyond images, sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
 # Without noise, the descent has converged if the gradient is below this fraction of its first
@@ -353,8 +353,8 @@ def descend(
     `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
     fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
     decays. Singular values below `least_ratio` times the edge of the noise become 0. However noisy
-    a gradient is, a step has at least `least_part` of its length. `unexplained` is the spread that
-    chance may explain; 0 ignores chance.
+    a gradient is, a step has at least `least_part` of its length. Chance may explain a part of the
+    spread `unexplained`; 0 ignores chance.
     """
     point, offset, variance = start.point, 0.0, start.noise_std**2
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
@@ -383,7 +383,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
-    # Sampling error of a coordinate: the std of what `point` leaves unexplained, over root n.
+    # Sampling error of a coordinate: the std of the residuals of `point`, over root n.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
@@ -396,7 +396,7 @@ def descend(
 class _LengthsForRows:
     """Lengths of steps for matrices with one row or column, from differences of gradients.
 
-    A length is inverse to the curvature: of the clipped loss, and of the steepest known direction.
+    A length is inverse to the curvature of the clipped loss, along the steepest known direction.
     """
 
     dimension: int
@@ -448,11 +448,12 @@ class _LengthsForMatrices:
     budget: PrivacyBudget
     least_part: float
     curvatures: list[float] = field(default_factory=list)
-    moves: list[float] = field(default_factory=list)
+    moves: list[float] = field(default_factory=list)  # lengths of full steps, without their noise
 
     def next_length(
         self, gradient: _Gradient, plan: Release | None, level: float
     ) -> tuple[float, float]:
+        """Return the length of a step, and the factor by which the step multiplies older noise."""
         curvature = self.clipping.curvature(plan, gradient, level, self.budget)
         self.curvatures.append(curvature)
         rough = _ROUGH * self.clipping.records.design.n_records
@@ -542,14 +543,14 @@ def _warnings(
 def cut(
     point: FixedRank, offset: float, noise_std: float, by_chance: float, least_ratio: float
 ) -> Estimate:
-    """Set singular values that may be noise or chance to 0, and shrink those just above noise."""
+    """Set singular values that may be noise or sampling error to 0, and shrink the others."""
     if noise_std == 0:
         return Estimate(point, offset)
     edge = math.hypot(noise_std, by_chance) * sum(np.sqrt(point.shape))
     is_noise = point.values <= least_ratio * edge
     # The square of a singular value includes the square of its noise, which is subtracted.
-    added = np.square(edge / np.where(is_noise, np.inf, point.values))
-    values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
+    noise_part = np.square(edge / np.where(is_noise, np.inf, point.values))
+    values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - noise_part))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std)
 
 
@@ -560,7 +561,7 @@ def cut(
 def calibrate(
     release: Release, estimate: Estimate, records: Records, spread: Spread, budget: PrivacyBudget
 ) -> Calibration:
-    """Release mean products of predictions and responses, and the mean error, in spreads."""
+    """Release the mean products and errors of `calibration_products`; their unit is the spread."""
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
     norm = float(np.linalg.norm(estimate.point.values))

@@ -68,7 +68,7 @@ class Transform:
         right = _mapped(self.column_map, point.right)
         if np.ndim(self.multiplier) == 0:
             values = point.values * self.multiplier
-        elif len(right) == 1:
+        elif len(right) == 1:  # One number for each entry of a column.
             left, values = left * self.multiplier, point.values
         else:
             right, values = right * self.multiplier.T, point.values
@@ -79,6 +79,7 @@ class Transform:
 
 
 def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
+    """Multiply vectors by a symmetric matrix, given whole, by its diagonal, or as None, for I."""
     if symmetric is None:
         return vectors
     return symmetric[:, np.newaxis] * vectors if symmetric.ndim == 1 else symmetric @ vectors
@@ -102,12 +103,10 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 # ------------------------------
 # Features scaled to mean 0 and variance 1: by released scales or, for public features, exactly.
 
-# A feature is rare if it has its most frequent value in all but this fraction of the records; not
-# studied.
-_RARE = 0.25
-# If a record has fewer rare features on average, many records have none, and gradients near 0; not
-# studied.
-_FEW_RARE = 2.0
+# A feature is rare if all but this fraction of the records have its most frequent value.
+_RARE = 0.25  # not studied
+# If records have fewer rare values than this on average, many have none, and gradients near 0.
+_FEW_RARE = 2.0  # not studied
 # Sizes to which standardized entries are clipped: of features with a known scale, and of features
 # whose scale is hidden by noise, in units of the assumed scale.
 # benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails", has the first.
@@ -121,14 +120,14 @@ _SAMPLE_ENTRIES = 1 << 21
 _LARGEST_USABLE = 1e100  # not studied
 
 
-def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
+def standardized_by(scales: Scales, spec: TraceSpec) -> Transform:
     """Return the map that gives features mean 0 and variance 1, where their scales are known."""
-    center, multiplier = standardization(found, spec, is_centered=spec.fit_intercept)
+    center, multiplier = standardization(scales, spec, is_centered=spec.fit_intercept)
     center = None if center is None else center.reshape(spec.matrix_shape)
     largest = None
     if spec.cost.is_private:
-        largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(spec.matrix_shape)
-    are_rare = _are_rare(found.off_mode)
+        largest = np.where(scales.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(spec.matrix_shape)
+    are_rare = _are_rare(scales.off_mode)
     multiplier = multiplier.reshape(spec.matrix_shape)
     return Transform(center, multiplier, are_rare=are_rare, largest=largest)
 
@@ -147,26 +146,26 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 
     An outlier is replaced by the median of its feature.
     """
-    most = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
-    places = np.linspace(0, design.n_records - 1, min(most, design.n_records)).astype(np.int64)
+    most_rows = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
+    places = np.linspace(0, design.n_records - 1, min(most_rows, design.n_records)).astype(np.int64)
     assert isinstance(design.source, Source)
     rows = design.source.X[places]
     sample = np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
-    usual = np.median(sample, axis=0)
-    middle = usual if centered else np.zeros(design.n_entries)
-    differences = sample - middle
+    medians = np.median(sample, axis=0)
+    origin = medians if centered else np.zeros(design.n_entries)
+    differences = sample - origin
     largest = np.array(
         [trace_records.outlier_threshold(np.abs(column)) for column in differences.T]
     )
     inliers = np.where(np.abs(differences) <= largest, differences, 0.0)
     shift = inliers.mean(axis=0) if centered else np.zeros(design.n_entries)
-    spread = np.sqrt(np.square(inliers - shift).mean(axis=0))
-    spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
-    are_rare = _are_rare((sample != usual).mean(axis=0))
+    stds = np.sqrt(np.square(inliers - shift).mean(axis=0))
+    stds[~((stds > SCALE_GRID[0]) & (stds < SCALE_GRID[-1]))] = 1.0
+    are_rare = _are_rare((sample != medians).mean(axis=0))
     shape = design.matrix_shape
-    center = (middle + shift).reshape(shape) if centered else None
-    return Transform(center, (1 / spread).reshape(shape), are_rare=are_rare)
+    center = (origin + shift).reshape(shape) if centered else None
+    return Transform(center, (1 / stds).reshape(shape), are_rare=are_rare)
 
 
 # ------------------------------
@@ -215,11 +214,8 @@ def warnings_for_fit(
     spec: TraceSpec, spread: Spread, transform: Transform, n_cut: int
 ) -> Iterator[str]:
     """Warn of guessed scales, rare responses or cells, and hidden singular values."""
-    off_center, least, strength = (
-        spread.fraction_off_center,
-        _least_signal(spec),
-        spec.signal_strength,
-    )
+    off_center = spread.fraction_off_center
+    least, strength = _least_signal(spec), spec.signal_strength
     # The signal would suffice if all responses differed from the center.
     are_too_few = off_center < 1 and off_center * strength < least <= strength
     if spread.is_guess:
@@ -250,7 +246,7 @@ def warnings_for_fit(
 
 
 def are_hidden(spec: TraceSpec, off_center: float) -> bool:
-    """Return whether too few responses differ from the center for any fit to beat a constant."""
+    """Return whether the part `off_center` of the responses is too small to beat a constant."""
     strength = off_center * spec.signal_strength * math.sqrt(spec.rank)
     return spec.cost.is_private and off_center < 1 and strength < _LEAST_OF_RARE
 
@@ -296,8 +292,8 @@ def _least_signal(spec: TraceSpec) -> float:
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With more signal than this, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# Wanted ratio of the bias of clipped gradients to the noise, for rows and for matrices, whose
-# gradients clipping hardly rotates; and least clipped fraction. benchmarks/budgets/clipping.md,
+# Wanted ratio of the bias of clipped gradients to the noise: for rows, and for matrices, where the
+# bias hardly changes directions; and least clipped fraction. benchmarks/budgets/clipping.md,
 # benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the mean matrix exceeds this fraction of the usual norm, a second mean is released around it.
@@ -337,16 +333,16 @@ def solve_trace(
     if plan.response_center:
         center = descents.median_of_responses(plan.response_center, responses, budget, *units)
         responses = view.responses.mapped(partial(bounded, center=center))
-    rest, scaled, transform = plan.branches.branches[0], view.design, _public_transform(spec)
+    branch, scaled, transform = plan.branches.branches[0], view.design, _public_transform(spec)
     if spec.covariance == "private":
-        scales, rest = _scales(spec, plan, view.design, responses, budget)
-        transform, scaled = _whitened(spec, rest, scales, view.design, responses, budget)
+        scales, branch = _scales(spec, plan, view.design, responses, budget)
+        transform, scaled = _whitened(spec, branch, scales, view.design, responses, budget)
     # Without noise nothing is clipped: an infinite spread.
     spread, farthest = Spread(math.inf), spec.response_bound + abs(center)
-    if rest.response_spread is not None:
+    if branch.response_spread is not None:
         counts = trace_records.count_responses(responses, *units[1:])
         spread = trace_records.release_spread(
-            rest.response_spread, counts, budget, farthest, spec.n_units
+            branch.response_spread, counts, budget, farthest, spec.n_units
         )
     noise_std = plan.response_center[0].noise_std if plan.response_center else None
     is_rough = noise_std is not None and noise_std > _ROUGH * spec.n_units
@@ -356,14 +352,14 @@ def solve_trace(
         responses = view.responses.mapped(bounded)
     usual_mean = _USUAL_MEAN if center else _MEAN_AROUND_0
     records = Records(scaled, responses, view.intercept, transform.covariance)
-    fit = _Fit(spec, rest, transform, spread, farthest, usual_mean, budget)
-    estimate = (fit.matrices if rest.margins is None else fit.table)(records, generator)
-    of_bound = tuple(descents.warnings_for_bound(center, spec.response_bound))
-    of_fit = warnings_for_fit(spec, spread, transform, estimate.n_cut)
+    fit = _Fit(spec, branch, transform, spread, farthest, usual_mean, budget)
+    estimate = (fit.matrices if branch.margins is None else fit.table)(records, generator)
+    at_bound = tuple(descents.warnings_for_bound(center, spec.response_bound))
+    about_fit = warnings_for_fit(spec, spread, transform, estimate.n_cut)
     return replace(
         estimate,
         offset=center + estimate.offset,
-        warnings=of_bound or (*estimate.warnings, *of_fit),
+        warnings=at_bound or (*estimate.warnings, *about_fit),
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
     )
 
@@ -402,31 +398,31 @@ def _scales(
 ) -> tuple[Transform, FittedReleases]:
     """Return the map that gives entries mean square 1, and the branch of remaining releases.
 
-    Features are scaled one by one, entries of other matrices all together. The branch without
-    further means has their share of the budget.
+    Features are scaled one by one, entries of other matrices all together. In the branch without
+    further means, the other releases have the share of these means.
     """
-    plain = plan.branches.branches[0]
+    usual = plan.branches.branches[0]
     if plan.features is not None:
         shape = design.n_records, design.n_entries
-        found = release_scales(plan.features, design, shape, None, budget)
+        scales = release_scales(plan.features, design, shape, None, budget)
         budget.warnings += warnings_for_hidden(
-            found.are_hidden() & spec.cost.is_private,
+            scales.are_hidden() & spec.cost.is_private,
             "Subtract a public guess of the centers of features, or fit DPLinearRegression with "
             "bounds that are known without looking at X.",
         )
-        return standardized_by(found, spec), plain
+        return standardized_by(scales, spec), usual
     if plan.first_center is not None:
         return _released_center(plan, design, responses, budget)
     center = None
-    if plain.matrix_norm is not None:
-        norm = release_norm(plain.matrix_norm, design, responses, budget)
+    if usual.matrix_norm is not None:
+        norm = release_norm(usual.matrix_norm, design, responses, budget)
     elif spec.is_vector:
-        return exact_standardization(design, centered=spec.fit_intercept), plain
+        return exact_standardization(design, centered=spec.fit_intercept), usual
     else:
         center = trace_records.public_center(design) if spec.is_centered else None
         exact = float(np.median(replace(design, center=center).norms()))
         norm = exact if SCALE_GRID[0] <= exact <= SCALE_GRID[-1] else 1.0
-    return Transform(center, math.sqrt(design.n_entries) / norm), plain
+    return Transform(center, math.sqrt(design.n_entries) / norm), usual
 
 
 def _released_center(
@@ -436,17 +432,17 @@ def _released_center(
 
     If the first mean is far from 0, further means around it refine the center.
     """
-    plain, centered = plan.branches.branches
+    usual, centered = plan.branches.branches
     assert plan.first_center is not None
-    releasing = partial(
+    release = partial(
         trace_records.release_center, design=design, responses=responses, budget=budget
     )
-    center, norm = releasing(plan.first_center, center=np.zeros(design.matrix_shape))
+    center, norm = release(plan.first_center, center=np.zeros(design.matrix_shape))
     size = math.sqrt(design.n_entries)
     if float(np.linalg.norm(center)) <= _FAR * norm:
-        return Transform(center if center.any() else None, size / norm), plain
+        return Transform(center if center.any() else None, size / norm), usual
     for releases in centered.centers:
-        center = center + releasing(releases, center=center)[0]
+        center = center + release(releases, center=center)[0]
     norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
     return Transform(center, size / norm), centered
 
@@ -477,7 +473,7 @@ class _Fit:
             spread = trace_records.release_spread(
                 self.plan.last_spread, counts, self.budget, math.inf, self.spec.n_units
             )
-            estimate = self._judged(estimate, spread)
+            estimate = self._judged_by_residuals(estimate, spread)
         return self.transform.undo(estimate)
 
     def table(self, records: Records, generator: np.random.Generator) -> Estimate:
@@ -488,7 +484,7 @@ class _Fit:
         margins = release_margins(plan.margins, records, transform.maps, self.spread.size, budget)
         mapped = transform.mapped(records.without(margins.matrix, margins.offset))
         estimate = self._descend(mapped, generator)
-        # With few cells, the first means contain much of the low-rank part, and need correction.
+        # With few cells, the first means contain much of the low-rank part; residuals correct them.
         residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         size, are_noise = math.inf, False
         if plan.last_spread is not None:
@@ -498,8 +494,8 @@ class _Fit:
                 plan.last_spread, counts, budget, self.farthest, self.spec.n_units
             )
             size = last.size
-            if self._ratio(last) > _WORSE:
-                # Noise stands out in rare cells or, where there is no low-rank part, in the means.
+            if self._residual_ratio(last) > _WORSE:
+                # The fit is noise: that of rare cells or, without a low-rank part, of the means.
                 size, are_noise = self.spread.size, estimate.n_cut == self.spec.rank
                 estimate = estimate.without_coefficients(size * self.usual_mean)
                 estimate = replace(estimate, n_cut=self.spec.rank)
@@ -545,10 +541,10 @@ class _Fit:
             least_curvature=least,
             least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
             least_part=least_part,
-            # The fit of a weak signal may explain responses by chance.
+            # The fit of a weak signal may explain this spread of the responses by chance.
             unexplained=spread.of_all if spec.is_weak else 0.0,
         )
-        # Bounds the mean response: usual size of responses off the center, times their fraction.
+        # A bound of the mean response: the size of responses off the center, times their fraction.
         largest_mean = max(spread.size * spread.fraction_off_center, trace_records.LEAST_SPREAD)
         if are_hidden(spec, spread.fraction_off_center):
             estimate = estimate.without_coefficients(largest_mean)
@@ -609,16 +605,16 @@ class _Fit:
     def _calibrated(self, release: Release, records: Records, estimate: Estimate) -> Estimate:
         """Multiply the coefficients by a released factor; add the mean error to the intercept."""
         spec, warnings = self.spec, estimate.warnings
-        found = trace_descent.calibrate(release, estimate, records, self.spread, self.budget)
-        # Other warnings are given for too few records, and for coefficients of 0.
+        calibration = trace_descent.calibrate(release, estimate, records, self.spread, self.budget)
+        # Too few records, and coefficients of 0, have warnings of their own.
         is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
-        if found.is_doubtful and is_news:
+        if calibration.is_doubtful and is_news:
             warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)
-        point = estimate.point.with_values(found.factor * estimate.point.values)
-        offset = estimate.offset + spec.fit_intercept * self.spread.of_all * found.mean
+        point = estimate.point.with_values(calibration.factor * estimate.point.values)
+        offset = estimate.offset + spec.fit_intercept * self.spread.of_all * calibration.mean
         return replace(estimate, point=point, offset=offset, warnings=warnings)
 
-    def _ratio(self, of_residuals: Spread) -> float:
+    def _residual_ratio(self, of_residuals: Spread) -> float:
         """Return the mean square of residuals, relative to that of responses; 0 if not known."""
         # If few responses differ from the center, noise hides the sizes of responses, but not
         # the sizes of residuals.
@@ -626,10 +622,10 @@ class _Fit:
         is_known = spread.fraction_off_center == 1 and not spread.is_guess
         return (of_residuals.of_all / spread.of_all) ** 2 if is_known else 0.0
 
-    def _judged(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
+    def _judged_by_residuals(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
         """Set coefficients to 0 if residuals are larger than responses; warn if nearly as large."""
         spec, spread = self.spec, self.spread
-        counted, ratio = spec.unit.counted, self._ratio(of_residuals)
+        counted, ratio = spec.unit.counted, self._residual_ratio(of_residuals)
         if ratio > _WORSE:
             estimate = estimate.without_coefficients(
                 spread.of_all * self.usual_mean,

@@ -18,8 +18,8 @@ from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
 # Wanted noise of a count, as a fraction of the records: in searches, where only the last counts
-# need precision; and in the histogram of responses, which should show rare responses. The finer
-# noise applies if its share is at most the spare share. benchmarks/house/constants.md has .01.
+# need precision; and in the histogram of responses, which should show rare responses. There it is
+# the finer noise if its share is at most the spare one. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -27,8 +27,8 @@ _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # If the noise of a count exceeds this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
-# Scales of features: wanted noise, as fractions of the records, of counts by size, and of means on
-# half intervals; and the largest shares of both.
+# Scales of features: wanted noise, as fractions of the records, of counts by size, and of means, in
+# units of half an interval; and the largest shares of both.
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
@@ -42,10 +42,10 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # mean square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that
 # norm, if the noise of an eigenvalue stays below its limit: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
-# Largest share of a start with values; the steps get at least as much.
+# Largest share of a start with singular values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
-# A start with directions alone: limits of its share, the signal strength wanted of the share, and
-# the least strength with the whole budget. benchmarks/trace_regression/starts.md
+# For a start without values: limits of its share, the strength that the share should reach, and the
+# least strength of the whole budget for a release. benchmarks/trace_regression/starts.md
 _DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 4.0
 # Wanted noise of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
@@ -56,9 +56,8 @@ _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Shares of means of matrices: of the first, around 0, and of two, each around the mean before. Not
-# studied.
-_MEAN_SHARES = 0.01, 0.02, 0.03
+# Shares of means of matrices: of the first, around 0, and of two, each around the mean before.
+_MEAN_SHARES = 0.01, 0.02, 0.03  # not studied
 # Shares of sums of responses by row and column: before the steps, and after them, as a correction.
 # benchmarks/trace_regression/margins.md
 _MARGINS_SHARES = 0.1, 0.15
@@ -67,7 +66,7 @@ _MARGINS_SHARES = 0.1, 0.15
 _LARGEST_SHARE_OF_RESIDUALS = 0.02
 # Largest share of the search for the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
-# The release whose value bounds the gradients.
+# The release whose value sets the first clip level of gradients.
 _SPREAD = descents.RESPONSE_SPREAD
 _RESIDUALS = "residual spread"
 
@@ -192,6 +191,7 @@ def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION)
 
 
 def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
+    """Plan the histogram of sizes; with fine noise if this takes at most the spare share."""
     least = _share_of_counts(2, spec, _BIN_PRECISION)
     fine = _share_of_counts(2, spec, _FINE_PRECISION)
     return _plan_powers(spec, name, max(least, min(fine, _SPARE_SHARE)))
@@ -206,7 +206,7 @@ def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
-    """Plan the spread of residuals and, for a table, sums by row and column around the steps."""
+    """Plan the spread of residuals; for a table also sums by row and column, twice around it."""
     if not spec.has_margins:
         # The spread only judges the fit.
         share = min(_share_of_counts(2, spec, _BIN_PRECISION), _LARGEST_SHARE_OF_RESIDUALS)

@@ -31,8 +31,8 @@ Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 class Records:
     """Matrices with their responses; a record whose response is NaN is null.
 
-    `intercept` is the coordinate of each matrix for the intercept; 0 without one. `covariance` is
-    the public covariance of all entries; None if it is private, or the identity.
+    Each matrix has a further coordinate `intercept`, a constant; 0 without an intercept. If public,
+    `covariance` is the covariance of all entries; None also stands for the identity.
     """
 
     design: Design
@@ -42,11 +42,11 @@ class Records:
 
     def without(self, point: FixedRank, offset: float) -> "Records":
         """Subtract the predictions of released coefficients from the responses."""
-        left = np.asarray(self.responses) - self.design.inner(point) - offset
-        return replace(self, responses=Targets.of(left))
+        residuals = np.asarray(self.responses) - self.design.inner(point) - offset
+        return replace(self, responses=Targets.of(residuals))
 
     def counted_residuals(self, point: FixedRank, offset: float) -> np.ndarray:
-        """Count residuals by size, block by block: rows in parts need no memory for all of them."""
+        """Count residuals by size, block by block: memory never holds the residuals of all rows."""
 
         def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
             residuals = self.responses[rows] - matrices.tangent(point, 0.0)[1] - offset
@@ -65,8 +65,7 @@ def clipped_sum(
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
         coordinates, factors = vectors(records, matrices)
-        # Norms are those of the products: a product of two norms may underflow, and would then
-        # bound nothing.
+        # The norm of the product, as a product of two norms may underflow and bound nothing.
         coordinates.multiply(factors)
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
@@ -79,7 +78,7 @@ def clipped_sum(
 def products(
     rows: slice, matrices: Matrices, responses: Targets, point: FixedRank | None = None
 ) -> tuple[Coordinates, np.ndarray]:
-    """Return matrices, or their tangent coordinates at a point, and responses as factors."""
+    """Return entries, or tangent coordinates at a point, and responses to multiply them by."""
     coordinates = matrices.entries() if point is None else matrices.tangent(point, 0.0)[0]
     return coordinates, responses[rows]
 
@@ -87,13 +86,12 @@ def products(
 # ------------------------------
 # Public weights that limit the influence of few very long public matrices.
 
-# A value is an outlier if it exceeds the second number times a quantile, which the first number is
-# the fraction of sizes above. With a larger fraction, good values would be outliers. Not studied.
+# A value is an outlier if it exceeds `_LONGEST` times the quantile that `_LARGEST_FRACTION` of the
+# sizes exceed. With a larger fraction, good values would be outliers. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# A vector longer than this multiple of the median has the weight 0: all others would be lost in
-# rounding. Not studied.
-_LONGEST_COORDINATES = 1e3
+# A vector longer than so many medians has the weight 0: beside it, rounding would lose all others.
+_LONGEST_COORDINATES = 1e3  # not studied
 
 
 def outlier_threshold(sizes: np.ndarray) -> float:
@@ -221,27 +219,26 @@ def release_spread(
     # In a histogram over all powers of two, noise matters only in bins that are nearly empty. A
     # search in unknown units would need many counts, all of them right.
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # The margin is wide: one empty bin that noise fills, many powers too high, would decide the
-    # mean square.
+    # The margin is wide: an empty bin that noise fills, many powers too high, would dominate.
     noise_std /= n_units
     edge = noise_std * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     fractions = _visible_bins(released[0] / n_units, edge, _CLEAR_OF_NEAR * noise_std)
     largest = int(np.flatnonzero(fractions).max(initial=0))
     # Zeros, such as centered constants, are in the first bin, which must give no warning.
-    found = POWERS[[max(largest, 1)]]
-    budget.warnings += warnings_for_ends(plan.name, found, POWERS, OTHER_UNITS_OF_Y)
+    top = POWERS[[max(largest, 1)]]
+    budget.warnings += warnings_for_ends(plan.name, top, POWERS, OTHER_UNITS_OF_Y)
     sizes = _SIZE_IN_BIN * POWERS
     sizes[0] = 0.0
     hidden = float(np.clip(1 - fractions.sum(), 0.0, 1.0))
     size = math.sqrt(fractions @ sizes**2 + hidden * (_HIDDEN_SIZE * sizes[largest]) ** 2)
-    at_center, fraction = float(fractions[0]), 1.0
+    at_center, off_center = float(fractions[0]), 1.0
     if at_center > 0.5:
-        fraction = max(1 - at_center, _LEAST_FRACTION)
+        off_center = max(1 - at_center, _LEAST_FRACTION)
     if size > 0:
-        return Spread(size / math.sqrt(fraction), fraction)
+        return Spread(size / math.sqrt(off_center), off_center)
     if math.isfinite(farthest):
-        return Spread(farthest, fraction)
-    return Spread(LEAST_SPREAD, fraction, is_guess=True)
+        return Spread(farthest, off_center)
+    return Spread(LEAST_SPREAD, off_center, is_guess=True)
 
 
 def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.ndarray:
@@ -394,8 +391,7 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 # ------------------------------
 # Centers of dense matrices: released means, shrunk by their noise.
 
-# Matrices are clipped to this multiple of their median norm around the last center, as for
-# covariances.
+# Matrices are clipped to this multiple of their median norm around the last center.
 _CENTER_CLIP = 1.3  # not tuned
 # A part of a mean is visible if its square exceeds that of noise by this many standard deviations.
 _CERTAIN = 3.0  # not tuned
@@ -473,9 +469,8 @@ _MEAN_IN_BIN = 1.06  # not tuned
 # studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # For uncorrelated entries a curvature equals the fraction of unclipped gradients. A curvature is
-# assumed to be at least `_LEAST` times that fraction, and the fraction at least the second number.
-# Not studied.
-_LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
+# assumed to be at least `_LEAST` times this fraction, which counts as `_LEAST_UNCLIPPED` or more.
+_LEAST, _LEAST_UNCLIPPED = 0.8, 0.1  # not studied
 
 
 def release_curvature(
@@ -489,9 +484,9 @@ def release_curvature(
 ) -> float:
     r"""Release the curvature of the clipped loss along a direction of length 1.
 
-    The curvature is the mean of :math:`w_i \langle P, Z_i \rangle^2`, where :math:`w_i` clips the
-    gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
-    their size, with the sensitivity of one count. Without noise the sum itself is released.
+    For matrices :math:`Z_i` and a direction P, it is the mean of :math:`w_i \langle P, Z_i
+    \rangle^2`, where :math:`w_i` clips the gradient. A histogram of these numbers, with the
+    sensitivity of one count, shows the mean whatever their size; without noise, a sum does.
     """
     in_bins, (direction, shift) = budget.is_private, along
 
@@ -502,10 +497,10 @@ def release_curvature(
         norms = coordinates.norms()
         inner = matrices.tangent(direction, 0.0)[1] + shift
         curvatures = clip_weights(norms, level, coordinates.size) * inner**2
-        found = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
+        usable = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
         if in_bins:
-            return count_by_power(found, matrices.sample_weight)
-        return np.array([np.nansum(matrices.times_sample_weight(found))])
+            return count_by_power(usable, matrices.sample_weight)
+        return np.array([np.nansum(matrices.times_sample_weight(usable))])
 
     counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:
@@ -559,7 +554,10 @@ _USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
 
 @dataclass(frozen=True)
 class Margins:
-    """Predictions by row and column alone, as a matrix, and the mean of all cells."""
+    """Predictions by row and column alone, and the mean of all cells.
+
+    The `matrix` has rank 2: row means times ones, plus ones times column means.
+    """
 
     matrix: FixedRank
     offset: float
@@ -598,9 +596,9 @@ def release_margins(
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [side / math.sqrt(len(side)) for side in np.split(released, [n_rows])]
     # Projected column sums add up to 0, but for noise: give them the total of the row sums.
-    whole = float(sums[0].sum())
-    sums[1] += whole / n_columns - sums[1].mean()
-    offset, residual = whole / design.n_records, spread if math.isfinite(spread) else 0.0
+    sum_of_all = float(sums[0].sum())
+    sums[1] += sum_of_all / n_columns - sums[1].mean()
+    offset, residual = sum_of_all / design.n_records, spread if math.isfinite(spread) else 0.0
     means = []
     for of_side, inverse_roots in zip(sums, maps, strict=True):
         assert inverse_roots is not None
@@ -612,7 +610,7 @@ def release_margins(
     rows, columns = means
     left = np.column_stack([rows, np.ones(n_rows)]) / math.sqrt(n_rows * n_columns)
     right = np.column_stack([np.ones(n_columns), columns])
-    # The mean of all cells is usually such a part of the spread.
+    # The mean of all cells is shrunk by its noise, relative to its usual size.
     noise = noise_std / design.n_records / max(_USUAL_MEAN * residual, LEAST_SPREAD)
     return Margins(FixedRank(left, np.ones(2), right), offset / (1 + noise * noise))
 
@@ -620,7 +618,7 @@ def release_margins(
 def _shrunken_means(
     sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
 ) -> np.ndarray:
-    """Estimate normally distributed means of groups from noisy sums; 0 if all may be noise."""
+    """Estimate random effects, the means of groups, from noisy sums; 0 if all may be noise."""
     noise = counts * spread**2 + noise_std**2
     excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
     variance = max(excess / float(counts @ counts), 0.0)

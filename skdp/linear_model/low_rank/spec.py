@@ -44,7 +44,7 @@ Covariance = str | tuple[np.ndarray | None, ...]
 class TraceSpec:
     """Parameters of a trace regression as plain values, and public facts of the matrices.
 
-    `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` says whether
+    `coef_shape` is the shape of one sample of X. For matrices of rank one, `factors` says whether
     left and right factors are sparse. For other matrices it is None, and `is_dense` says whether
     the fit stores all entries.
     """
@@ -196,7 +196,7 @@ _LONGEST_WRITTEN_OUT = 64
 def facts_of(
     rows: Any, size: tuple[int, int], asked: Any, given: Shape, *, of_people: bool
 ) -> dict[str, Any]:
-    """Return public facts of matrices, in the shape `asked` for or, without it, `given` by X."""
+    """Return the fields of a spec that X decides; matrices have the shape `asked` or `given`."""
     n_units, n_features = size
     shape = matrix_shape_of(asked, given, n_features)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
@@ -207,7 +207,7 @@ def facts_of(
         factors = True, False
     dense_width, stays_sparse = n_features, is_sparse
     if factors is not None:
-        # Only columns of dense factors count in the width, which sets the length of blocks.
+        # The number of columns of dense factors decides on the length of blocks.
         sides = zip(shape, factors, strict=True)
         dense_width = sum(length for length, is_sparse in sides if not is_sparse)
         stays_sparse = dense_width == 0
@@ -230,7 +230,7 @@ def facts_of(
 
 
 def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:
-    """Return the source of rows; long sparse rows become matrices of rank one, with a factor 1."""
+    """Return the source of rows; long sparse rows are rank-one matrices with right factors 1."""
     if isinstance(rows, RankOneMatrices):
         return rows
     if factors is not None:

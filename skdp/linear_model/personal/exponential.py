@@ -37,7 +37,7 @@ from skdp.linear_model.personal.start import (
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.releases import warnings_for_ends
 
-# Not studied.
+# Number of candidates, and shares of the bound, the representation and the prior. Not studied.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Fraction of users whose responses are below the released size. With one half, points far above and
@@ -139,7 +139,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
     # With a penalty of almost 0, heads minimize the loss.
-    heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
+    heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, ridge=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)
     return np.asarray(squares / batch.counts)

@@ -42,7 +42,7 @@ _STEP_SIZE = 1.0
 _FIRST_LEVEL = 0.8  # not studied
 # The clip level stays within this factor of the first one, above and below.
 _LEVEL_RANGE = 1e9  # not studied
-# Without noise: most steps, and the sines of angles between successive bases at which steps end.
+# Without noise: the most steps, and the sine of the angle between successive bases that ends them.
 _MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
 
 
@@ -59,14 +59,14 @@ def descend(
     accounting are ours.
     """
     # The first clip level follows from the released prior.
-    prior, (size, k) = start.prior, start.prior.basis.shape
+    prior, (n_features, k) = start.prior, start.prior.basis.shape
     variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
-    level = float(_FIRST_LEVEL * np.sqrt(size * k * variance))
+    level = float(_FIRST_LEVEL * np.sqrt(n_features * k * variance))
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
-        used = level_with_noise(level, budget)
-        total, n_unclipped = _clipped_gradient(users, start.prior, used)
-        released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
+        clip_level = level_with_noise(level, budget)
+        total, n_unclipped = _clipped_gradient(users, start.prior, clip_level)
+        released, _ = budget.release(step.gradient, total, clip_level, rounding=users.rounding)
         start = _moved(start, released / users.n_users)
         unclipped, _ = release_fraction(step.vote, n_unclipped, users.n_users, budget)
         level = followed_level(level, unclipped, _GRADIENT_QUANTILE, limits)
@@ -171,7 +171,7 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 
 
 def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
-    """Fit the heads of a batch; return them, both sides of the equations, and both norms."""
+    """Return heads of a batch, products of rows and responses, and norms of both equation sides."""
     features, responses = starts.features_of(batch, prior)
     heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
@@ -235,14 +235,14 @@ def release_scales(
 ) -> Start:
     """Release the medians over users of the variances of noise and of intercepts, if planned.
 
-    Steps need only the rough estimates from eigenvalues at the start. Each search finds a factor
-    for the old variance. The factor of a user with too few rows is 1.
+    Steps need only the rough estimates of the start. Each search finds the median over users of the
+    factor that corrects such an estimate; it is 1 for users with too few rows.
     """
-    of_users = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
-    for search, (name, ratios) in zip(plan, of_users, strict=False):
+    variances = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
+    for search, (name, ratios) in zip(plan, variances, strict=False):
         prior = start.prior
-        values = users.map_users(partial(ratios, prior=prior))
-        variance = getattr(prior, name) * budget.quantile(search, values, q=0.5)
+        factors = users.map_users(partial(ratios, prior=prior))
+        variance = getattr(prior, name) * budget.quantile(search, factors, q=0.5)
         start = replace(start, prior=replace(prior, **{name: variance}))
     return start
 
@@ -271,14 +271,14 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     freedom = batch.counts - features.shape[2]
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
-    def sums_beyond(sides: np.ndarray) -> np.ndarray:
-        """Sum, over each user's rows, the residuals of ridge regressions of the `sides`."""
+    def residual_sums(sides: np.ndarray) -> np.ndarray:
+        """Sum over each user's rows the residuals of a ridge regression of `sides` on features."""
         heads = starts.ridge_coefficients(features, sides, prior.noise_variance)
-        left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
-        return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
+        residuals = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
+        return np.asarray((batch.is_row[:, np.newaxis] @ residuals[:, :, np.newaxis])[:, 0, 0])
 
-    weights = sums_beyond(batch.is_row)
-    squares = np.square(sums_beyond(responses) / weights) / _MEDIAN_SQUARE
+    weights = residual_sums(batch.is_row)
+    squares = np.square(residual_sums(responses) / weights) / _MEDIAN_SQUARE
     ratios = (squares - prior.noise_variance / weights) / prior.intercept_variance
     return np.where(freedom > 0, ratios, 1.0)
 
@@ -289,8 +289,8 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 Choices = tuple[tuple[float, float], ...]
 
 # Votes by which a prior must lead: in standard deviations of the noise of counts, and as a fraction
-# of the users. With a smaller factor of the noise variance than the third number, heads follow
-# responses closely. Not studied.
+# of the users. With a factor of the noise variance below `_CLOSE`, heads follow responses closely.
+# Not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
@@ -300,20 +300,20 @@ def choose_prior(
     """Release the prior that predicts most users best, leaving one response out at a time.
 
     If users differ in other directions than the components, residuals of the components contain
-    signal. So with a mix, the assumed noise variance is the geometric mean of `rough` and the
-    variance of these residuals, if that is larger.
+    signal. So with a mix, the assumed noise variance is the geometric mean of `rough`, the estimate
+    of the start, and of the variance of these residuals, if that is larger.
     """
-    part = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
-    choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
+    correction = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
+    choices = tuple((mix, factor * correction if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
     # Votes by which a prior has to lead: to trust a noisy representation costs more than to
     # distrust a good one, and useful priors share votes. Without a useful prior, chance favors
     # heads that follow responses closely, so their priors need twice the lead.
     mixes, factors = np.transpose(choices)
-    of_none = _LEAD_OF_NONE * users.n_users
-    unmixed = _LEAD * noise_std + of_none * (factors > 1)
-    excess = counts - np.where(mixes > 0, 2 * of_none * (factors < _CLOSE), unmixed)
+    lead_of_none = _LEAD_OF_NONE * users.n_users
+    unmixed = _LEAD * noise_std + lead_of_none * (factors > 1)
+    excess = counts - np.where(mixes > 0, 2 * lead_of_none * (factors < _CLOSE), unmixed)
     return replace(start, prior=start.prior.changed(*choices[int(np.argmax(excess))]))
 
 
@@ -360,25 +360,25 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Return which prior predicts each user best, if one response is left out at a time."""
+    """Return the index of the prior that predicts each user best, by leave-one-out errors."""
     features, responses = starts.features_of(batch, prior)
     # Kernels are the smaller matrices for users with at most as many rows as features.
     by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
     if by_kernels:
         inside = features @ features.transpose(0, 2, 1)
-        everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
+        outside = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
         is_row = batch.is_row[:, :, np.newaxis]
-        everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
-        everywhere -= inside
+        outside += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
+        outside -= inside
     errors = []
     for changed in (prior.changed(*choice) for choice in choices):
-        rest = responses, batch.counts, changed.noise_variance
+        facts = responses, batch.counts, changed.noise_variance
         if by_kernels and changed.mix > 0:
-            kernels = inside + changed.mix * everywhere
-            errors.append(starts.leave_one_out_errors_by_kernels(kernels, *rest))
+            kernels = inside + changed.mix * outside
+            errors.append(starts.leave_one_out_errors_by_kernels(kernels, *facts))
         else:
             of_choice = features if changed.mix == 0 else starts.features_of(batch, changed)[0]
-            errors.append(starts.leave_one_out_errors_by_features(of_choice, *rest))
+            errors.append(starts.leave_one_out_errors_by_features(of_choice, *facts))
     return np.argmin(errors, axis=0).astype(np.float64)
 
 
@@ -484,8 +484,8 @@ def solve_personal(
     if isinstance(plan.model, MeanReleases):
         start = starts.release_mean_model(spec, plan.model, users, budget)
     else:
-        start, of_heads = _release_heads(spec, plan.model, users, row_count, levels, budget)
-        warnings += of_heads
+        start, head_warnings = _release_heads(spec, plan.model, users, row_count, levels, budget)
+        warnings += head_warnings
     return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)
 
 

@@ -151,8 +151,8 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Wanted noise of a count, as a fraction of the users; limits of its share; and the largest share of
-# a cheap count. Not studied one by one: benchmarks/personalization measures all of them together.
+# Wanted noise of a count, as a fraction of the users; limits of its share; and the largest share
+# of a cheap count. Not studied one by one: benchmarks/personalization measures all together.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
@@ -243,7 +243,7 @@ def mean_clip(spec: PersonalSpec) -> float:
 
 
 def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum:
-    """Plan a median of responses, for any units, or a mean, which takes fewer counts."""
+    """Plan a median of responses in any units; or a mean, which needs fewer counts; or nothing."""
     if not spec.fit_intercept:
         return ()
     if _counts_are_cheap(spec):

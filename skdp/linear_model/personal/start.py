@@ -84,15 +84,15 @@ _RIDGE = 1e-11  # not tuned
 
 
 def ridge_coefficients(
-    features: np.ndarray, responses: np.ndarray, penalty: float, least: float = _RIDGE
+    features: np.ndarray, responses: np.ndarray, penalty: float, ridge: float = _RIDGE
 ) -> np.ndarray:
-    """Compute the coefficients of each user; 0 for users whose products overflow."""
-    across = features.transpose(0, 2, 1)
+    """Compute coefficients from (users, rows, features) arrays; 0 where products overflow."""
+    columns = features.transpose(0, 2, 1)
     if features.shape[2] <= features.shape[1]:
-        solved = _solved(across @ features, across @ responses[:, :, None], penalty, least)
+        solved = _solved(columns @ features, columns @ responses[:, :, None], penalty, ridge)
         return aligned(solved[:, :, 0])
-    solved = _solved(features @ across, responses[:, :, None], penalty, least)
-    return aligned(_finite(across @ solved)[:, :, 0])
+    solved = _solved(features @ columns, responses[:, :, None], penalty, ridge)
+    return aligned(_finite(columns @ solved)[:, :, 0])
 
 
 def leave_one_out_errors_by_kernels(
@@ -102,7 +102,7 @@ def leave_one_out_errors_by_kernels(
 
     `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
     """
-    # If response i is left out, its residual is (K^-1 y)_i / (K^-1)_ii (K: kernel and penalty).
+    # Residual i, if response i is left out: (K^-1 y)_i / (K^-1)_ii, with K = kernel + penalty * I.
     inverses = _inverses(kernels, penalty)
     weighted = (inverses @ responses[:, :, None])[:, :, 0]
     residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
@@ -113,16 +113,16 @@ def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
     """Compute leave-one-out errors from features: faster with fewer features than rows."""
-    across = features.transpose(0, 2, 1)
-    inner = features @ _inverses(across @ features, penalty)
-    predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
+    columns = features.transpose(0, 2, 1)
+    inner = features @ _inverses(columns @ features, penalty)
+    predicted = (inner @ (columns @ responses[:, :, None]))[:, :, 0]
     leverages = np.einsum("bij,bij->bi", inner, features)
     return _mean_squares((responses - predicted) / (1 - leverages), counts)
 
 
-def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
+def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, ridge: float) -> np.ndarray:
     """Solve positive definite systems; those that overflow have the solution 0."""
-    is_bad = _make_definite(matrices, penalty, least) | ~np.isfinite(sides).all(axis=(1, 2))
+    is_bad = _make_definite(matrices, penalty, ridge) | ~np.isfinite(sides).all(axis=(1, 2))
     if is_bad.any():
         sides = np.where(is_bad[:, None, None], 0.0, sides)
     return _finite(np.linalg.solve(matrices, sides))
@@ -133,14 +133,14 @@ def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
     return np.linalg.inv(matrices)
 
 
-def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.ndarray:
+def _make_definite(matrices: np.ndarray, penalty: float, ridge: float) -> np.ndarray:
     """Add a penalty to Gram matrices, in place; mark those that overflow, and set them to 0."""
     diagonal = np.arange(matrices.shape[1])
     traces = np.trace(matrices, axis1=1, axis2=2)
-    is_bad = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
-    matrices[is_bad], traces[is_bad] = 0.0, 0.0
-    matrices[:, diagonal, diagonal] += (penalty + least * traces)[:, np.newaxis]
-    return is_bad
+    overflows = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
+    matrices[overflows], traces[overflows] = 0.0, 0.0
+    matrices[:, diagonal, diagonal] += (penalty + ridge * traces)[:, np.newaxis]
+    return overflows
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
@@ -158,9 +158,8 @@ def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
 # Centers of rows and responses, from the means of users.
 
 _CENTER_QUANTILE = 0.6  # not studied
-# A mean of responses becomes 0 below this many standard deviations of its noise. Up to twice that
-# limit, the mean also becomes 0 below this fraction of the clip level, which noise may have raised.
-# Not studied.
+# A mean of responses becomes 0 below `_LEAST_NOISE_OF_MEANS` standard deviations of its noise; and
+# up to twice that, below `_LEAST_LEVEL` of the clip level, which noise may raise. Not studied.
 _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
 
@@ -196,6 +195,7 @@ def _release_mean(
 
 
 def _mean_rows(batch: UserBatch) -> np.ndarray:
+    """Return the mean row of each user; `is_row` is 0 for rows that only pad the user's own."""
     sums = batch.is_row[:, np.newaxis, :] @ batch.rows
     return np.asarray(sums[:, 0] / batch.counts[:, np.newaxis])
 
@@ -235,13 +235,13 @@ def release_user_levels(
 ) -> UserLevels:
     """Release the variances of responses between users and within users."""
     means, parts = users.map_users(_means_and_parts).T
-    size = budget.quantile(plan[0], means, q=_LEVEL_QUANTILE) / _ABOVE
-    part = (math.sqrt(budget.quantile(plan[1], parts, q=0.5)) - _HALF_A_PART) ** 2
-    variance = (size / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
+    level = budget.quantile(plan[0], means, q=_LEVEL_QUANTILE) / _ABOVE
+    within_part = (math.sqrt(budget.quantile(plan[1], parts, q=0.5)) - _HALF_A_PART) ** 2
+    variance = (level / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
     if row_count == 1:  # Only users with more rows show levels, and few have more.
-        part = 1.0
-    within = max(max(row_count, 2.0) * part * variance, _LEAST_RESPONSE_VARIANCE)
-    return UserLevels((1 - part) * variance, within)
+        within_part = 1.0
+    within = max(max(row_count, 2.0) * within_part * variance, _LEAST_RESPONSE_VARIANCE)
+    return UserLevels((1 - within_part) * variance, within)
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
@@ -270,7 +270,7 @@ def root_mean_squares(batch: UserBatch) -> np.ndarray:
 # A map that whitens features, from the users' second moments.
 
 # Fraction of users whose second moments are clipped. Clipping harms a mean model more: its fraction
-# has the limits in the second place, and is the third number divided by the signal strength.
+# is `_WANTED_BIAS` divided by the signal strength, within the limits `_CLIPPED_OF_POOLED`.
 # benchmarks/personalization/real_data.md
 _CLIPPED, _CLIPPED_OF_POOLED, _WANTED_BIAS = 0.5, (0.02, 0.5), 25.0
 _CERTAINTY = 3.0  # not studied
@@ -374,7 +374,7 @@ def release_mean_model(
     spec: PersonalSpec, plan: MeanReleases, users: Users, budget: PrivacyBudget
 ) -> Start:
     """Release the mean of users' products of rows and responses: one model for all."""
-    products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
+    products, size = _products_and_size(plan.product_norm, users, UserLevels(), budget)
     mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     basis = np.zeros((users.n_features, 0))
     prior = Prior(_shrunk_mean(basis, *mean), basis, np.zeros(0), 0.0, 1.0)
@@ -399,7 +399,7 @@ def release_start(
     "Differentially private model personalization", NeurIPS), this one clips users, not pairs of
     rows, and uses all rows together.
     """
-    products, size = _release_size(plan.product_norm, users, levels, budget)
+    products, size = _products_and_size(plan.product_norm, users, levels, budget)
     level = plans.level_with_noise(size, budget)
     total = plans.clipped_sum(products, level, is_moment=True)
     moment, noise_std = _release_mean(plan.products, total, level, users, budget)
@@ -407,7 +407,7 @@ def release_start(
     if plan.mean_products is not None:
         mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     spread = moment - _outer_of_mean(moment, *mean)
-    prior, snr = _spectral(spread, noise_std, mean, row_count, spec)
+    prior, snr = _prior_from_moment(spread, noise_std, mean, row_count, spec)
     # Clipped products show too little variance, which would make gradient steps too long, so a
     # released factor corrects all variances.
     sizes = users.map_users(partial(_head_sizes, prior=prior))
@@ -422,7 +422,7 @@ def release_start(
     return Start(prior, *mean, row_count, snr)
 
 
-def _release_size(
+def _products_and_size(
     search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
     """Compute users' mean products of rows and responses; release a quantile of their norms."""
@@ -447,7 +447,7 @@ def _mean_of_products(
     users: Users,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release the mean of clipped products; return also the std of its errors."""
+    """Release the mean of clipped products, and the std of its errors along each direction."""
     level = plans.level_with_noise(size * plans.mean_clip(spec), budget)
     total = plans.clipped_sum(products, level)
     mean, noise_std = _release_mean(release, total, level, users, budget)
@@ -456,33 +456,33 @@ def _mean_of_products(
     return mean, float(np.hypot(noise_std, error))
 
 
-def _spectral(
+def _prior_from_moment(
     moment: np.ndarray,
     noise_std: float,
     mean: tuple[np.ndarray, float],
     row_count: float,
     spec: PersonalSpec,
 ) -> tuple[Prior, float]:
-    """Estimate a prior, and its signal-to-noise ratio, from a noisy second moment."""
-    k, size = spec.n_components, len(moment)
+    """Estimate a prior, and the signal-to-noise ratio of its weakest component, from a moment."""
+    k, n_features = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
     # Contiguous, so that products with the basis round like products with a copy of it.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
     # If the basis spans all directions, half of the smallest eigenvalue counts as noise.
-    bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
+    bulk = float(values[k:].mean()) if k < n_features else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
     total = float(variances.sum())
     least = _LEAST_NOISE if noise_std > 0 else _LEAST_OF_EXACT
     noise_variance = max(bulk * row_count - total, least * total)
     intercept = _INTERCEPT_VARIANCE * total / k if spec.fit_intercept else 0.0
-    edge = noise_std * np.sqrt(2 * size)
+    edge = noise_std * np.sqrt(2 * n_features)
     snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
     return Prior(_shrunk_mean(basis, *mean), basis, variances, intercept, noise_variance), snr
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the part of the second moment that the mean explains, at most the moment along it."""
+    """Return the part of the moment that the mean explains, at most the moment in its direction."""
     value = plans.above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
@@ -494,13 +494,14 @@ def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np
 
 
 def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
+    """Return the norm of each user's coefficients in the basis."""
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     return row_norms(heads[:, : len(prior.variances)] * np.sqrt(prior.variances))
 
 
 def features_of(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """Return features whose coefficients have prior variance 1, and responses to fit."""
+    """Return features with coefficients of prior variance 1, and responses less the mean model."""
     both = batch.rows @ np.column_stack([prior.root(), prior.mean])
     responses = batch.responses - both[:, :, -1]
     if prior.intercept_variance == 0:
