@@ -86,15 +86,13 @@ def whitened_norms(
     n_parts = max(1, -(-longest * root.shape[1] // _PART))
     for columns in np.array_split(np.arange(root.shape[1]), n_parts):
         part = root[:, columns]
-        has_no_weight = block.sample_weight is None
-        products = block.matmul_by_column(part).T if has_no_weight else block.matmul_anywhere(part)
+        unweighted = block.sample_weight is None
+        products = block.matmul_by_column(part).T if unweighted else block.matmul_anywhere(part)
         if mean is not None:
             products -= mean @ part
         # Sums by column do not depend on memory addresses, as those of `numpy.einsum` do.
         squares += (
-            np.square(products, out=products).sum(axis=1)
-            if has_no_weight
-            else row_squares(products)
+            np.square(products, out=products).sum(axis=1) if unweighted else row_squares(products)
         )
     margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * largest * bound
     norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
