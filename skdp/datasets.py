@@ -241,8 +241,7 @@ def make_interactions(
     users = random.dirichlet(concentration, size=n_users)
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     tables = np.cumsum(items, axis=1)
-    # The rate of each user in each taste. The weights of tastes, sums of their items, keep the
-    # popularities.
+    # Rates of users by taste: a taste weighs as much as its items together, to keep popularities.
     rates = activities * users * tables[:, -1]
     rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)

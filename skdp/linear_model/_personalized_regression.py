@@ -190,7 +190,7 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
 def check_rows_and_ids(
     X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return checked rows, without a column of ids, and the ids, from it or `groups`, or None."""
+    """Return the checked rows of X without ids, and the ids of X or `groups`; None without any."""
     checks.refuse_blocks(X, estimator_name)
     ids = None
     if issparse(X) and user_column is None:

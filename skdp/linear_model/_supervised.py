@@ -150,7 +150,7 @@ class SupervisedEstimator(PrivateEstimator):
     def _opened(
         self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
-        """Check responses, and rows in parts; return what `spec_of` makes, and the data."""
+        """Check targets, and rows in parts; return the spec that `spec_of` makes, and the data."""
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:

@@ -268,7 +268,7 @@ def _descend(
     start: tuple[FixedRank, float],
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float, float]:
-    """Take all steps; return coefficients and intercept, means of late steps, and their noise."""
+    """Take all steps; return mean coefficients and intercept of the last half, and their noise."""
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)

@@ -214,7 +214,7 @@ class WhitenedRecords:
 
 
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
-    """Compute clip weights, weighted responses and norms of whitened rows, in a pass of n d^2.
+    """Return records with clip weights, weighted responses and norms, from a pass of n d^2.
 
     Rows that are read anew in each step may change, so each step computes this again. Rows that the
     fit has copied are multiplied by their clip weights in place.
@@ -319,7 +319,7 @@ _GAIN_STDS = 3.0  # not studied
 
 
 class Descent(NamedTuple):
-    """Weights, the mean of the last half of the iterates, and the noise variance of each.
+    """The mean `weights` of the last half of the iterates, and the noise variance of each weight.
 
     `gain` is the part of the variance that twice the steps would explain beyond noise.
     """

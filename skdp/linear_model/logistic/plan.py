@@ -592,7 +592,7 @@ def curvature_at(offsets: np.ndarray) -> float:
 
 
 def _curvatures_at(offsets: np.ndarray) -> np.ndarray:
-    """Return the eigenvalues of the second derivative of the loss in the scores."""
+    """Return the eigenvalues of the loss's second derivative by the scores, at these intercepts."""
     fractions = softmax(of_classes(offsets))
     if len(offsets) == 1:
         return fractions[:1] * fractions[1:]

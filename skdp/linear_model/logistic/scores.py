@@ -303,7 +303,7 @@ class _Residuals(NamedTuple):
 
     @property
     def square(self) -> np.ndarray:
-        """Mean products of two columns of residuals."""
+        """Mean products of two columns of residuals, over the labels of a row."""
         weights = self.likely * self.parts**2
         own = self._of_columns(weights)
         middle = 0.5 * weights.sum(axis=1, keepdims=True) * self.fitted - own

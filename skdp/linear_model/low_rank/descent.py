@@ -64,7 +64,7 @@ class RecordClipping:
         return self.records.intercept > 0
 
     def largest_level(self, spread: float, dimension: int) -> float:
-        """Return the usual norm of gradients at coefficients 0; the entries have variance 1."""
+        """Return the usual norm of gradients at coefficients 0, if entries have variance 1."""
         return spread * float(np.sqrt(dimension))
 
     def curvature(
@@ -164,7 +164,7 @@ class ResponseClipping(RecordClipping):
 # The start of a descent: 0, with random directions, or a released estimate.
 
 # Clipping norms of products of responses and matrices, as multiples of the usual norm: for a start
-# with values, and for one of directions alone. benchmarks/trace_regression/starts.md
+# with singular values, and for one without. benchmarks/trace_regression/starts.md
 _START_CLIP, _DIRECTION_CLIP = 1.5, 0.8
 # The largest singular value of a d1 x d2 matrix of standard normal noise exceeds
 # sqrt(d1) + sqrt(d2) + 2 with a probability of at most exp(-2).
@@ -342,7 +342,7 @@ def descend(
     least_part: float,
     unexplained: float,
 ) -> Estimate:
-    """Run all steps; their number does not depend on the data.
+    """Run all gradient steps; their number does not depend on the data.
 
     Every step releases the sum of the clipped gradients of the records, moves along it, and
     releases the number of unclipped gradients, which sets the clip level of the next step. As

@@ -258,7 +258,7 @@ def _fewer(spec: TraceSpec) -> str:
 
 
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
-    """Return whether the signal would suffice for even rows and columns, but not for these."""
+    """Return whether only uneven frequencies of rows or columns make the signal too small."""
     least, unevenness = _least_signal(spec), 1.0
     for roots in transform.maps:
         if roots is None:

@@ -34,8 +34,8 @@ _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
 # Share of all finer counts, which find the center of a feature with a small spread around it.
 _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
-# Wanted noise of an eigenvalue, for covariances with eigenvalues near 1;
-# benchmarks/house/constants.md has the largest share.
+# Wanted noise of an eigenvalue, for covariances with eigenvalues near 1; and limits of the share,
+# of which benchmarks/house/constants.md varies the larger one.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # For covariances, matrices are clipped to this multiple of sqrt(d1 d2), the norm if entries have
@@ -206,7 +206,7 @@ def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
-    """Plan the spread of residuals; for a table also sums by row and column, twice around it."""
+    """Plan residuals' spread and, for a table, sums by row and column before and after steps."""
     if not spec.has_margins:
         # The spread only judges the fit.
         share = min(_share_of_counts(2, spec, _BIN_PRECISION), _LARGEST_SHARE_OF_RESIDUALS)

@@ -49,7 +49,7 @@ _MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
 def descend(
     steps: Sequence[DescentStep], start: Start, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Run all steps; their number does not depend on the data.
+    """Run all gradient steps; their number does not depend on the data.
 
     In every step, every user fits a head anew, to all of its rows. At these best heads, the
     gradient of the loss in the representation is also the gradient of the smallest loss over all
@@ -139,7 +139,7 @@ _TERM_QUANTILE = 0.5  # not studied
 
 
 def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    r"""Run all steps; their number does not depend on the data.
+    r"""Run all alternating steps; their number does not depend on the data.
 
     With all heads :math:`v_j` fixed the best representation solves a linear system in its d k
     entries,
