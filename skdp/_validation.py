@@ -310,7 +310,8 @@ _HINTS = {
     "passed for y": " Pass y.toarray().ravel().",
     "inhomogeneous": " All rows must have one length. An InteractionTable has its rows in table.X.",
     "inconsistent numbers": " Fill gaps in X, and drop no rows for them; drop rows without a y.",
-    "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers.",
+    "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers. A column of gaps "
+    "alone needs None in place of pandas.NA.",
     "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
     "not 'generator'": " Pass list(X).",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",

@@ -524,8 +524,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         Returns
         -------
         ndarray or DataFrame of shape (n, n_features)
-            Rows without gaps; a frame of pandas with the names and types of the columns of X, if it
-            had names. Bounds of integers should be within their type.
+            Rows without gaps; a frame of pandas with the names of the columns of X, if it had
+            names, and their types, without gaps. Bounds of integers should be within their type.
 
         Raises
         ------

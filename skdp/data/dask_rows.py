@@ -11,8 +11,8 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
@@ -91,10 +91,29 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     object
         The sum, with the bits that :func:`skdp.data.reduce.map_sum` gives.
     """
-    shared, found = pickled((source, kernel, size))
+    graph, keys = _graph_of(
+        {"source": source, "kernel": kernel, "size": size}, _sum_of_part, numbers
+    )
+    top = in_tree(graph, keys, f"skdp-add-{uuid4().hex}")
+    graph, _ = cull(graph, [top])
+    _, total = pickle.loads(computed(Delayed(top, graph)))
+    if isinstance(total, Exception):
+        raise total
+    return total
+
+
+def _graph_of(
+    value: Any, function: Callable[..., bytes], numbers: Sequence[int], name: str = "sum"
+) -> tuple[Graph, list[Any]]:
+    """Make a task for each part; return the graph, and the keys of these tasks.
+
+    `function` gets the names of the chunks in `value`, this process, the pickled value, the place
+    of the part, and its blocks.
+    """
+    shared, found = pickled(value)
     token = uuid4().hex
-    prefix, given = f"skdp-sum-{token}", f"skdp-shared-{token}"
-    call = partial(_sum_of_part, tuple(found), this_process())
+    prefix, given = f"skdp-{name}-{token}", f"skdp-shared-{token}"
+    call = partial(function, tuple(found), this_process())
     # The shared arguments are the result of a task, so that dask sends them to each worker once.
     # dask.delayed would make the same graph, but would take longer than the tasks.
     graph: Graph = {given: (bytes, shared)}
@@ -102,12 +121,7 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
         graph |= chunks.graph
     for part, number in enumerate(numbers):
         graph[prefix, part] = (call, given, part, *(one.keys[number] for one in found.values()))
-    top = in_tree(graph, [(prefix, part) for part in range(len(numbers))], f"skdp-add-{token}")
-    graph, _ = cull(graph, [top])
-    _, total = pickle.loads(computed(Delayed(top, graph)))
-    if isinstance(total, Exception):
-        raise total
-    return total
+    return graph, [(prefix, part) for part in range(len(numbers))]
 
 
 def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
@@ -128,9 +142,24 @@ def _sum_of_part(
     names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
 ) -> bytes:
     """Sum the results of a kernel over one part, in a task that gets the blocks of the part."""
+    with _blocks_set(names, blocks):
+        return answer(lambda: partial(part_sum, **_unpickled(shared), part=part), client)
+
+
+def _rows_of_part(
+    names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
+) -> bytes:
+    """Read the rows of one part, with their function applied."""
+    with _blocks_set(names, blocks):
+        return answer(lambda: partial(sources.rows_of_part, _unpickled(shared), part), client)
+
+
+@contextmanager
+def _blocks_set(names: tuple[str, ...], blocks: tuple[Any, ...]) -> Iterator[None]:
+    """Set the blocks of the task that runs in this thread."""
     token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:
-        return answer(lambda: partial(part_sum, *_unpickled(shared), part=part), client)
+        yield
     finally:
         _BLOCKS.reset(token)
 
@@ -153,6 +182,28 @@ def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
     if 8 * n_entries > sources.CACHE_BYTES:
         return collections
     return tuple(_by_dask(partial(persist, *collections)))
+
+
+def mapped_and_stored(X: RowParts) -> RowParts:
+    """Let workers store the rows of parts, so that passes do not apply their function again."""
+    source = sources.Source(X)
+    numbers = X.numbers
+    graph, keys = _graph_of(source, _rows_of_part, numbers, "rows")
+    graph, _ = cull(graph, keys)
+    # Each block of the array is the answer of a worker, and its keys are those of the tasks.
+    answers = da.Array(graph, keys[0][0], ((1,) * len(keys),), dtype=object)
+    chunks = Chunks(*_by_dask(partial(persist, answers, optimize_graph=False)))
+    by_number = dict(zip(numbers, chunks.keys, strict=True))
+    chunks.keys = [by_number.get(number) for number in range(numbers[-1] + 1)]
+    return X.cached([partial(_answered, chunks, number) for number in numbers])
+
+
+def _answered(chunks: Chunks | str, number: int) -> containers.RawBlock:
+    """Return the rows in the answer of a worker; raise its error."""
+    _, rows = pickle.loads(_block_of(chunks, number))
+    if isinstance(rows, Exception):
+        raise rows
+    return rows
 
 
 def _by_dask(function: Callable[[], Any]) -> Any:
@@ -235,10 +286,9 @@ def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
 
 
 @lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
-def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
+def _unpickled(shared: bytes) -> Any:
     """Unpickle the shared arguments of a pass, once in each worker."""
-    source, kernel, size = _Unpickler(io.BytesIO(shared)).load()
-    return source, kernel, size
+    return _Unpickler(io.BytesIO(shared)).load()
 
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
@@ -463,6 +513,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
         targets,
         facts.names,
         pass_over=sum_in_graph,
+        store=mapped_and_stored,
         is_sparse=facts.is_sparse,
         like=facts.like,
     )

@@ -655,13 +655,18 @@ class RowBlocks(SkdpContainer):
         """Refuse a block that is unlike the first one; the error shows nothing of its rows."""
         first = (*self._seen, kind)[0]
         if first.flaw and (self.loaded_like is None or self.function is None):
-            raise ValueError(f"{name}: {first.flaw}")
+            only = " Of parts, only those of Parquet files and of dask may hold texts."
+            raise ValueError(f"{name}: {first.flaw}{only * (self.loaded_like is None)}")
         fits = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
         are_numbers = self.loaded_like is not None or np.can_cast(block.dtype, float)
-        if not fits or kind.is_sparse != first.is_sparse or not are_numbers:
+        if not are_numbers:
             raise ValueError(
-                f"{name} must have shape ({n_rows}, {self._n_loaded}), real numbers of at most 64 "
-                "bits, as frame.astype(float) has, and be dense or sparse as the first block is."
+                f"{name} must have real numbers of at most 64 bits, as frame.astype(float) has."
+            )
+        if not fits or kind.is_sparse != first.is_sparse:
+            raise ValueError(
+                f"{name} must have shape ({n_rows}, {self._n_loaded}), and be dense or sparse as "
+                "the first block is."
             )
         refuse_other_columns(kind.names, first.names, f"{name}: ")
         if not self._seen:
@@ -713,6 +718,7 @@ class RowParts(Parts, RowBlocks):
         names: list[str] | None = None,
         *,
         pass_over: Callable[..., Any] | None = None,
+        store: Any = None,
         is_sparse: bool | None = None,
         like: Any = None,
     ) -> None:
@@ -720,7 +726,9 @@ class RowParts(Parts, RowBlocks):
         y = None if y is None else _listed(y, "y")
         _check_parts(loaders, lengths, n_features, y)
         self._describe((sum(map(int, lengths)), n_features), dtype)
-        self.parts, self.pass_over = _with_rows(loaders, lengths), pass_over
+        self.parts = _with_rows(loaders, lengths)
+        #: How other processes sum over parts, and store what `function` makes of them.
+        self.pass_over, self.store = pass_over, store
         if names is not None or is_sparse is not None:
             flaw = "" if like is None else flaw_of_columns(like)
             self._seen.append(BlockForm(bool(is_sparse), names=names, flaw=flaw))
@@ -760,16 +768,16 @@ class RowParts(Parts, RowBlocks):
         rows = self._alike(*read, name, length)
         return rows if selected is None else rows[selected.start :: selected.step]
 
-    def cached(self, blocks: Iterable[RawBlock]) -> Self:
-        """Return a copy with the rows of each part in memory, to which `function` was applied."""
+    def cached(self, loaders: Iterable[Loader]) -> Self:
+        """Return a copy whose parts are loaded with `function` applied."""
         one = copy(self)
         one._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
         one._n_loaded, one.function, one.loaded_like = self.shape[1], None, None
         one.parts = [
-            Part(part.number, lambda rows=rows: rows, rows.shape[0])
-            for part, rows in zip(self.parts, blocks, strict=True)
+            Part(part.number, load, len(part.rows))
+            for part, load in zip(self.parts, loaders, strict=True)
         ]
-        one.is_cached = True
+        one.is_cached = self.pass_over is None
         return one
 
     def without_targets(self) -> Self:

@@ -129,19 +129,25 @@ def cached(X: Any) -> Any:
 
     Memory maps are not loaded: they are read like arrays in memory.
     """
-    if not isinstance(X, RowParts) or X.pass_over or X.kind.is_mapped:
+    if not isinstance(X, RowParts) or X.kind.is_mapped:
         return X
     # The size of dense rows decides, as the number of nonzero entries is private.
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
+    if X.pass_over:
+        # Workers of dask have stored the parts, but not the results of a function.
+        return X if X.function is None else X.store(X)
     source = Source(X)
-    calls = [partial(_whole, source, *ends) for ends in pairwise(source.part_starts)]
-    return X.cached(run_in_threads(calls, thread_count(None)))
+    calls = [partial(rows_of_part, source, part) for part in range(len(X.parts))]
+    blocks = run_in_threads(calls, thread_count(None))
+    loaders: list[Any] = [lambda block=block: block for block in blocks]
+    return X.cached(loaders)
 
 
-def _whole(source: Source, start: int, stop: int) -> containers.RawBlock:
+def rows_of_part(source: Source, part: int) -> containers.RawBlock:
     """Read the blocks of a part as a pass does, and join them."""
-    return stacked([block for _, block in source.blocks(range(start, stop))])
+    blocks = range(*source.part_starts[part : part + 2])
+    return stacked([block for _, block in source.blocks(blocks)])
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:

@@ -378,7 +378,13 @@ class DPPipeline(
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
-            made = super()._applied(name, mapped, *more)
+            self._fitted()
+            try:
+                made = super()._applied(name, mapped, *more)
+            except Exception as error:
+                if hasattr(X, "iloc"):
+                    error.add_note(_DTYPES)
+                raise
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
                 made.index = X.index
             return made
@@ -418,6 +424,12 @@ class DPPipeline(
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
+
+
+_DTYPES = (
+    "If the fit took such rows, their dtypes differ: pass X.astype(table.dtypes), with the data "
+    "frame of the fit as table. Most steps find no gap in a column of dtype object, such as None."
+)
 
 
 def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:

@@ -356,6 +356,11 @@ def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
             kinds = containers.spelled_kinds(two)
             kinds = [kinds[i] for i in _get_column_indices(two, columns)] if columns else kinds
         for (column, kind), given in zip(kinds, lists, strict=False):
+            if not (kind or isinstance(rows, RowBlocks)):
+                # A column of objects may hold the text "True" for True.
+                entries = np.ravel(columns_of(two, [column]))
+                written = {str(one) for one in given if not isinstance(one, str)}
+                kind = "texts" * any(type(one) is str and one in written for one in entries)
             if kind and {isinstance(one, str) for one in given} == {kind == "numbers"}:
                 listed = "texts" if kind == "numbers" else "numbers"
                 raise ValueError(

@@ -10,6 +10,7 @@ import pytest
 from refusals import refusal_of
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
@@ -518,6 +519,29 @@ def test_categories_that_became_texts_after_the_fit_are_refused(contain):
         ):
             apply(contain(rows.assign(town=1)))
     assert model.predict(contain(rows.astype({"member": float}))).shape == (N,)
+
+
+def test_objects_that_are_booleans_as_texts_are_refused():
+    rows = TABLE[["member", "town"]].astype({"town": object})
+    towns = OneHotEncoder(categories=[TOWNS], handle_unknown="ignore")
+    model = pipeline_of(("m", BOTH, ["member"]), ("t", towns, ["town"]))
+    as_texts = rows.assign(member=rows["member"].astype(str).astype(object))
+    for fails in (lambda: model.fit(as_texts, Y), lambda: model.fit(rows, Y).predict(as_texts)):
+        with pytest.raises(ValueError, match="column member has texts, but its categories are num"):
+            fails()
+    # Other texts are unknown categories.
+    other = rows.assign(member=pd.Series([None, "unknown"] * (N // 2), dtype=object))
+    assert model.predict(other).shape == (N,)
+
+
+def test_an_error_at_a_prediction_from_other_dtypes_names_the_cure():
+    model = pipeline_of(AGE).fit(TABLE, Y)
+    with pytest.raises(ValueError, match="NaN") as raised:
+        model.predict(TABLE[:1].assign(age=pd.Series([None], dtype=object)))
+    assert any("X.astype(table.dtypes)" in note for note in raised.value.__notes__)
+    with pytest.raises(NotFittedError) as raised:
+        pipeline_of(AGE).predict(TABLE)
+    assert not hasattr(raised.value, "__notes__")
 
 
 @pytest.mark.parametrize("columns", [True, False])

@@ -13,6 +13,7 @@ from dask.utils import key_split
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.data import dask_rows
@@ -155,8 +156,9 @@ def test_no_task_gives_back_more_than_a_sum(case):
     estimator, y = CASES[case]
     with Seen() as seen:
         clone(estimator).fit(*in_chunks(ROWS, y, lengths=LENGTHS))
-    # The rows of a sample, and what all tasks are given, are no sums.
-    sizes = [len(one) for key, one in seen.results.items() if key_split(key) != "skdp-shared"]
+    # What all tasks are given, and rows that workers store, are no sums; nor is a sample of rows.
+    others = ("skdp-shared", "skdp-rows")
+    sizes = [len(one) for key, one in seen.results.items() if key_split(key) not in others]
     assert len(sizes) > 9
     assert max(sizes) <= 8 * (max(max(D + 1, 255) * D, MORE.get(case, 0)) + 2000)
 
@@ -272,6 +274,24 @@ def test_small_collections_are_read_once_for_all_passes(limit, monkeypatch):
         assert len(loads) == 3 if limit else len(loads) > 6
         expected = skdp.DPPCA(2, random_state=2**99).fit(X.persist())
     np.testing.assert_array_equal(pca.components_, expected.components_)
+
+
+N_DOUBLED = []
+
+
+def doubled_and_counted(rows):
+    N_DOUBLED.append(len(rows))
+    return 2 * rows
+
+
+def test_a_public_function_is_applied_once_for_all_steps_of_a_regression():
+    step = FunctionTransformer(doubled_and_counted)
+    model = skdp.make_dp_pipeline(step, skdp.DPLinearRegression(), random_state=SEED)
+    with dask.config.set(scheduler="synchronous"):
+        fitted = clone(model).fit(*in_chunks(ROWS, NUMBERS, lengths=LENGTHS))
+    # Beside some made-up rows, each row is mapped once: the workers store the result.
+    assert sum(N_DOUBLED) // len(ROWS) == 1
+    assert bits(fitted) == bits(model.fit(in_parts(ROWS, NUMBERS, lengths=LENGTHS)))
 
 
 @pytest.mark.parametrize("n", [*range(1, 20), 63, 64, 65, 511, 513])
