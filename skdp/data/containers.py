@@ -343,7 +343,8 @@ OF_DTYPES = {
 #: Advice about texts and missing values for steps that accept texts.
 GAPS_OF_TEXTS = (
     "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "
-    "X['name'].fill_null('') with polars."
+    "X['name'].fill_null('') with polars; or in the pipeline, by make_pipeline(SimpleImputer("
+    "strategy='constant', fill_value=''), FunctionTransformer(numpy.ravel), ...)."
 )
 
 

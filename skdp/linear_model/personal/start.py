@@ -313,7 +313,8 @@ def release_user_whitening(
         "beside the others to stand out from noise. If the units of features differ, or some lie "
         "far from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, "
         "in which it has require_groups=True, "
-        "or divide them by public guesses of their spreads."
+        "or divide them by public guesses of their spreads. Columns that are seldom other than 0 "
+        "need more users."
     )
     return whitening_of(released, noise_std)[0], (warning,) if n_lost else ()
 
