@@ -233,7 +233,7 @@ def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
 
 
 def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middle and half width of each column's bounds; or 0 and the largest size."""
+    """Return the middle and half width of bounds; if rows are centered, 0 and the largest size."""
     assert spec.interval is not None
     low, high = spec.interval
     if is_centered:
@@ -253,8 +253,8 @@ def summed_moment(
     A `root` whitens rows before they are clipped.
     """
     row_norm, entry = clip_of(spec)
-    # The columns of the root are orthogonal.
-    back = None if root is None else root / np.square(root).sum(axis=0)
+    # The inverse transpose of the root, whose columns are orthogonal.
+    whitening = None if root is None else root / np.square(root).sum(axis=0)
 
     def _joint_gram(_: slice, block: Any) -> np.ndarray:
         """Sum the outer products of a block."""
@@ -265,11 +265,11 @@ def summed_moment(
         is_gap = np.isnan(joint)
         is_null = is_gap[:, :-1].all(axis=1)
         joint[is_gap] = 0.0
-        if back is not None:
+        if whitening is not None:
             plain = DenseBlock(joint[:, :-1], None, joint[:, :-1])
             # A user may move the rows of other users, whose rounding must not depend on positions.
             by_row = plain.matmul if block.sample_weight is None else plain.matmul_anywhere
-            joint[:, :-1] = by_row(back)
+            joint[:, :-1] = by_row(whitening)
         norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
         norms[is_null] = np.nan
         clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
@@ -290,10 +290,10 @@ _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column whose scale is noise has covariances only if its variance in the moment exceeds this many
 # standard deviations of noise.
 _LEAST_SEEN = 4.0  # not studied
-# A column whose variance is below its noise may lie anywhere if its location is farther from 0
-# than this many scales: the scale comes from a far wider interval, and so does the allowed error.
+# A column whose variance is below its noise is not located if its location is farther from 0 than
+# this many scales: then its scale comes from a far wider interval.
 _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
-# Standard deviation of an unknown mean, whose square is finite.
+# Standard deviation of a mean that is not released: its square is finite.
 _UNKNOWN = 1e150  # not tuned
 
 

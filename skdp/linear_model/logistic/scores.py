@@ -236,7 +236,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
 
         def _relative(labels: np.ndarray) -> np.ndarray:
             losses = np.column_stack([losses_at(one, labels) for one in scaled])
-            # A loss differs by about the size of the scores: divided by it, all factors clip alike.
+            # Losses grow with the scores: divided by their size, those of all factors clip alike.
             return (losses - losses_at(null, labels)[:, np.newaxis]) / (FACTORS * scores.size)
 
         values = _relative(of_rows)
@@ -411,7 +411,7 @@ def _variances(
     Along the clearest directions of the classes the loss is flatter than along all others.
     """
     n_columns = coef.shape[1]
-    # Directions `left` get curvatures of their own; along all others the mean curvature counts.
+    # Each of the leading singular vectors `left` gets its curvature, all other directions the mean.
     left, sizes, right = np.linalg.svd(coef, full_matrices=False)
     rank = min(len(sizes), max(1, _IN_FULL // n_columns))
     points = normal_points(2 * n_columns)[:, : len(sizes)]
@@ -421,14 +421,15 @@ def _variances(
     # Scores of all classes may change together without any effect, so noise has no such part.
     is_free = np.eye(n_columns) - (n_columns > 1) / n_columns
 
-    def _of_both(by_draw: np.ndarray) -> np.ndarray:
+    def _paired(by_draw: np.ndarray) -> np.ndarray:
+        """Average matrices of drawn rows, as a block of classes for each pair of directions."""
         product = squares.T @ by_draw.reshape(len(points), -1) / len(points)
         by_pair = product.reshape(rank, rank, n_columns, n_columns)
         return by_pair.transpose(0, 2, 1, 3).reshape(rank * n_columns, -1)
 
     noise = (left[:, :, np.newaxis] * stds[:, np.newaxis]).reshape(len(left), -1)
-    middle = _of_both(drawn.square) / n_units + (noise.T @ noise) * np.tile(is_free, (rank, rank))
-    inverse = np.linalg.pinv(_of_both(drawn.curvature), _LEAST)
+    middle = _paired(drawn.square) / n_units + (noise.T @ noise) * np.tile(is_free, (rank, rank))
+    inverse = np.linalg.pinv(_paired(drawn.curvature), _LEAST)
     by_pair = (inverse.T @ middle @ inverse).reshape(rank, n_columns, rank, n_columns)
     along = root @ left
     variances = np.einsum("di,iaja,dj->da", along, by_pair, along, optimize=True)

@@ -200,7 +200,8 @@ def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
 def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
     """Plan counts of sizes by powers of two; without noise, a sum."""
     if not spec.cost.is_private:
-        return spec.cost.release(name, "gaussian", share, partial(float, math.inf), {}, shape=(1,))
+        unbounded = partial(float, math.inf)
+        return spec.cost.release(name, "gaussian", share, unbounded, {}, shape=(1,))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)
 

@@ -591,7 +591,7 @@ def release_margins(
     level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
     vectors = partial(products, point=constant, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
-    # Clipping bounds the projection of each vector: the sum of unprojected vectors may change more.
+    # Clipped norms are those of projected vectors: only the projected sum keeps to their bound.
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [side / math.sqrt(len(side)) for side in np.split(released, [n_rows])]

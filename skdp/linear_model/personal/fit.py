@@ -171,7 +171,7 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 
 
 def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
-    """Return heads of a batch, products of rows and responses, and norms of both equation sides."""
+    """Return each user's head, product of rows and responses, and norms of both equation terms."""
     features, responses = starts.features_of(batch, prior)
     heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)

@@ -345,7 +345,7 @@ _TINY = 1e-200
 
 @dataclass(frozen=True)
 class Start:
-    """A prior at which the steps start, with a mean model that depends on the basis."""
+    """The prior at which steps start, and the released mean from which its mean model follows."""
 
     prior: Prior
     # Mean of users' products of rows and responses.
