@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import sklearn
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction import FeatureHasher
@@ -405,6 +406,7 @@ class ModelCard:  # numpydoc ignore=PR02
         Versions of Python and of packages that the card was made with.
     assumptions : dict
         Parameters that state facts about the data, such as bounds, classes and categories, in full.
+        Where candidates of a search differ, a dict has the values of all.
     n_units : int or None, default=None
         Number of protected units, such as rows; None if that is not known.
     notes : str, default=""
@@ -674,7 +676,6 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
         raise ValueError(f"A card needs a record of all steps together. {report.verdict}.")
     given = estimator.get_params() if hasattr(estimator, "get_params") else {}
     given = {key: one for key, one in given.items() if not _holds_steps(one)}
-    facts = {key: one for key, one in given.items() if key.rpartition("__")[2] in _ASSUMED}
     versions = {"skdp": sys.modules["skdp"].__version__, "scikit-learn": sklearn.__version__}
     versions |= {"numpy": np.__version__, "python": python_version()}
     return ModelCard(
@@ -684,10 +685,27 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
         parameters=_plain(given),
         features=tuple(map(str, getattr(estimator, "feature_names_in_", ()))),
         versions=versions,
-        assumptions=_plain({key: one for key, one in facts.items() if one is not None}, math.inf),
+        assumptions=_assumptions(estimator, given),
         n_units=next((step.n_units for step in report.steps if step.n_units is not None), None),
         notes=notes,
     )
+
+
+def _assumptions(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that state facts about the data; of a search, those of all candidates.
+
+    A search has fitted its candidates, and not the estimator that it was made with.
+    """
+    candidates = getattr(estimator, "cv_results_", {}).get("params", ())
+    tried = [clone(estimator.estimator).set_params(**clone(one, safe=False)) for one in candidates]
+    of_all = [one.get_params().items() for one in tried]
+    named = [(f"estimator__{key}", one) for items in of_all for key, one in items]
+    found = dict[str, list[Any]]()
+    for key, one in named or given.items():
+        if key.rpartition("__")[2] in _ASSUMED and one is not None:
+            values, plain = found.setdefault(key, []), _plain(one, math.inf)
+            values += [plain] * (plain not in values)
+    return {key: {"candidates": one} if one[1:] else one[0] for key, one in found.items()}
 
 
 def _holds_steps(value: Any) -> bool:

@@ -682,6 +682,27 @@ def test_no_seed_or_ledger_is_on_a_card_of_a_search(tmp_path, case):
         assert str(tmp_path) not in text
 
 
+@pytest.mark.parametrize("search", [DPGridSearch, GridSearchCV])
+@pytest.mark.parametrize(
+    "grid",
+    [
+        {"pca__row_norm": [1.0, 2.0]},
+        {"pca": [DPPCA(1, center=False, row_norm=one) for one in (1.0, 2.0)]},
+    ],
+    ids=["bounds", "steps"],
+)
+def test_a_card_of_a_search_tells_the_bounds_that_were_fitted(search, grid):
+    whole = {
+        "scale": DPStandardScaler(bounds=(-9, 9)),
+        "pca": DPPCA(1, center=False, row_norm=7.0),
+    }
+    make = skdp.DPPipeline if search is DPGridSearch else Pipeline
+    card = model_card(search(make([*whole.items()]), grid).fit(X))
+    assert card.assumptions["estimator__scale__bounds"] == [-9, 9]
+    assert card.assumptions["estimator__pca__row_norm"] == {"candidates": [1.0, 2.0]}
+    assert "estimator__pca__row_norm | `{'candidates': [1.0, 2.0]}`" in str(card)
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
