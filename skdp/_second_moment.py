@@ -366,6 +366,7 @@ def attributes_of(
         "scale_": np.sqrt(np.diag(matrix)),
         "noise_std_": noise,
         "noise_metric_": finite(units * metric),
+        "_weight_noise_std": weight_error,
         "presence_": scales.presence,
         "unclipped_": unclipped,
         "left_": np.where(

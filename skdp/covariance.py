@@ -576,7 +576,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
                 "without looking at X."
             )
         penalty = alpha / self.n_samples_seen_
-        noise = denoising.MomentNoise(self.noise_std_, self.noise_metric_)
+        common = self._weight_noise_std * self.covariance_
+        noise = denoising.MomentNoise(self.noise_std_, self.noise_metric_, common)
         unseen = float(np.mean(1 / self.presence_[columns])) ** 2 - 1
         gaps = math.sqrt(max(unseen, 0.0) / self.n_samples_seen_)
         return denoising.regress(self.covariance_, noise, columns, at, penalty, gaps), columns

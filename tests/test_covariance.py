@@ -347,6 +347,32 @@ def test_intervals_hold_where_clipping_takes_variance(kind, epsilon):
     assert np.mean(held) > (0.75 if kind == "skewed target" else 0.85)
 
 
+def rare_or_correlated(generator, is_rare):
+    """Draw six columns and a target, of which the sum of the columns is a part."""
+    if is_rare:
+        X = (generator.random((20_000, 6)) < 0.02) * 1.0
+    else:
+        X = generator.normal(size=(4000, 6))
+        for j in range(1, 6):
+            X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
+    return np.column_stack([X, X.sum(axis=1) + generator.normal(size=len(X))])
+
+
+@pytest.mark.parametrize("is_rare", [True, False])
+def test_intervals_hold_and_are_not_far_wider_than_the_errors(is_rare):
+    errors, stds = [], []
+    for seed in range(15):
+        rows = rare_or_correlated(np.random.default_rng(seed), is_rare)
+        made = skdp.DPCovariance(epsilon=1.0, random_state=2**100 + seed)
+        warned_by(lambda made=made, rows=rows: made.fit(rows))
+        errors.append(coef_of(made.regression(6)) - 1.0)
+        stds.append(made.std_errors(6))
+    errors, stds = np.array(errors), np.array(stds)
+    assert np.mean(np.abs(errors) < 1.96 * stds) > 0.9
+    # They were 5 and 10 times as wide, by clipping of rare columns, and by noise of the weight.
+    assert np.median(stds) / np.sqrt(np.mean(errors**2)) < 2.8
+
+
 def nearly_the_same(generator, n=6000):
     """Draw two columns with a correlation of .998, and their difference with an error."""
     first = generator.normal(50, 15, n)

@@ -312,15 +312,18 @@ class MomentNoise(NamedTuple):
     r"""Noise of a covariance: its standard deviations, and a metric :math:`G = A A^T`.
 
     Most of the noise is :math:`A N A^T` for a symmetric :math:`N` with independent entries, of
-    variance 1 off the diagonal. The rest of each entry's variance is independent noise.
+    variance 1 off the diagonal. A part of it, with standard deviations `common`, multiplies all
+    entries by one factor, which moves neither coefficients nor R2. The rest of each entry's
+    variance is independent noise.
     """
 
     std: np.ndarray
     metric: np.ndarray
+    common: np.ndarray
 
     def of(self, places: Any) -> "MomentNoise":
         """Return the noise of some rows and columns of the moment."""
-        return MomentNoise(self.std[places], self.metric[places])
+        return MomentNoise(*(one[places] for one in self))
 
     @property
     def edges(self) -> np.ndarray:
@@ -333,9 +336,10 @@ class MomentNoise(NamedTuple):
 
     @property
     def _others(self) -> np.ndarray:
-        """Variances of the noise of single entries that `metric` does not explain."""
+        """Variances of the noise of single entries, without `common`, beside that of `metric`."""
         stds = np.diag(self.metric)
-        return np.maximum(np.square(self.std) - np.outer(stds, stds) - self.metric**2, 0.0)
+        explained = np.outer(stds, stds) + self.metric**2 + self.common**2
+        return np.maximum(np.square(self.std) - explained, 0.0)
 
     def of_products(self, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of the product of the noise matrix and a vector of weights."""
@@ -401,7 +405,9 @@ def coefficient_errors(
     residual. Noise E in the covariance changes the coefficients by :math:`A^{-1} (E a)`, to first
     order. Sampling errors follow normal theory; entries missing at random, a part of
     1 - `presence`, add variance to the residual. Clipping is assumed to multiply coefficients by
-    `unclipped`, and by what is `left` of the variance of the column or, if less, of the target.
+    `unclipped`, and by what is `left` of the variance of the target; or, if that is more, to divide
+    them by the root of what is left of the variance of the column. By the inequality of Cauchy and
+    Schwarz, clipping a column does not multiply its covariances, over its variance, by more.
     """
     noise = found.noise.of_products(found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
@@ -410,7 +416,7 @@ def coefficient_errors(
     covariance = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
     bias = found.inverse @ (found.penalty @ found.coef)
     bias = np.hypot(bias, (1 - unclipped) * found.coef)
-    bias = np.hypot(bias, (1 / np.minimum(left[:-1], left[-1]) - 1) * found.coef)
+    bias = np.hypot(bias, (1 / np.minimum(np.sqrt(left[:-1]), left[-1]) - 1) * found.coef)
     return np.asarray(np.hypot(np.sqrt(np.diag(covariance)), bias))
 
 

@@ -20,6 +20,7 @@ RELEASED |= {
     "location_noise_std_",
     "noise_std_",
     "noise_metric_",
+    "_weight_noise_std",
     "presence_",
     "unclipped_",
     "left_",
