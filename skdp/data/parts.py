@@ -675,7 +675,7 @@ class RowBlocks(SkdpContainer):
 
 
 def read_block(made: Any, like: Any = None) -> tuple[RawBlock, BlockForm]:
-    """Convert a block to an array or CSR, and return its facts; with `like`, it is a data frame."""
+    """Convert a block to an array or CSR; return also its form. With `like`, keep a data frame."""
     if like is not None:
         return made, BlockForm(is_sparse=False, names=list(made.columns))
     made = checked_container(made)

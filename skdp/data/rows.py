@@ -580,7 +580,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         A factor is a row or, if `n_columns` is not 0, its projection on so many columns. The bound
         is relative to the largest product.
         """
-        longest = 1.0
+        longest = 1.0  # norm of a factor, relative to the bound
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             # Sparse rows are centered after the product, which is longer before.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound

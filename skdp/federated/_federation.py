@@ -123,7 +123,7 @@ class _Exchanges:
 
     def __init__(self, agreement: Agreement, send: Send) -> None:
         self._agreement, self._send = agreement, send
-        self._number, self._absent = 0, tuple[int, ...]()
+        self._n_released, self._absent = 0, tuple[int, ...]()
         self._last_sum: list[np.ndarray] = []  # the sum of the last release, if any
         keys, self._confirmations = self._gather_keys() if agreement.is_masked else (b"", [])
         self._history = History(agreement.digest, keys)
@@ -132,7 +132,7 @@ class _Exchanges:
         """Ask all owners for their counts of a release, and return the sum of the counts."""
         if self._agreement.has_roll_calls:
             self._call_roll(self._send_last_sum("ready", self._history.before(layout)))
-            fields = {"release": self._number, "absent": list(self._absent)}
+            fields = {"release": self._n_released, "absent": list(self._absent)}
             answers = self._ask("hand_in", fields, expected="answer")
             self._check(answers, self._history.before(layout, self._absent))
         else:
@@ -141,7 +141,7 @@ class _Exchanges:
         total = checked_sum(words, layout)
         self._last_sum = [words]
         self._history.add(total, self._absent)
-        self._number += 1
+        self._n_released += 1
         return total, self._absent
 
     def end(self) -> None:
@@ -150,8 +150,8 @@ class _Exchanges:
 
     def _send_last_sum(self, expected: str, history: bytes) -> dict[int, Message]:
         """Send the last sum to all owners; check that they have got the same messages so far."""
-        confirmations = self._confirmations if self._number == 0 else []
-        fields = {"release": self._number, "confirmations": confirmations}
+        confirmations = self._confirmations if self._n_released == 0 else []
+        fields = {"release": self._n_released, "confirmations": confirmations}
         kind = "ready" if self._agreement.has_roll_calls else "answer"
         answers = self._ask(kind, fields, *self._last_sum, expected=expected)
         self._check(answers, history)
@@ -159,7 +159,7 @@ class _Exchanges:
 
     def _check(self, answers: Mapping[int, Message], history: bytes) -> None:
         """Refuse answers about another release, or of owners who have got other messages so far."""
-        if any(answer.fields["release"] != self._number for answer in answers.values()):
+        if any(answer.fields["release"] != self._n_released for answer in answers.values()):
             raise FederationError(
                 "An owner has answered about another release than it was asked for: send must "
                 "return the answers to the messages that it got."

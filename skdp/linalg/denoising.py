@@ -192,7 +192,7 @@ def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -
 # ------------------------------
 # Estimates of nonnegative means from noisy numbers.
 
-# Numbers above this many noise stds need no shrinkage; the grid ends one noise std above.
+# Numbers above this many noise stds need no shrinkage; the prior's grid ends one std above.
 _FARTHEST = 8  # not studied
 # Points of the grid per noise std; noisy numbers are rounded to such points, too.
 _PER_UNIT = 8  # not studied

@@ -92,19 +92,19 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
             )
 
 
-def _keys_of(candidate: Candidate, places: Sequence[_run.Place]) -> list[Keys]:
-    """Return the keys of a candidate at each of its steps."""
+def _keys_of(candidate: Candidate, facts: Sequence[_run.StepFacts]) -> list[Keys]:
+    """Return the `Keys` of each step of a candidate; `facts` has what is known before its fit."""
     keys: list[Keys] = []
     before: Hashable = ()
-    for number, (step, place) in enumerate(zip(candidate.run.steps, places, strict=True)):
+    for number, (step, known) in enumerate(zip(candidate.run.steps, facts, strict=True)):
         free, own = frozenset[str](), {"": step.estimator}
         if step.is_private:
-            if place.spec is not None and not place.follows:
-                free = free_parameters(place.step, place.spec)
-            own = place.step.get_params(deep=False)
+            if known.spec is not None and not known.follows:
+                free = free_parameters(known.step, known.spec)
+            own = known.step.get_params(deep=False)
         functions = step.target and (step.target.func, step.target.inverse_func)
-        facts = step.columns, step.before, functions
-        kind = type(step.estimator), candidate.shares.get(number), *map(_value_key, facts)
+        wiring = step.columns, step.before, functions
+        kind = type(step.estimator), candidate.shares.get(number), *map(_value_key, wiring)
         # The names of free parameters are part of the key, as other candidates may have other ones.
         fit = before, step.name, kind, tuple(sorted(free)), _key(own, without=free)
         before = before, step.name, kind, _key(own)
@@ -219,7 +219,7 @@ def _shares(steps: Sequence[Step]) -> dict[int, float]:
     """
     private = [i for i, step in enumerate(steps) if step.is_private]
     if all(steps[i].share is not None for i in private):
-        return shares_of(steps, PrivacyCost(1.0, 0.5)).of
+        return shares_of(steps, PrivacyCost(1.0, 0.5)).by_step
     squares = {i: steps[i].estimator._cost().mu ** 2 for i in private}
     total = math.fsum(squares.values())
     if not math.isfinite(total):
@@ -237,7 +237,7 @@ class Search:
 
     run: _run.Run  # of one candidate, for facts that are the same for all
     candidates: Sequence[Candidate]
-    places: Sequence[Sequence[_run.Place]]
+    facts: Sequence[Sequence[_run.StepFacts]]
     keys: Sequence[Sequence[Keys]]
     split: BudgetSplit
 
@@ -268,17 +268,17 @@ def prepare_search(
     checked = partial(_run.prepare, X=X, y=y, seed=seed, users=ids_in_memory(users))
     candidates = candidates_of(grid, estimator, checked)
     # To count the distinct fits, all steps are planned as if each could spend the whole cost.
-    places = []
+    facts = []
     for one in candidates:
         shares = Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta)
-        places.append(_run.places_of(one.run, shares, _run.Prefix((), None, one.run.X)))
-    keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
+        facts.append(_run.step_facts(one.run, shares, _run.Prefix((), None, one.run.X)))
+    keys = [_keys_of(*of) for of in zip(candidates, facts, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
-    announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
+    announce_fits(sum(split.n_fits.values()) + max(len(shares.by_step) for shares in split.final))
     # If any candidate relies on a promise, as of classes taken from labels, the record says so.
     runs = (one.run for one in candidates)
     run = min(runs, key=lambda run: (not run.classes_from_y, run.enforced))
-    return Search(run, candidates, places, keys, split)
+    return Search(run, candidates, facts, keys, split)
 
 
 def warnings_for_fits(search: Search) -> list[str]:
@@ -289,15 +289,15 @@ def warnings_for_fits(search: Search) -> list[str]:
     warnings: list[str] = []
     final = search.split.final
     for all_shares in (search.split.search, final):
-        for j, (one, places) in enumerate(zip(search.candidates, search.places, strict=True)):
+        for j, (one, facts) in enumerate(zip(search.candidates, search.facts, strict=True)):
             shares = all_shares[j]
-            for number in shares.of:
-                if (facts := places[number].facts) is None:
+            for number in shares.by_step:
+                if (size := facts[number].size) is None:
                     continue
                 step = _run.with_cost(one.run, number, shares)
-                spec = step._spec_of_size(*facts)
+                spec = step._spec_of_size(*size)
                 messages = step._warnings(spec, plan_of(spec, step._plan(spec)))
-                if all_shares is final or number not in final[j].of:
+                if all_shares is final or number not in final[j].by_step:
                     warnings += shares.prefixed(number, one.run.steps[number].name, messages)
     return warnings
 
@@ -322,7 +322,7 @@ def refit(
     Earlier steps have spent their whole part in the search, and stay as they are.
     """
     shares, prefix = search.split.final, _run.Prefix((), None, search.run.X)
-    for one in fitted[: min(shares[chosen].of)]:
+    for one in fitted[: min(shares[chosen].by_step)]:
         prefix = _run.extended(search.candidates[chosen].run, prefix, one)
     return _Fits(search, shares, None, records).behind(prefix, [chosen])[chosen]
 
@@ -372,8 +372,8 @@ class _Fits(NamedTuple):
         first, *others = (_run.with_cost(run, number, own, label) for run in runs)
         # Several fits of the step would correct the scaler differently: then the final one does.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
-        place, charge = _run.Place(first), None if records else self.charge
-        fit = _run.fit_private(runs[0], prefix, place, label, charge, corrects_scales=corrects)
+        known, charge = _run.StepFacts(first), None if records else self.charge
+        fit = _run.fit_private(runs[0], prefix, known, label, charge, corrects_scales=corrects)
         fit_from_releases(others, first, fit)
         for one in (first, *others):
             one._warnings_given = own.prefixed(number, step.name, one._warnings_given)

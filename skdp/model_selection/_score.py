@@ -343,15 +343,15 @@ def _from_private(steps: Steps) -> tuple[Steps, Steps]:
 
 def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
     """Return the squared distances of rows from their reconstructions."""
-    made = transformed(steps, rows)
-    back = np.asarray(transformed(steps[::-1], made, "inverse_transform"))
+    results = transformed(steps, rows)
+    restored = np.asarray(transformed(steps[::-1], results, "inverse_transform"))
     given = hide_error_text(np.asarray, rows, np.float64)
-    if back.shape != given.shape:
+    if restored.shape != given.shape:
         raise ValueError(
             f"scoring='reconstruction' needs rows of shape {given.shape[1:]} back, got shape "
-            f"{back.shape[1:]}: pass another name of a score."
+            f"{restored.shape[1:]}: pass another name of a score."
         )
-    return np.asarray(np.square(given - back).sum(axis=1))
+    return np.asarray(np.square(given - restored).sum(axis=1))
 
 
 def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:

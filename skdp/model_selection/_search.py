@@ -115,7 +115,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                     best = choose(losses, choice.parts, budget)
                 records["choice"], warnings = budget.spent(), list(budget.warnings)
             fitted = candidates[best]
-            if search.split.final[best].of:
+            if search.split.final[best].by_step:
                 fitted = refit(search, best, fitted, records)
             spent = record_of(whole, records)
             warnings = [*warnings_of_chosen(search, best, fitted), *warnings]

@@ -202,11 +202,11 @@ class DPPipeline(
 
     def _opened(
         self, X: Any, y: Any, users: Any = None, party: Party | None = None
-    ) -> tuple[runs.Run, Shares, runs.Prefix, list[runs.Place]]:
+    ) -> tuple[runs.Run, Shares, runs.Prefix, list[runs.StepFacts]]:
         """Check the arguments, and fit the steps before the first private one; spend nothing."""
         run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
         shares = shares_of(run.steps, super()._cost())
-        announce_fits(1 + len(shares.of))
+        announce_fits(1 + len(shares.by_step))
         with reported_opening(hides_groups=bool(run.users)):
             return run, shares, *runs.begin(run, shares)
 
@@ -214,14 +214,14 @@ class DPPipeline(
         """Fit all steps; return the warnings, which follow from released values."""
         with restored_on_error(self):
             X, y = map(checked_container, in_parts(X, y))
-            run, shares, prefix, places = self._opened(X, y, users, party)
-            public = runs.warnings_of(run, shares, places)
+            run, shares, prefix, facts = self._opened(X, y, users, party)
+            public = runs.warnings_of(run, shares, facts)
             whole, charge = self._begin(run, shares.whole, public)
             for number in range(len(prefix.fitted), len(run.steps)):
-                step, place, scales = run.steps[number], places[number], None
+                step, known, scales = run.steps[number], facts[number], None
                 if step.is_private:
-                    one = place.step
-                    scales = runs.fit_private(run, prefix, place, step.name, charge).scales
+                    one = known.step
+                    scales = runs.fit_private(run, prefix, known, step.name, charge).scales
                     one._warnings_given = shares.prefixed(number, step.name, one._warnings_given)
                     charge = None  # the first private step has charged the whole cost
                 else:
@@ -229,7 +229,7 @@ class DPPipeline(
                 prefix = runs.extended(run, prefix, one, scales)
             runs.without_false_alarms(prefix.fitted)
             warnings, records = list[str](), dict[str, PrivacySpent]()
-            for number in shares.of:
+            for number in shares.by_step:
                 warnings += prefix.fitted[number]._warnings_given
                 records[run.steps[number].label] = prefix.fitted[number].privacy_spent_
             spent = runs.record_of(whole, records)
@@ -283,7 +283,7 @@ class DPPipeline(
         try:
             run = runs.prepare(self, rows, n_planned=n_samples)
             shares = shares_of(run.steps, super()._cost())
-            return planned(run, shares, runs.places_of(run, shares, runs.Prefix((), None, run.X)))
+            return planned(run, shares, runs.step_facts(run, shares, runs.Prefix((), None, run.X)))
         except ValueError as error:
             text = f"{error}{advice}"
         raise ValueError(text)
@@ -437,13 +437,13 @@ def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
     return np.asarray(quietly(transformer.inverse_transform, predictions[:, np.newaxis])[:, 0])
 
 
-def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
+def planned(run: runs.Run, shares: Shares, facts: list[runs.StepFacts]) -> Plan:
     """Plan all steps together; names of releases begin with those of the steps."""
     parts = tuple(
-        Release(run.steps[i].label, "gaussian", share, follows=places[i].follows)
-        if places[i].follows  # a step whose width is released is one line
-        else _within(places[i].plan.parts, run.steps[i].label, share)
-        for i, share in shares.of.items()
+        Release(run.steps[i].label, "gaussian", share, follows=facts[i].follows)
+        if facts[i].follows  # a step whose width is released is one line
+        else _within(facts[i].plan.parts, run.steps[i].label, share)
+        for i, share in shares.by_step.items()
     )
     return run.planned(shares.whole, parts)
 

@@ -531,27 +531,27 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
     names = containers.names_of(rows) or range(rows.shape[1])
     parts = [(*part, _get_column_indices(rows, part[2])) for part in step.transformers]
     rest = sorted({*range(rows.shape[1])}.difference(*(places for *_, places in parts)))
-    for part, one, columns, places in [*parts, ("remainder", step.remainder, rest, rest)]:
-        if not len(places) or (isinstance(one, str) and one == "drop"):
+    for part, inner, columns, places in [*parts, ("remainder", step.remainder, rest, rest)]:
+        if not len(places) or (isinstance(inner, str) and inner == "drop"):
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, own_names = f"{name}__{part}", [str(names[place]) for place in places]
         # Fit the part alone, to its own columns: public rows have the kind of these. Then to all.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
-            alone = [("alone", one, among[0] if is_single else among)]
+            alone = [("alone", inner, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
             if flaw := _flaw(path, without_private_parts(only), given, allow_nan):
                 break
         if flaw:
             kinds = containers.kinds_of(own, own_names, allow_nan=allow_nan)
             flaw += _hint_of_objects(own)
-            yield _with_columns(f"Step {path!r}", flaw, one, kinds, own_names, is_single=is_single)
+            yield _explained(f"Step {path!r}", flaw, inner, kinds, own_names, is_single=is_single)
 
 
-def _with_columns(
+def _explained(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Return why a part refuses rows; name the columns with unusable entries, or else all."""
+    """Return the error text of a part: columns with entries of `kinds` that it refuses, or all."""
     leaves = _leaves(part)
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused = any(one.string for one in tags), {*kinds.values()}

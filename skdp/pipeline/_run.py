@@ -192,7 +192,7 @@ def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
 
 
 @dataclass
-class Place:
+class StepFacts:
     """A step, and what is known before its fit: its spec and data, or public facts."""
 
     step: Any
@@ -200,7 +200,7 @@ class Place:
     # Rows and data of the fit, if the step has validated its rows.
     rows: Any = None
     data: Any = None
-    facts: Any = None  # arguments of `_spec_of_size`, if the step has not validated its rows
+    size: Any = None  # arguments of `_spec_of_size`, if the step has not validated its rows
     # The release that decides how many columns the step gets; "" if their number is public.
     follows: str = ""
 
@@ -222,24 +222,26 @@ def with_cost(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     """Clone a private step; set the cost of its fit and, with a label, its seed."""
     one, delta = clone(run.steps[number].estimator), shares.delta
     tail = delta * one._reserved_part() if shares.whole.is_private else 0.0
-    one._part = Part(shares.whole.share_of(shares.of[number], delta, tail), party=run.party)
+    one._part = Part(shares.whole.share_of(shares.by_step[number], delta, tail), party=run.party)
     # `set_params` would fail: not every step has a parameter random_state.
     one.random_state = run.seed_of(label) if label else None
     return one
 
 
-def begin(run: Run, shares: Shares) -> tuple[Prefix, list[Place]]:
+def begin(run: Run, shares: Shares) -> tuple[Prefix, list[StepFacts]]:
     """Fit the public steps before the first private one, which then validates its rows.
 
     All private parts of a ColumnTransformer count as the first private step.
     """
     prefix = Prefix((), None, run.X)
-    while len(prefix.fitted) < min(shares.of):
+    while len(prefix.fitted) < min(shares.by_step):
         prefix = extended(run, prefix, fit_public(run, prefix))
-    return prefix, places_of(run, shares, prefix, keeps_data=True)
+    return prefix, step_facts(run, shares, prefix, keeps_data=True)
 
 
-def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = False) -> list[Place]:
+def step_facts(
+    run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = False
+) -> list[StepFacts]:
     """Return public facts about all steps; refuse steps and rows that a fit would refuse.
 
     Steps of the prefix are fitted. The first private step validates its rows, unless X is public;
@@ -247,11 +249,11 @@ def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = Fa
     (`is_behind`), `like` is public rows of the same kind, as wide as they may get if a release
     decides the width; None behind a step that predicts.
     """
-    places, like, n_rows, is_behind, released = list[Place](), prefix.rows, 0, False, ""
+    facts, like, n_rows, is_behind, released = list[StepFacts](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
-        place = Place(step.estimator)
+        known = StepFacts(step.estimator)
         if step.is_private:
-            one = place.step = with_cost(run, number, shares, step.name)
+            one = known.step = with_cost(run, number, shares, step.name)
             one._validate_params()
             if not run.is_plan_only and isinstance(one, PrivateClassifier):
                 one._classes_and_codes(run.targets)
@@ -267,22 +269,22 @@ def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = Fa
                 if not run.is_plan_only:
                     spec, data = run.validate(one, rows)
                     if keeps_data:
-                        place.spec, place.rows, place.data = spec, rows, data
+                        known.spec, known.rows, known.data = spec, rows, data
                 n_rows = run.n_units or _shape_of(rows)[0]
                 is_behind = step.columns is None
-            place.follows = released
-            if place.data is None and (n_columns := _shape_of(rows)[1]) is not None:
-                place.facts, party = (n_rows, n_columns, rows), run.party
-                place.spec = (
-                    one._spec_of_size(*place.facts) if party is None else party.spec_of(one, rows)
+            known.follows = released
+            if known.data is None and (n_columns := _shape_of(rows)[1]) is not None:
+                known.size, party = (n_rows, n_columns, rows), run.party
+                known.spec = (
+                    one._spec_of_size(*known.size) if party is None else party.spec_of(one, rows)
                 )
-            if place.spec is not None and not released and n_components_of(one) == "data":
+            if known.spec is not None and not released and n_components_of(one) == "data":
                 released = f"{step.name}.n_components"
-        places.append(place)
+        facts.append(known)
         if step.columns is not None or number < len(prefix.fitted):
             continue
         if is_behind:
-            made = _like_behind(place.step, step, n_rows, like, released)
+            made = _like_behind(known.step, step, n_rows, like, released)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
             made = _first_result(step.name, without_private_parts(step.estimator), like)
             n_rows, is_behind = run.n_units or _shape_of(run.X)[0], True
@@ -290,7 +292,7 @@ def places_of(run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = Fa
             like = _public_result(step.name, clone(step.estimator, safe=False), like)
             continue
         like = _in_same_layout(made, like)
-    return places
+    return facts
 
 
 def _first_result(name: str, step: Any, like: Any) -> Any:
@@ -358,12 +360,12 @@ def n_components_of(step: Any) -> Any:
     return n_components if n_components is None or isinstance(n_components, int) else "data"
 
 
-def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
+def warnings_of(run: Run, shares: Shares, facts: Sequence[StepFacts]) -> list[str]:
     """Plan all steps whose spec is known, which refuses too small budgets; return warnings."""
     warnings: list[str] = []
-    for number in shares.of:
-        if (place := places[number]).spec is not None:
-            own = place.step._warnings(place.spec, place.plan)
+    for number in shares.by_step:
+        if (known := facts[number]).spec is not None:
+            own = known.step._warnings(known.spec, known.plan)
             warnings += shares.prefixed(number, run.steps[number].name, own)
     return warnings
 
@@ -414,7 +416,7 @@ class Fitted(NamedTuple):
 def fit_private(
     run: Run,
     prefix: Prefix,
-    place: Place,
+    known: StepFacts,
     label: str,
     charge: Charge | None,
     *,
@@ -425,22 +427,22 @@ def fit_private(
     A `DPPCA` or `DPTruncatedSVD` right behind a `DPStandardScaler` may correct the scales of this
     scaler. Warnings from public facts are not stored: they were given before anything was spent.
     """
-    number, one = len(prefix.fitted), place.step
+    number, one = len(prefix.fitted), known.step
     one._part = one._part._replace(charge=charge)
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
-        rows, data, spec = place.rows, place.data, place.spec
-        place.rows = place.data = None  # frees the memory for later steps
+        rows, data, spec = known.rows, known.data, known.spec
+        known.rows = known.data = None  # frees the memory for later steps
         if data is None:
             rows = rows_of_step(run.steps[number], prefix.rows, run.people)
         n_passes = partial(one._expected_passes, rows)
         with _estimator.restored_on_error(one, n_passes, hides_groups=bool(run.users)):
             if data is None:
                 spec, data = run.validate(one, rows)
-            is_planned = spec is place.spec
+            is_planned = spec is known.spec
             with suppress(ValueError):  # arrays in a spec have no single truth value
-                is_planned = is_planned or bool(spec == place.spec)
-            plan = place.plan if is_planned else None
+                is_planned = is_planned or bool(spec == known.spec)
+            plan = known.plan if is_planned else None
             spec, result, budget = one._release(spec, data, lambda *_: None, plan)
             if corrects_scales:
                 result = result.of_correlations(spec.n_components, spec.shape[0])

@@ -47,13 +47,13 @@ class Shares(NamedTuple):
     """What each private step may spend in one fit."""
 
     whole: PrivacyCost  # cost of all steps together, with the delta that they reserve
-    of: dict[int, float]  # shares of the square of mu, by the number of the step
+    by_step: dict[int, float]  # shares of the square of mu, by the number of the step
     delta: float  # the part of delta that each fit of a step gets
     name: str = "fit"  # name of the fits in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
         """Begin warnings with the step's name and share, as they quote the step's own epsilon."""
-        who, share = f"Step {name!r}" if name else "A fit", self.of[number]
+        who, share = f"Step {name!r}" if name else "A fit", self.by_step[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
 

@@ -131,7 +131,7 @@ def _numbers(given: Any) -> np.ndarray:
 _PART = 1 << 14  # not studied
 
 #: A function of numbers and their columns that returns bins, or -1 for none; NaN may get any bin.
-Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Binning = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Intervals(NamedTuple):
@@ -169,7 +169,7 @@ class Intervals(NamedTuple):
         return self._replace(middle=middle, half=np.where(which, others.half, self.half))
 
 
-def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
+def counting(bins_of: Binning, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Return a function that counts the entries of each column by bin.
 
     With `chosen`, an array of column numbers, only these columns are counted. NaN, of which a null
@@ -180,22 +180,22 @@ def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Ker
     def _counts(_: slice, block: Block | DenseMatrices) -> np.ndarray:
         """Count the entries of a block by column and bin, without null rows and NaN."""
         values, columns, n_zeros, weights = _entries(block, chosen)
-        places = place(values, columns)
+        bins = bins_of(values, columns)
         is_counted = None
         # If all values are inside, two minima take less time than masks.
-        if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
-            is_counted = (places >= 0) & ~np.isnan(values)
-        places += n_bins * columns
+        if bins.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
+            is_counted = (bins >= 0) & ~np.isnan(values)
+        bins += n_bins * columns
         weights = None if weights is None else np.broadcast_to(weights, values.shape)
         if is_counted is not None:
-            places, weights = places[is_counted], None if weights is None else weights[is_counted]
+            bins, weights = bins[is_counted], None if weights is None else weights[is_counted]
         flat = None if weights is None else weights.ravel()
-        counts = np.bincount(places.ravel(), flat, len(n_zeros) * n_bins)
+        counts = np.bincount(bins.ravel(), flat, len(n_zeros) * n_bins)
         # With weights, counts must be floats even if there is nothing to count.
         counts = np.asarray(counts, None if weights is None else np.float64).reshape(-1, n_bins)
         if n_zeros.any():
             every = np.arange(len(n_zeros))
-            of_zeros = place(np.zeros(len(every)), every)
+            of_zeros = bins_of(np.zeros(len(every)), every)
             is_counted = of_zeros >= 0
             counts[every[is_counted], of_zeros[is_counted]] += n_zeros[is_counted]
         return counts
@@ -325,11 +325,11 @@ _POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tune
 _BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
 
-def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def bins_by_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return the bin of each number, by its sign and power of two; NaN may get any bin."""
-    places = _BIN_OF[values.view(np.int64) >> 52]
-    places[values == 0] = 0
-    return places
+    bins = _BIN_OF[values.view(np.int64) >> 52]
+    bins[values == 0] = 0
+    return bins
 
 
 def is_visible(counts: np.ndarray, noise_std: Any, caution: float = _CAUTION) -> np.ndarray:
@@ -519,7 +519,7 @@ def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarr
     return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
 
-def place_within(
+def bins_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, wide: Intervals, n_bins: int
 ) -> np.ndarray:
     """Return the bin of each value among equal bins of a wide interval; -1 for values outside."""

@@ -15,10 +15,12 @@ from skdp.preprocessing.intervals import (
     ENDS,
     N_BINS,
     OTHER_UNITS_OF_X,
+    Binning,
     Intervals,
-    Place,
     are_narrow,
     are_points,
+    bins_by_size,
+    bins_within,
     counting,
     counts_inside,
     hulls,
@@ -26,8 +28,6 @@ from skdp.preprocessing.intervals import (
     is_visible,
     lengthened_points,
     may_be_zeros,
-    place_size,
-    place_within,
     summing,
     zoomed_intervals,
 )
@@ -428,10 +428,10 @@ class _Columns:
     n_columns: int
     budget: PrivacyBudget
 
-    def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> Any:
-        """Count entries of the chosen columns by bin; `place` knows these columns only."""
+    def counts(self, bins_of: Binning, n_bins: int, is_chosen: np.ndarray) -> Any:
+        """Count entries of the chosen columns by bin; `bins_of` knows these columns only."""
         chosen = np.flatnonzero(is_chosen)
-        return self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
+        return self.view.map_sum(counting(bins_of, n_bins, chosen), len(chosen) * n_bins)
 
 
 def release_scales(
@@ -473,7 +473,7 @@ def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
 def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     """Find an interval for each column, and release moments in it."""
     n_rows, budget = columns.n_rows, columns.budget
-    sizes = columns.view.map_sum(counting(place_size, N_BINS), columns.n_columns * N_BINS)
+    sizes = columns.view.map_sum(counting(bins_by_size, N_BINS), columns.n_columns * N_BINS)
     counts, noise_std = budget.release(plan.sizes, sizes)
     n_present = np.full(columns.n_columns, float(n_rows))
     seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
@@ -514,10 +514,10 @@ def _release_within(
     if hidden.any():
         low, high = outer.of_columns(hidden).ends
 
-        def _place(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-            return place_size(np.clip(values, low[places], high[places]), places)
+        def _bins_of(values: np.ndarray, column: np.ndarray) -> np.ndarray:
+            return bins_by_size(np.clip(values, low[column], high[column]), column)
 
-        found = columns.counts(_place, N_BINS, hidden)
+        found = columns.counts(_bins_of, N_BINS, hidden)
         found, noise_std = columns.budget.release(search.sizes, found, n_columns=len(found))
         counts[hidden] = found
         found = intervals_within(counts, noise_std, outer, hidden, n_present)
@@ -591,12 +591,12 @@ def _zoom_in(
     total, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
     # `with_all` has the intervals from before a zoom left out visible bins. They replace a point.
     with_all, leaves_out = intervals, np.zeros_like(is_narrow)
-    for n_zooms, places in enumerate(zooms, start=1):
+    for n_zooms, zoom in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open
         own, outer = before.of_columns(is_seen), wide.of_columns(is_seen)
-        place = partial(place_within, intervals=own, wide=outer, n_bins=n_bins)
-        counts = columns.counts(place, n_bins, is_seen)
-        counts, noise_std = columns.budget.release(places, counts, n_columns=len(counts))
+        bins_of = partial(bins_within, intervals=own, wide=outer, n_bins=n_bins)
+        counts = columns.counts(bins_of, n_bins, is_seen)
+        counts, noise_std = columns.budget.release(zoom, counts, n_columns=len(counts))
         facts, stds = (n_present, sizes), np.full(len(counts), noise_std)
         intervals, is_open, are_out = zoomed_intervals(before, is_seen, counts, stds, *facts)
         total[is_seen] += counts

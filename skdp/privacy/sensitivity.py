@@ -302,7 +302,7 @@ def entry_product(step: float, norms: np.ndarray) -> float:
 
 @in_double_precision
 def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
-    r"""Sensitivity of :math:`Y^T A Z` to one entry: the change is :math:`\alpha y_s z_t^T`."""
+    r"""Sensitivity of :math:`Y^T A Z`: a change c of entry (s, t) adds :math:`c y_s z_t^T`."""
     return step * float(left_norms.max() * right_norms.max())
 
 

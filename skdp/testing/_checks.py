@@ -281,8 +281,8 @@ def beside(estimator: Any) -> dict[str, Any]:
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
     """Return all objects that an object refers to, by ``id``, except classes, modules and `ends`.
 
-    They become ends, too. Each is returned with the hash of an array, or the ids of its references;
-    as long as the object itself is stored, no other object gets its id.
+    They are added to `ends`. A value is a pair: the object, and the hash of an array or the ids of
+    all that it refers to. As long as the object itself is stored, no other object gets its id.
     """
     todo, found = [value], dict[int, Any]()
     while todo:

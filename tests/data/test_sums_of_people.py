@@ -25,14 +25,14 @@ from skdp.linalg.norms import GridSearch
 from skdp.linear_model._weighted_rows import whitened_norms
 from skdp.linear_model.logistic.fit import _rounding, gradient_level, whitened
 from skdp.linear_model.logistic.plan import LabeledRows, Whitening
-from skdp.preprocessing.intervals import N_BINS, Intervals, counting, place_size, place_within
+from skdp.preprocessing.intervals import N_BINS, Intervals, bins_by_size, bins_within, counting
 from skdp.privacy.clipping import clip_rows, clip_weights, clipped
 
 N_PEOPLE, N_FEATURES, BOUND = 60, 5, 2.0
 BASIS = np.linalg.qr(np.random.default_rng(9).normal(size=(N_FEATURES, 2)))[0]
 EDGES = np.array([0.5, 1.0, 1.5, 2.0])
 INTERVALS = Intervals.of(np.full(N_FEATURES, -1.0), np.full(N_FEATURES, 1.1))
-PLACE = partial(place_within, intervals=INTERVALS, wide=INTERVALS, n_bins=8)
+PLACE = partial(bins_within, intervals=INTERVALS, wide=INTERVALS, n_bins=8)
 LAYOUTS = ["dense", "csr", "dense, center", "csr, center"]
 
 
@@ -57,7 +57,7 @@ def sums_of(rows):
         "counts of norms": rows.counted_norms(EDGES).up_to_points,
         "counts of projections": rows.projection_counts(BASIS, EDGES),
         "positive": rows.count_mostly_positive(),
-        "sizes": rows.map_sum(counting(place_size, N_BINS), N_FEATURES * N_BINS),
+        "sizes": rows.map_sum(counting(bins_by_size, N_BINS), N_FEATURES * N_BINS),
         "places": rows.map_sum(counting(PLACE, 8), N_FEATURES * 8),
     }
 

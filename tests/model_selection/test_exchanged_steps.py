@@ -84,11 +84,11 @@ def test_the_dearest_choice_spends_the_whole_budget_and_no_choice_more(name, ref
     fits = {
         keys[number].fit: share
         for keys, shares in zip(planned.keys, planned.split.search, strict=True)
-        for number, share in shares.of.items()
+        for number, share in shares.by_step.items()
     }
     assert len(fits) == sum(planned.split.n_fits.values())
     totals = [
-        math.fsum([*fits.values(), *last.of.values(), planned.split.choice])
+        math.fsum([*fits.values(), *last.by_step.values(), planned.split.choice])
         for last in planned.split.final
     ]
     assert max(totals) == pytest.approx(1, abs=1e-12) or max(totals) < 1

@@ -27,10 +27,10 @@ from skdp.data.sources import as_source
 from skdp.preprocessing.intervals import (
     N_BINS,
     Intervals,
+    bins_by_size,
+    bins_within,
     counting,
     hulls,
-    place_size,
-    place_within,
 )
 from skdp.preprocessing.scales import Moments, scales_of, weights_of
 
@@ -304,7 +304,7 @@ def test_a_column_that_is_mostly_one_value_is_no_constant(epsilon):
 def test_numbers_outside_of_an_interval_are_counted_in_no_place(contain):
     rows = np.array([[0.0, 5.0], [4.0, 5.9], [6.1, 4.0], [8.0, np.nan], [5.0, 0.0]])
     inner, wide = (Intervals.of(np.full(2, low), np.full(2, 6.0)) for low in (4.0, 2.0))
-    place = partial(place_within, intervals=inner, wide=wide, n_bins=2)
+    place = partial(bins_within, intervals=inner, wide=wide, n_bins=2)
     counts = Rows(as_source(contain(rows))).map_sum(counting(place, 2), 4)
     # What is beyond the wide interval is at its end, 6; 0 and 2 are outside of the inner one.
     np.testing.assert_array_equal(counts, [[1, 3], [1, 2]])
@@ -339,7 +339,7 @@ def test_sparse_rows_of_users_may_have_no_entry():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
     column = np.full((9, 1), sign * number)
-    counts = Rows(as_source(column)).map_sum(counting(place_size, N_BINS), N_BINS)
+    counts = Rows(as_source(column)).map_sum(counting(bins_by_size, N_BINS), N_BINS)
     assert sorted(counts[0])[-2:] == [0, 9]
     (low,), (high,) = hulls(counts, 0.1, np.full(1, 9))
     assert (high <= low) == (number == 0)
@@ -349,8 +349,8 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
 def test_half_of_a_column_around_0_is_not_taken_for_all():
     # Noise of 40 in each of three bins made half of the rows seem 570 of 1,000: the scale was .24.
     counts = np.zeros((4, N_BINS))
-    places = place_size(np.array([0.3, 0.7, 1.5]), np.zeros(3, np.intp))
-    opposite = place_size(np.array([-0.3, -0.7, -1.5]), places)
+    places = bins_by_size(np.array([0.3, 0.7, 1.5]), np.zeros(3, np.intp))
+    opposite = bins_by_size(np.array([-0.3, -0.7, -1.5]), places)
     # The rows that the first column lacks may lie there, those of the last one do not.
     counts[0, places] = counts[3, places] = 150.0, 200.0, 220.0
     counts[0, opposite] = 110.0
