@@ -420,9 +420,10 @@ class Owner:
             # If this fails, no answer is sent, and the question gets the same noise next time.
             self._state.save(self._path)
             self._is_saved = True
-        if self._ledger is not None and self._state.is_charged and not self._is_marked:
-            # The ledger notes the answer before it is sent: so an owner that returns with an older
-            # state, and would draw other noise, pays again.
+        has_counts = asked.kind in ("answer", "hand_in")
+        if self._ledger is not None and has_counts and not self._is_marked:
+            # The ledger notes the answer before it is sent: so an owner that returns with a state
+            # from before its first counts, and would draw other noise, pays again.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = bytes.fromhex(self._state.answers[question])

@@ -283,10 +283,11 @@ class PrivacyLedger:
     def _charge(
         self, spent: Any, what: str, note: str | None = None, fit: str | None = None
     ) -> None:
-        """Charge a fit, unless this id `fit` was charged before, and no answer was sent since.
+        """Charge a fit, unless this id `fit` was charged before, and no counts were sent since.
 
-        So an owner of a federated fit that crashes before its first answer pays once. An owner that
-        returns with an older state after an answer would draw new noise, and pays again.
+        So an owner of a federated fit that crashes before its first counts pays once. An owner that
+        returns with a state from before counts that it has sent would draw new noise for them, and
+        pays again if these were its first.
         """
         if not isinstance(spent, PrivacySpent):
             name = type(spent).__name__
@@ -310,7 +311,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Note that the owner of a fit answers: if the fit begins again, it is charged again."""
+        """Note that the owner of a fit sends counts: if the fit begins again, it pays again."""
         with self._opened(writes=True) as (database, _, _):
             database.execute("INSERT OR IGNORE INTO answered VALUES (?)", (fit,))
             database.execute("COMMIT")

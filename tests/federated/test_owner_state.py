@@ -24,6 +24,7 @@ from parties import (
 from skdp import DPPCA, BudgetError, FederationError
 from skdp.data.sources import as_source, digest
 from skdp.federated import Owner
+from skdp.federated._messages import pack
 from skdp.federated._owner import RunningFit
 from skdp.federated._state import OwnerState, load_state
 from skdp.ledger import PrivacyLedger
@@ -361,6 +362,20 @@ def test_who_dies_after_the_charge_comes_back_and_is_charged_once(aggregator, pa
     again = Talk(federation, [new, *(an_owner(federation, i) for i in (1, 2))])
     with pytest.raises(BudgetError):
         again.run()
+
+
+def test_who_is_interrupted_after_the_charge_is_charged_once(paths, ledger, monkeypatch):
+    # Even if it repeats an answer without counts, such as its keys.
+    talk = stopped_at(2, paths, ledger)
+    federation, owners = talk.federation, talk.owners
+    with monkeypatch.context() as patch:
+        patch.setattr("skdp.federated._owner.counts_of", raises_an_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            owners[0].handle(talk.next[0])
+    owners[0].handle(pack("keys", {"agreement": federation._agreement.digest.hex()}))
+    owners[0] = an_owner(federation, 0, state=paths[0], ledger=ledger)
+    assert Talk(federation, owners).run() is not None
+    assert len(ledger.entries()) == 1
 
 
 @pytest.mark.parametrize("aggregator", ["trusted", "masked"])
