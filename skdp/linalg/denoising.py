@@ -490,7 +490,7 @@ _SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
 def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.ndarray:
     """Return which columns are nearly constant: noise hides them, but would show a few far rows.
 
-    Scaled to variance 1, such a column would come before all components of less.
+    Scaled to variance 1, such a column would be a component before all with eigenvalues below 1.
     """
     is_seen = variances > _SEEN * noise_stds
     is_clear = is_seen & (_FEW_ROWS * _FAR_ROW**2 / n_rows * variances > _SEEN * noise_stds)

@@ -307,10 +307,10 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Return a positive number if a mu-GDP mechanism exceeds delta at epsilon."""
+    """Return a number above 0 if a mu-GDP mechanism exceeds delta at epsilon, else at most 0."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
-    # 1 - delta is exact, and `_log_complement` computes 1 minus the curve without cancellation.
+    # 1 - delta is exact, and `_log_complement` computes that of mu without cancellation.
     return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
 
 

@@ -293,9 +293,9 @@ def entry_step(lower: float, upper: float, adjacency: str) -> float:
 def entry_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to one entry: `step` times the largest row norm of Z.
 
-    :math:`C Z = \alpha e_s z_t^T` has a single nonzero row, so that the bound holds for the sum of
-    row norms, too. The more evenly the squares of Z are spread over its rows, the smaller is the
-    bound (M. Hardt, A. Roth, 2013, :arxiv:`1211.0975`).
+    A change :math:`\alpha` of entry (s, t) adds :math:`\alpha e_s z_t^T`, one nonzero row, so the
+    bound holds for the sum of row norms, too. The more evenly the squares of Z are spread over its
+    rows, the smaller is the bound (M. Hardt, A. Roth, 2013, :arxiv:`1211.0975`).
     """
     return step * float(norms.max())
 
@@ -326,7 +326,7 @@ def entry_mean(step: float, n_rows: int) -> float:
 def edge_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to an edge, an entry together with its mirror image.
 
-    :math:`C Z = \alpha (e_s z_t^T + e_t z_s^T)` has two nonzero rows, and a norm of at most
+    The change :math:`\alpha (e_s z_t^T + e_t z_s^T)` has two nonzero rows, and a norm of at most
     :math:`|\alpha| \sqrt{r_1^2 + r_2^2}`, where :math:`r_1` and :math:`r_2` are the two largest row
     norms of Z. The bound of an entry or a loop, :math:`r_1` alone, would be too small by a factor
     of up to :math:`\sqrt 2`.
@@ -375,7 +375,7 @@ def symmetric_edge_core(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Z^T A Z` to an edge: :math:`\max(2 r_1 r_2, r_1^2)`.
 
     An edge between two nodes moves it by :math:`\alpha (z_s z_t^T + z_t z_s^T)`, a loop by
-    :math:`\alpha z_s z_s^T`.
+    :math:`\alpha z_s z_s^T`; :math:`r_1 \ge r_2` are the largest row norms of Z.
     """
     first, second = _two_largest(norms)
     return step * max(2 * first * second, first**2)

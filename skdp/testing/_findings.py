@@ -235,11 +235,11 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def _bits_differ(pair: np.ndarray) -> bool:
-    """Return whether small outputs of only one dataset have certain low bits."""
+    """Return whether small outputs of one dataset have low bits that those of the other lack."""
     small = _SMALL * pair.std(axis=1).min()
     bits = [_lowest_bits(one[np.abs(one) < small]) for one in pair]
-    level = max((one.min() for one in bits if len(one)), default=0)
-    table = [[np.sum(one < level), np.sum(one >= level)] for one in bits]
+    limit = max((one.min() for one in bits if len(one)), default=0)
+    table = [[np.sum(one < limit), np.sum(one >= limit)] for one in bits]
     return min(low for low, _ in table) == 0 and fisher_exact(table).pvalue < _CHANCE
 
 
