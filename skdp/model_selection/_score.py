@@ -29,6 +29,13 @@ from skdp.linear_model._supervised import (
     given_classes,
     known_codes,
 )
+from skdp.model_selection._levels import (
+    LEAST_QUANTILE,
+    in_steps,
+    mean_beyond,
+    plan_level,
+    release_level,
+)
 from skdp.pipeline._public_rows import quietly
 from skdp.pipeline._public_steps import check_inverse, of_people, transformed
 from skdp.pipeline._rules import Steps, fitted_steps
@@ -41,51 +48,12 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # ------------------------------
 # Releases of a choice or a score.
 
-#: Advice if a clip level is at an end of the public grid. Losses that are nearly equal have a small
-#: level without any mistake, hence "if".
-OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
-
 
 class JudgedReleases(NamedTuple):
     """Releases of a choice or a score, in order."""
 
     level: Search | None  # clip level of losses, unless they are in [0, 1]
     result: Release  # the candidate, or the sum
-
-
-def plan_level(
-    cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
-) -> tuple[Search | None, float]:
-    """Plan the search for a clip level, unless losses are bounded; also return the share left."""
-    if is_bounded:
-        return None, 1.0
-    return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
-
-
-# ------------------------------
-# Private clip levels, and rounding of clipped values.
-
-# Values are rounded to multiples of this part of the clip level, whose sums are exact: a row moves
-# a sum by its own value, and does not change the rounding of other values.
-_STEP = 2.0**-20  # not tuned
-# With few values, the clip level is a lower quantile, down to this one.
-LEAST_QUANTILE = 0.5  # not studied
-
-
-def release_level(
-    search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
-) -> float:
-    """Release the `most` quantile of values as a clip level; with few values, a lower quantile."""
-    q = max(LEAST_QUANTILE, search.highest_quantile(len(values), most=most))
-    return budget.quantile(search, values, q=q)
-
-
-def in_steps(values: np.ndarray) -> np.ndarray:
-    """Round values in [-1, 1] to multiples of a power of two, which have exact sums.
-
-    The limits of clipping are such multiples, so rounding does not increase the sensitivity.
-    """
-    return np.asarray(np.rint(values / _STEP) * _STEP)
 
 
 # ------------------------------
@@ -490,8 +458,14 @@ def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
 # ------------------------------
 # The noisy score.
 
-# Share of the search for the clip level of losses, and the quantile of their sizes that it finds.
-_LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
+# Share of the search for the clip level of losses.
+_LEVEL_SHARE = 0.2  # not studied
+# The quantile of the sizes of losses that it finds, if there are enough. Below the second one, and
+# if clipping takes this part of the mean loss and as many standard deviations of noise, users are
+# warned.
+_QUANTILE, _USUAL_QUANTILE = 0.999, 0.95  # benchmarks/search/clipped.md
+_MOST_LOST, _FAR = 0.1, 2.0  # benchmarks/search/clipped.md
+_TOO_GOOD = "The score looks better than it is, by more than its std"
 #: Constraints of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {
     **checks.BUDGET,
@@ -552,9 +526,9 @@ def private_score(
     r"""Score a fitted estimator on private rows that it has not seen, with noise.
 
     The losses of the rows are clipped, and their mean is released and turned into a score. The clip
-    level is a private .95 quantile of the sizes of the losses; with few rows a lower quantile, but
+    level is a private .999 quantile of the sizes of the losses; with few rows a lower quantile, but
     at least the median. So the largest losses count too little, and the score looks better than it
-    is.
+    is. A warning says so if few rows or released counts of losses show that this is much.
 
     Balanced accuracy, F1 and the area under the ROC curve are computed from released counts: of
     true and predicted classes, and of scores in 10 bins for each of two classes. A released sum
@@ -703,21 +677,27 @@ def _score_of_losses(
         counted = "rows" if people is None else "users"
         quantile = search.highest_quantile(n_units, most=_QUANTILE)
         clipped = f"about {1 - quantile:.0%} of" if quantile > LEAST_QUANTILE else "half of"
-        if quantile < _QUANTILE:
+        if quantile < _USUAL_QUANTILE:
             warn_of_privacy(
-                f"The score looks better than it is, by more than its std: {clipped} the losses "
-                f"are clipped, as {n_units} {counted} are few at this epsilon. Take more "
-                f"{counted}, or a larger epsilon."
+                f"{_TOO_GOOD}: {clipped} the losses are clipped, as {n_units} {counted} are few at "
+                f"this epsilon. Take more {counted}, or a larger epsilon."
             )
     budget = opened("private_score", plan, losses, people, given)
     if search is not None:
         level = release_level(search, np.abs(losses), budget, most=_QUANTILE)
     total = in_steps(np.clip(losses / level, least, 1.0)).sum()
     noisy_total, noise_std = budget.release(release, total)
+    mean, std = float(noisy_total) * level / n_units, noise_std * level / n_units
+    if search is not None and not score.is_signed and quantile >= _USUAL_QUANTILE:
+        lost = mean_beyond(level, budget.search_counts[search.name], n_units)
+        if lost > max(_MOST_LOST * mean, _FAR * std):
+            budget.warnings.append(
+                f"{_TOO_GOOD}: clipping seems to take about {lost / (mean + lost):.0%} of the mean "
+                f"loss, as a few are very large. Take more {counted}, or a larger epsilon."
+            )
     warn_of_privacy(*budget.warnings)
-    mean = float(noisy_total) * level / n_units
     value = 1 - mean if scoring == "accuracy" else -mean
-    return PrivateScore(value, noise_std * level / n_units, level, budget.spent())
+    return PrivateScore(value, std, level, budget.spent())
 
 
 def _scores_of_counts(

@@ -19,6 +19,7 @@ from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks, with_par
 from skdp.data.containers import checked_container
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.model_selection import _levels as levels
 from skdp.model_selection import _score as score
 from skdp.model_selection._fits import (
     BudgetSplit,
@@ -216,7 +217,7 @@ def plan_choice(
     n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
 ) -> Plan:
     """Plan the choice by mean losses; losses in [0, 1] (`is_bounded`) need no clip level."""
-    level, left = score.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
+    level, left = levels.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
     # Losses are divided by the clip level C, or in [0, 1] without one.
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
@@ -233,10 +234,10 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
     losses. Losses in [0, 1] need no clip level.
     """
     if plan.level is None:
-        losses = score.in_steps(np.clip(losses, 0.0, 1.0))
+        losses = levels.in_steps(np.clip(losses, 0.0, 1.0))
     else:
         ranges = np.ptp(losses, axis=1)
-        level = score.release_level(plan.level, ranges, budget, most=_LEVEL_QUANTILE)
+        level = levels.release_level(plan.level, ranges, budget, most=_LEVEL_QUANTILE)
         losses = centered_losses(losses, level)
     return budget.choose(plan.result, losses.sum(axis=0))
 
@@ -247,7 +248,7 @@ def centered_losses(losses: np.ndarray, level: float) -> np.ndarray:
     The result is in units of `level`.
     """
     around = losses - np.median(losses, axis=1, keepdims=True)
-    return score.in_steps(np.clip(around / level, -0.5, 0.5))
+    return levels.in_steps(np.clip(around / level, -0.5, 0.5))
 
 
 def plan_choice_by_counts(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
@@ -15,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp.model_selection import DPGridSearch, private_score
+from skdp.model_selection._levels import mean_beyond
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(300, 4))
@@ -153,3 +155,27 @@ def test_around_a_pipeline_unknown_categories_are_refused_unnamed_before_the_cha
             private_score(model, table, y, ledger=ledger)
         assert "acrobat" not in str(refused.value)
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("is_long_tailed", [True, False])
+def test_a_score_from_which_clipping_takes_much_is_warned_of(is_long_tailed):
+    y = np.random.default_rng(0).normal(size=5000)
+    y = np.expm1(2 * y) if is_long_tailed else y
+    rows, model = np.zeros((5000, 1)), LinearRegression().fit(np.zeros((2, 1)), np.zeros(2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", skdp.PrivacyWarning)
+        found = private_score(model, rows, y, epsilon=1.0)
+    lost = np.mean(y**2) + found.value
+    told = [str(one.message) for one in caught if "clipping seems to take" in str(one.message)]
+    assert bool(told) == is_long_tailed
+    # The warned score is off by more than ten of its stds, the other one by less than a tenth.
+    assert lost > 10 * found.std if is_long_tailed else lost < 0.1 * np.mean(y**2)
+
+
+def test_what_counts_show_beyond_a_level_is_exact_for_an_exponential_tail():
+    points = np.linspace(0, 6, 25)
+    counted = dict(zip(points, 1000 * (1 - np.exp(-points / 2)), strict=True))
+    for level in points[8::4]:
+        assert mean_beyond(level, counted, 1000) == pytest.approx(2 * np.exp(-level / 2))
+    assert mean_beyond(6.0, {**counted, 6.0: 1000.0}, 1000) == 0
+    assert mean_beyond(0.0, counted, 1000) == 0
