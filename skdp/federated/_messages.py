@@ -96,7 +96,7 @@ def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
     length, checksum = _START.unpack_from(data)
     end = _START.size + length
     if length > most or end > len(data):
-        raise FederationError("The head of a message is longer than it may be.")
+        raise FederationError("A message was cut off, or its head is longer than it may be.")
     view = memoryview(data)
     if zlib.crc32(view[_START.size :]) != checksum:
         raise FederationError("A message was damaged on its way: its checksum is wrong.")

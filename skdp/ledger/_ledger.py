@@ -285,9 +285,9 @@ class PrivacyLedger:
     ) -> None:
         """Charge a fit, unless this id `fit` was charged before, and no counts were sent since.
 
-        So an owner of a federated fit that crashes before its first counts pays once. An owner that
-        returns with a state from before counts that it has sent would draw new noise for them, and
-        pays again if these were its first.
+        So an owner of a federated fit that crashes before it sends its first counts pays once. If
+        an owner has sent counts, and restarts from a state that was saved before this charge, it
+        draws new noise for them, and pays again.
         """
         if not isinstance(spent, PrivacySpent):
             name = type(spent).__name__

@@ -405,9 +405,9 @@ def coefficient_errors(
     residual. Noise E in the covariance changes the coefficients by :math:`A^{-1} (E a)`, to first
     order. Sampling errors follow normal theory; entries missing at random, a part of
     1 - `presence`, add variance to the residual. Clipping is assumed to multiply coefficients by
-    `unclipped`, and by what is `left` of the variance of the target; or, if that is more, to divide
-    them by the root of what is left of the variance of the column. By the inequality of Cauchy and
-    Schwarz, clipping a column does not multiply its covariances, over its variance, by more.
+    `unclipped`; and to multiply them by the part `left` of the variance of the target, or to divide
+    them by the root of the part `left` of that of the column, whichever changes them more. By the
+    Cauchy-Schwarz inequality, clipping a column multiplies covariance over variance by no more.
     """
     noise = found.noise.of_products(found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence

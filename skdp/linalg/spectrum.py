@@ -175,7 +175,7 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 _CONFIDENCE = 0.95  # not tuned
 # Smaller squared gaps, in noise variances, count as this number: angles are then near 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied
-# Largest weight of a pair of components above the noise, in errors of eigenvalues.
+# Largest weight w_ij of two outliers in the error of an eigenvalue; see `noise_errors`.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
 # Ratios of eigenvalues to noise are clipped, as squares could overflow. Errors stay the same.
 _LARGEST_RATIO = 1e150  # not tuned

@@ -271,7 +271,7 @@ class Calibration(NamedTuple):
         return self.explained < _LEAST_EXPLAINED
 
     def explained_with(self, factor: float) -> float:
-        """Estimate the part of the responses' mean square that predictions times this explain."""
+        """Estimate what part of the responses' mean square `factor` times predictions explain."""
         return self.square * factor * (2 * self.slope - factor)
 
 

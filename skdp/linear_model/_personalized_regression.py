@@ -627,7 +627,7 @@ class DPPersonalizedRegressor(
         data = self._checked(*support)
         if ids is None or data.ids is None:
             raise ValueError(
-                "With support there must be groups for both X and the support, or a user_column."
+                "With support, pass groups for both X and the support, or fit with a user_column."
             )
         owners = _places_among(data.ids, ids)
         has_head = owners >= 0

@@ -464,7 +464,7 @@ _SHOWN = 30  # not tuned
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:  # numpydoc ignore=PR02
-    """The cost of a fitted estimator, step by step, and a verdict.
+    """The cost of each step of a fit, and whether the fit is private.
 
     Parameters
     ----------

@@ -301,8 +301,8 @@ def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
 def _from_private(steps: Steps) -> tuple[Steps, Steps]:
     """Split steps at the first private one, or at the beginning, if none is private.
 
-    Rows are compared in the form that the first private step gets: inverses of earlier steps may
-    refuse rows.
+    Rows and reconstructions are compared in the input space of the first private step: inverses of
+    earlier steps may refuse rows.
     """
     private = (i for i, (_, step) in enumerate(steps) if isinstance(step, PrivateEstimator))
     first = next(private, 0)

@@ -238,8 +238,8 @@ def _two(dtype: Any, shape: Sequence[int], filling: Any) -> np.ndarray:
 
 
 def _values(kind: str, filling: Any) -> Any:
-    """Return entries of two rows for a kind of dtype: a pair, or a number instead of its first."""
-    first, second, number = filling  # the number may be None
+    """Return entries of two rows that a kind of dtype can hold: those of `filling`, or the like."""
+    first, second, number = filling  # the number, unless None, replaces the first
     if kind == "U" and (not isinstance(first, str) or "-" in first):
         return _TEXTS  # numbers and dates may be longer than the texts of the array
     if kind in _NUMBERS and (isinstance(first, str) or (first, second) in _PAIRS):

@@ -211,7 +211,7 @@ class Subject:
         return groups
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:
-        """Return a group of datasets that differ in the unit of a row; only row 0 can be null."""
+        """Group datasets that differ in a unit; if row 0 can be null, others count twice."""
         if self.case.null is None or place:
             return Group(datasets, distance=1.0 if self.case.null is None else 2.0)
         return Group(datasets, origin=self.data, make_null=self.case.null)

@@ -492,7 +492,7 @@ def test_predictions_for_users_need_their_rows():
         model.predict(X, groups.astype(str), support=(X, y, groups))
     with pytest.raises(ValueError, match="must be a tuple"):
         model.predict(X, groups, support=X)
-    with pytest.raises(ValueError, match="there must be groups"):
+    with pytest.raises(ValueError, match="pass groups for both"):
         model.predict(X, support=(X, y, groups))
     with pytest.raises(ValueError, match="personalize needs groups"):
         model.personalize(X, y)

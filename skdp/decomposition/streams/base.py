@@ -586,7 +586,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
                 "The factors are useless: sums of values, counted in small parts of the noise, are "
-                "near the largest int64, or exceed it. In a new stream, divide the values by a "
-                "large public number, and keep the unit as it is."
+                "near the largest int64, or exceed it. In a new stream, divide values by a "
+                "large public number, and keep privacy_unit as it is."
             )
         return warnings

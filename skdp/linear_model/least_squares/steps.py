@@ -32,7 +32,7 @@ from skdp.privacy.plan import AnyOf
 # are rounding errors.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
 # Least variance along directions that noise hides: the sum over all of them, as a part of the
-# number of columns; and that along each, relative to the least eigenvalue.
+# number of columns; and that along each, as a part of the floor that eigenvalues are raised to.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # With too many columns for a moment, the largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md

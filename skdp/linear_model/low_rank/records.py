@@ -158,8 +158,8 @@ _LARGEST = 1e300
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least scale of responses, and the scale if noise hides them all. Not studied.
 LEAST_SPREAD = 1e-12
-# Assumed size of responses in bins that noise hides, relative to the largest visible bin: that of
-# normal responses. Not studied.
+# Size of responses in bins that noise hides, relative to the largest visible bin: assumed as if
+# responses were normal. Not studied.
 _HIDDEN_SIZE = 0.6
 # A bin is near a visible bin up to this distance, and is then visible above this many standard
 # deviations of the noise: few bins are near, so noise rarely fills one.

@@ -510,7 +510,7 @@ def _release_heads(
     has_intercepts = prior.intercept_variance * row_count > prior.noise_variance
     if prior.noise_variance <= fitted.prior.noise_variance or has_intercepts:
         return chosen, ()
-    # Most users chose a noise variance so large that their heads are nearly 0.
+    # The vote chose a noise variance so large that heads are nearly 0.
     warning = (
         "Most users are predicted best by the mean model: their heads add little to it. Pass "
         "n_components=0 to fit the mean model alone."
