@@ -329,6 +329,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         LinearRegression, Ridge or Pipeline
             A fitted estimator of scikit-learn. After a private fit it is the last step of a
             pipeline, whose ``FunctionTransformer`` clips rows to `feature_bounds_`, as the fit did.
+            With ``missing="mean"``, a ``SimpleImputer`` before it fills gaps by `location_`.
 
         Raises
         ------
@@ -558,7 +559,15 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         # The clipping step passes on rows without column names, which the model would miss.
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
-        return carrying(Pipeline([("clip", self._named(clip, columns)), *steps]), self)
+        before: dict[str, Any] = {"clip": clip}
+        if self.missing == "mean":
+            # Imported here, as importing it takes long. Fitted to one row, it fills gaps from it.
+            from sklearn.impute import SimpleImputer
+
+            fill = SimpleImputer().fit(self.location_[columns][np.newaxis])
+            before = {"fill": fill, "clip": clip}
+        self._named(next(iter(before.values())), columns)
+        return carrying(Pipeline([*before.items(), *steps]), self)
 
     def _regress(
         self, target: Any, on: Any, alpha: float = 0.0

@@ -155,6 +155,24 @@ def test_gaps_at_random_leave_correlations(part):
     np.testing.assert_allclose(exact.location_, np.nanmean(rows, axis=0), rtol=1e-6)
 
 
+def test_models_of_rows_with_gaps_fill_them_by_the_location():
+    pandas = pytest.importorskip("pandas")
+    rows = np.random.default_rng(0).normal(5.0, 1.0, size=(3000, 3))
+    rows[:, 2] = (rows[:, 2] + rows[:, 0] > 10) * 1.0
+    rows[::9, 0] = rows[1::9, 1] = np.nan
+    frame = pandas.DataFrame(rows, columns=["a", "b", "c"])
+    made = skdp.DPCovariance(missing="mean", epsilon=9.0, random_state=SECRET)
+    warned_by(lambda: made.fit(frame))
+    filled = frame.fillna(dict(zip(frame, made.location_, strict=True)))
+    nullable = frame.convert_dtypes()
+    cases = [(made.regression("c"), "predict"), (made.discriminant("c"), "predict_proba")]
+    for model, method in [*cases, (made.components(2, scale=True), "transform")]:
+        columns = model.feature_names_in_.tolist()
+        for given in (frame, nullable):
+            found = getattr(model, method)(given[columns])
+            np.testing.assert_allclose(found, getattr(model, method)(filled[columns]))
+
+
 @pytest.mark.parametrize("seed", [0, 6])
 def test_gaps_in_dependent_columns_leave_regressions(seed):
     generator = np.random.default_rng(seed)
