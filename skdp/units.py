@@ -72,9 +72,8 @@ class ResolvedUnit:
 class MatrixUnit(ResolvedUnit, ABC):
     """Sensitivities of products of a matrix A with public bases, from the row norms of the bases.
 
-    With `by_rows` a sensitivity is the sum of the row norms of a change, for noise that is drawn
-    row by row: useful if a unit changes few rows (`is_local`). `largest` bounds the absolute value
-    of an entry, for rounding errors.
+    If `is_laplace`, a sensitivity is the sum of row norms of a change, as Laplace noise is drawn
+    row by row: useful if a unit changes few rows (`is_local`).
     """
 
     is_local: ClassVar[bool] = False
@@ -92,7 +91,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     @property
     @abstractmethod
-    def largest(self) -> float:
+    def largest_entry(self) -> float:
         """Largest absolute value of an entry."""
 
     def weighted(self, rows: Rows) -> Rows:
@@ -100,12 +99,12 @@ class MatrixUnit(ResolvedUnit, ABC):
         return rows
 
     @abstractmethod
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         """Sensitivity of A Z, from the norms of the rows of the basis Z."""
 
-    def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def rmatmul(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         """Sensitivity of A' Y, from the norms of the rows of the basis Y."""
-        return self.product(norms, by_rows=by_rows)
+        return self.product(norms, is_laplace=is_laplace)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         """Sensitivity of Y' A Z, from the norms of the rows of both bases."""
@@ -117,8 +116,8 @@ class MatrixUnit(ResolvedUnit, ABC):
         return self.core(norms, norms)
 
     @abstractmethod
-    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
-        """Sensitivity of the means of columns, in the 1-norm with `by_rows`, else in the 2-norm."""
+    def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
+        """Sensitivity of the column means, in the 1-norm if `is_laplace`, else in the 2-norm."""
 
     @abstractmethod
     def squares(self, point: np.ndarray) -> float:
@@ -312,7 +311,7 @@ class ResolvedEntry(MatrixUnit):
         return sensitivity.entry_step(*self.value_range, self.adjacency)
 
     @property
-    def largest(self) -> float:
+    def largest_entry(self) -> float:
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
@@ -322,13 +321,13 @@ class ResolvedEntry(MatrixUnit):
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
         )
 
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.entry_product(self.step, norms)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         return sensitivity.entry_core(self.step, left_norms, right_norms)
 
-    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+    def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
         return sensitivity.entry_mean(self.step, n_rows)
 
     def squares(self, point: np.ndarray) -> float:
@@ -344,8 +343,8 @@ class ResolvedEdge(ResolvedEntry):
     remedy: ClassVar[str] = "a larger epsilon or narrower bounds of the unit"
     is_symmetric: ClassVar[bool] = True
 
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        sensitivity_of = sensitivity.edge_product_l1 if by_rows else sensitivity.edge_product
+    def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
+        sensitivity_of = sensitivity.edge_product_l1 if is_laplace else sensitivity.edge_product
         return sensitivity_of(self.step, norms)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
@@ -354,8 +353,8 @@ class ResolvedEdge(ResolvedEntry):
     def symmetric_core(self, norms: np.ndarray) -> float:
         return sensitivity.symmetric_edge_core(self.step, norms)
 
-    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
-        sensitivity_of = sensitivity.edge_mean_l1 if by_rows else sensitivity.edge_mean
+    def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
+        sensitivity_of = sensitivity.edge_mean_l1 if is_laplace else sensitivity.edge_mean
         return sensitivity_of(self.step, n_rows)
 
     def squares(self, point: np.ndarray) -> float:
@@ -475,7 +474,7 @@ class ResolvedSparseRow(ResolvedEntry):
     @property
     def _change(self) -> tuple[float, float, int, str]:
         """The first arguments of all sensitivities of short rows."""
-        return self.largest, self.step, self.n_entries, self.adjacency
+        return self.largest_entry, self.step, self.n_entries, self.adjacency
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
@@ -483,16 +482,16 @@ class ResolvedSparseRow(ResolvedEntry):
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.short_row_product(*self._change, norms)
 
-    def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def rmatmul(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.short_row_rmatmul(*self._change, norms)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         return float(left_norms.max()) * self.product(right_norms)
 
-    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+    def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
         return sensitivity.short_row(*self._change) / n_rows
 
     def squares(self, point: np.ndarray) -> float:
@@ -568,7 +567,7 @@ class ResolvedInteraction(MatrixUnit):
     degree_floor: int
 
     @property
-    def largest(self) -> float:
+    def largest_entry(self) -> float:
         return 1.0
 
     def clipped(self, block: Any) -> Any:
@@ -583,10 +582,10 @@ class ResolvedInteraction(MatrixUnit):
     def weighted(self, rows: Rows) -> Rows:
         return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
 
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.interaction_product(norms, self.degree_floor)
 
-    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+    def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
         return sensitivity.interaction_mean(self.degree_floor, n_rows)
 
     def squares(self, point: np.ndarray) -> float:
@@ -651,7 +650,7 @@ class ResolvedChange(MatrixUnit):
     is_enforced: bool = field(default=False, kw_only=True)
 
     @property
-    def largest(self) -> float:
+    def largest_entry(self) -> float:
         return self.size
 
     def clipped(self, block: Any) -> Any:
@@ -677,7 +676,7 @@ class ResolvedChange(MatrixUnit):
         return super().whole(shape) + 2 * rounding
 
     # The promise bounds neither statistic, and neither is released: `has_totals` is False.
-    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+    def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
         return math.inf
 
     def squares(self, point: np.ndarray) -> float:
@@ -695,7 +694,7 @@ class ResolvedSpectralChange(ResolvedChange):
     name: ClassVar[str] = "spectral"
     is_symmetric: ClassVar[bool] = True
 
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.spectral_product(norms)
 
 
@@ -708,7 +707,7 @@ class ResolvedFrobeniusChange(ResolvedChange):
 
     change: float
 
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.frobenius_product(self.change)
 
 

@@ -321,7 +321,7 @@ class GridSearch:
     def _fitted(self, points: np.ndarray) -> np.ndarray:
         """Fit counts between points, none negative, to all releases; return their running sums."""
         last = len(self._odds)
-        # Fractions of all units. Releases lack the term of the last point, which is known to be 1.
+        # Fractions of all units. That of the last point is known to be 1: releases lack its term.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
         sums = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
         found = np.clip(self._noisy / self._n_units, -_CLIP, _CLIP) + self._tree[:, -1]

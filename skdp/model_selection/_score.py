@@ -151,8 +151,8 @@ def release_area(
 
     An area is linear in the distribution of scores of either class. Each row adds the fraction of
     counted scores of the other class that are in the right order with its own score, minus the area
-    from the counts. So only products of errors of the counts remain. In units of one over the size
-    of the smaller class, the addend of a row is in an interval of length 1 that includes 0.
+    from the counts. Their sum corrects errors of either class, not their products. In units of one
+    over the smaller class size, the addend of a row is in an interval of length 1 that includes 0.
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)

@@ -81,13 +81,13 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     others = public.rows
     if public_rows.have_categories(rows):
         others = public_rows.without_categories(others)
-    _check_form(what, is_public=form == _form_of(made) == _form_of(attempt(function, others)))
+    _check_form(what, is_same=form == _form_of(made) == _form_of(attempt(function, others)))
     return _finite_but_gaps(made, rows)
 
 
-def _check_form(what: str, *, is_public: bool) -> None:
+def _check_form(what: str, *, is_same: bool) -> None:
     """Refuse a result whose form is not that of the result for public rows."""
-    if not is_public:
+    if not is_same:
         raise ValueError(
             f"{what} must return rows of one shape and type, whatever their values. If it returns "
             "integers for some rows and floats for rows with gaps, add .astype(float)."
@@ -237,7 +237,7 @@ def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: n
         made = _map_block(name, step, _without_gaps(rows), form, dtype)
         return containers.with_nan(made, has_gaps)
     made = _real(f"Step {name!r}", step, result, rows)
-    _check_form(f"Step {name!r}", is_public=(issparse(made), made.shape[1]) == form)
+    _check_form(f"Step {name!r}", is_same=(issparse(made), made.shape[1]) == form)
     with np.errstate(all="ignore"):
         return _finite_but_gaps(made.astype(dtype, copy=False), rows)
 

@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What the names of the step's parameters begin with, in those of the whole."""
+        """What precedes the names of the step's parameters in `get_params` of the whole."""
         return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
 
     @property

@@ -570,7 +570,7 @@ def zoomed_intervals(
 def _most_of(
     counts: np.ndarray, noise_stds: np.ndarray, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends, from 0 to 1, of the shortest part of each interval that holds most rows.
+    """For each interval, return the ends, in [0, 1], of its shortest part that holds most rows.
 
     The last value says whether the visible bins of some level hold most rows.
     """

@@ -325,8 +325,8 @@ class Scales(NamedTuple):
     def std_errors(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the errors of centers and of standard deviations, due to noise and sampling.
 
-        Squares are assumed to vary more than those of a normal law, whose constant is 2. Errors of
-        hidden columns are infinite.
+        A square is assumed to vary by `_SQUARES` squared variances, not by 2 as in a normal law.
+        Errors of hidden columns are infinite.
         """
         n_there = n_rows * self.presence
         of_variances = self.variance_std**2 + _SQUARES * self.variance**2 / n_there
@@ -560,7 +560,7 @@ class _Zoomed(NamedTuple):
         return self._replace(intervals=intervals, is_point=is_point)
 
     def marked(self, found: Scales) -> Scales:
-        """Mark columns as points or as doubtful; narrow columns are not taken for constant."""
+        """Mark columns too narrow for zooms, or unclear; narrow ones are not taken for constant."""
         return found._replace(
             is_point=self.is_point,
             is_unclear=found.is_flat & self.is_blurred,

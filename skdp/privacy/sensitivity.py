@@ -148,7 +148,7 @@ def histogram(adjacency: str) -> float:
 
 @in_double_precision
 def histograms(n_columns: int, adjacency: str) -> float:
-    r"""Sensitivity of the histograms of m columns together.
+    r"""Sensitivity of the histograms of m (`n_columns`) columns together.
 
     :math:`\sqrt{m}` times that of one; attained by a row whose entries all change their bins.
     """

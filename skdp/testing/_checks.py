@@ -174,7 +174,7 @@ def check_plan(planned: Any, spent: Any) -> None:
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
         # All branches of a plan spend the same, up to rounding.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
-    # For each branch of the plan that begins with these releases: the nodes that may come next.
+    # The nodes that may come next, for each branch of the plan that has the releases so far.
     begun = [nodes_of(planned.parts)]
     for release in spent.releases:
         nodes = itertools.chain.from_iterable(begun)

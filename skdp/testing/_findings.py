@@ -325,7 +325,7 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
 
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
-    """Describe the mistake in the values of an attribute, by dataset and seed; "" without one."""
+    """Describe the mistake in an attribute, from its values by dataset and seed; "" if none."""
     parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
     hidden = [one.form for side in parts for one in side if one.numbers is None]
     if hidden:

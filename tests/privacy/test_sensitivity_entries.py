@@ -118,7 +118,7 @@ EDGE = {
     ),
     "means, summed": (
         lambda c, y, z: np.abs(c.mean(axis=1)).sum(axis=1),
-        lambda d, y, z: ResolvedEdge("replace", 0, d, True).mean(N, by_rows=True),
+        lambda d, y, z: ResolvedEdge("replace", 0, d, True).mean(N, is_laplace=True),
     ),
 }
 

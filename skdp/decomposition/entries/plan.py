@@ -83,9 +83,9 @@ def _strength(spec: EntriesSpec) -> float:
     flat = np.full(n_columns, n_columns**-0.5)
     of_product = unit.product(flat) * math.sqrt(n_columns if unit.is_second_moment else n_rows)
     if unit.is_second_moment:
-        return _STRENGTH_OF_MOMENTS * mu * n_rows * unit.largest**2 / of_product
+        return _STRENGTH_OF_MOMENTS * mu * n_rows * unit.largest_entry**2 / of_product
     of_transposed = unit.rmatmul(np.full(n_rows, n_rows**-0.5)) * math.sqrt(n_columns)
-    largest = unit.largest * math.sqrt(n_rows * n_columns)
+    largest = unit.largest_entry * math.sqrt(n_rows * n_columns)
     return mu * largest / math.sqrt(of_product * of_transposed)
 
 
@@ -202,7 +202,7 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
     total_share *= unit.has_totals and spec.releases_total
     if mean_share:
         mechanism, known = _mechanism(spec, pure="laplace"), {"rounding": spec.rounding}
-        change = partial(_mean_change, unit, spec.shape, by_rows=cost.is_pure)
+        change = partial(_mean_change, unit, spec.shape, is_laplace=cost.is_pure)
         mean = cost.release(MEAN, mechanism, mean_share, change, known, shape=spec.shape[1:])
     total = _plan_total(spec, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
@@ -245,21 +245,21 @@ def _plan_total(spec: EntriesSpec, share: float) -> Release:
 
 
 def _mean_change(
-    unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, by_rows: bool
+    unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, is_laplace: bool
 ) -> float:
     """Return the sensitivity of the column means, with the rounding of their sums."""
     n_rows, n_features = shape
     # One entry may change the order of additions, and thereby the rounding, in all columns.
-    n_sums = n_features if by_rows else math.sqrt(n_features)
-    slack = 2 * rounding * unit.largest * n_sums / n_rows
-    return unit.mean(n_rows, by_rows=by_rows) + slack
+    n_sums = n_features if is_laplace else math.sqrt(n_features)
+    slack = 2 * rounding * unit.largest_entry * n_sums / n_rows
+    return unit.mean(n_rows, is_laplace=is_laplace) + slack
 
 
 def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
     """Return the sensitivity of the sum of squares around a public point, with its rounding."""
     slack = 2 * rounding
     if not unit.is_second_moment:
-        slack = slack * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
+        slack = slack * unit.largest_entry * (unit.largest_entry + 2 * float(np.abs(point).max()))
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
 

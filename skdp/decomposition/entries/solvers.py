@@ -128,7 +128,7 @@ class NoisyMatrix:
         norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
         # Each row of a product with Laplace noise has noise of its own.
-        change = self._unit.product(norms, by_rows=release.mechanism == "laplace")
+        change = self._unit.product(norms, is_laplace=release.mechanism == "laplace")
         noisy, noise_std = self.budget.release(release, value, change, rounding)
         return basis, self._without_public(noisy, basis), noise_std
 
@@ -141,10 +141,10 @@ class NoisyMatrix:
         norms = self._noise_norms(basis)
         # One unit may change the rounding of all rows of the product, as the zeros of a sparse
         # matrix decide on the order of additions.
-        by_rows = release.mechanism == "laplace"
-        n_sums = self.shape[1] if by_rows else math.sqrt(self.shape[1])
+        is_laplace = release.mechanism == "laplace"
+        n_sums = self.shape[1] if is_laplace else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
-        change = self._unit.rmatmul(norms, by_rows=by_rows)
+        change = self._unit.rmatmul(norms, is_laplace=is_laplace)
         value = self._rows.rmatmul(basis)
         noisy, noise_std = self.budget.release(release, value, change, rounding)
         left, right = self._public
@@ -253,7 +253,7 @@ class NoisyMatrix:
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
         """Bound the rounding errors of `depth` additions of entries times rows of a basis."""
-        return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
+        return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest_entry * float(norms.sum())
 
 
 class NoisyMoment(NoisyMatrix):

@@ -46,7 +46,7 @@ def solve_rows(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the planned norms and means, and the factors."""
+    """Release norms, means and factors; for mostly positive rows, the mean guides the solver."""
     if plan.center is not None:
         return _solve_centered(spec, plan, plan.center, raw, budget, generator)
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
@@ -152,15 +152,15 @@ def clipping_facts(
 def _giants(
     points: np.ndarray, fractions: np.ndarray, bound: float, margin: float
 ) -> tuple[float, float, float] | None:
-    """Return the part of the rows that are giants, if the gap below is within the bound, or None.
+    """Return the part of rows that are giants, or None if no gap of norms ends within the bound.
 
     Return also how many times as long as all other rows the giants are, and a norm that the other
     rows do not exceed. The other rows are more than half of all rows, and most of them are not 0,
     as half of all rows exceed the least point.
     """
     longer = 1 - fractions
-    # Entry (start, end): few rows lie between these points, relative to those beyond the end, and
-    # these are more than noise. More than half of the rows are below the start, and less than half
+    # Entry (start, end): rows between these points are few relative to those beyond the end, which
+    # are more than noise. More than half of the rows are below the start, and less than half
     # below the least point.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]

@@ -187,8 +187,8 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 
 # Number of features in the first group; each further group has twice as many.
 _FIRST_GROUP = 16  # not studied
-# In a group of features, a column is shrunk at most by this factor.
-_LEAST_SHRINKAGE = 0.05  # not studied
+# Within a group of features, a column is multiplied by this factor at least.
+_LEAST_FACTOR = 0.05  # not studied
 
 
 def solve_guided_power(
@@ -222,7 +222,7 @@ def solve_guided_power(
         columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
         for group in groups:
             energy = np.mean(np.square(columns[group] / noise_std), axis=0)
-            columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_SHRINKAGE)
+            columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_FACTOR)
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz: eigenvectors in the span of the mean and the columns.
     basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))

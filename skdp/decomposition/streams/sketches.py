@@ -446,5 +446,5 @@ def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail
         change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
     # Rounding of sums of n terms in any order; a term is at most the largest entry times a row of
     # the sketch.
-    rounding = (n + 2) * UNIT_ROUNDOFF * unit.largest * n * longest
+    rounding = (n + 2) * UNIT_ROUNDOFF * unit.largest_entry * n * longest
     return (change + 2 * unit.row_errors(length) * rounding) * (1 + LEAST_ROUNDING)

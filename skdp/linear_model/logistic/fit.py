@@ -117,11 +117,11 @@ def no_better(spec: LogisticSpec) -> str:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# Gradients are clipped to the norm of this gradient: of a row as long as the clipping norm, whose
+# Gradients are clipped to the norm of the gradient at a row as long as the clipping norm, if its
 # wrong classes together have this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Clipped gradients flatten the loss, and so do noisy weights. Its curvature is assumed to be this
-# part of the curvature at the class fractions, the largest one. With few records the part is
+# part of the largest curvature, that at the class fractions. With few records the part is
 # `_CURVATURE`; with more it rises as less is clipped, up to `_LARGEST_CURVATURE`. If records times
 # mu, for each coefficient, are below `_WEAK_OF_TWO` or `_WEAK_OF_MORE` (for more classes), it is
 # `_CURVATURE_OF_WEAK`, as little signal is left: benchmarks/classification/constants.md.
