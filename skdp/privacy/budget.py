@@ -324,7 +324,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         BudgetError
             If it is not next in the plan; if its share or sensitivity is not positive and finite;
             if all shares would exceed 1; if the mechanism is unknown or needs a positive delta; or
-            if the value has more entries than were planned, or than the share protects against
+            if the value has more entries than were planned, or so many that noise cannot hide their
             rounding.
         TypeError
             If `release` is no release.

@@ -211,9 +211,9 @@ class NoisyMatrix:
         change_of: Callable[[np.ndarray], float],
         signal: np.ndarray | None,
     ) -> np.ndarray:
-        """Cut long rows of a basis to the usual norm or, by the released `signal`, a larger norm.
+        """Cut long rows of a basis to the least norm or, given a released `signal`, the best norm.
 
-        The norm minimizes the sum of the noise of a product and the loss by the cut.
+        The best norm minimizes the sum of the noise of a product and the loss by the cut.
         """
         if self._cut is None:
             return basis
