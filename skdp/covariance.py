@@ -560,7 +560,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
         before: dict[str, Any] = {"clip": clip}
-        if self.missing == "mean":
+        if self.missing != "refuse":
             # Imported here, as importing it takes long. Fitted to one row, it fills gaps from it.
             from sklearn.impute import SimpleImputer
 
