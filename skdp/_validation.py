@@ -309,11 +309,12 @@ _HINTS = {
     "Expected 2D input": " Pass a matrix, with a row of each record.",
     "passed for y": " Pass y.toarray().ravel().",
     "inhomogeneous": " All rows must have one length. An InteractionTable has its rows in table.X.",
-    "inconsistent numbers": " Fill gaps in X, and drop no rows for them; drop rows without a y.",
+    "inconsistent numbers": " Fill gaps in X, and drop no rows for them; drop rows without a y. "
+    "Pass y itself, as X['y'], and no name.",
     "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers. A column of gaps "
     "alone needs None in place of pandas.NA.",
     "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
-    "not 'generator'": " Pass list(X).",
+    "'generator'": " Pass numpy.vstack(list(X)), or blocks of rows as a RowBlocks.",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
     "type: bytes": " Make strings of them: [label.decode() for label in y].",
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
@@ -382,6 +383,10 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         advice = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
         if message.startswith("y "):
             advice = " Pass the column itself, as frame['label'], and no text."
+    elif isinstance(X, dict):
+        message = (
+            "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
+        )
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)

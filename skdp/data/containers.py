@@ -306,7 +306,10 @@ def _kind_of_type(dtype: Any) -> str:
 # ------------------------------
 # For errors: what columns contain instead of finite numbers, and how to convert them.
 
-_OF_POLARS = " Polars has X['name'].str.to_date(), and X['name'].cast(float, strict=False)."
+_OF_POLARS = (
+    " Polars has (X['name'].str.to_date() - datetime.date(2000, 1, 1)).dt.total_days(), and "
+    "X['name'].cast(float, strict=False)."
+)
 _ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
 #: Advice to the user, by what a column contains instead of finite numbers.
 CURES = {
@@ -343,8 +346,7 @@ OF_DTYPES = {
 #: Advice about texts and missing values for steps that accept texts.
 GAPS_OF_TEXTS = (
     "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "
-    "X['name'].fill_null('') with polars; or in the pipeline, by make_pipeline(SimpleImputer("
-    "strategy='constant', fill_value=''), FunctionTransformer(numpy.ravel), ...)."
+    "X['name'].fill_null('') with polars."
 )
 
 

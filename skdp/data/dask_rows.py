@@ -493,6 +493,8 @@ def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
         _refuse(f"X is an array of dask, and y of type {type(y).__name__}", f"pass {remedy}")
     if y.ndim != 1:
         _refuse(f"y has {y.ndim} dimensions, where one is expected", "pass one column, as y[:, 0]")
+    if any(map(math.isnan, y.chunks[0])):
+        _refuse("y has chunks of unknown lengths", "call y.compute_chunk_sizes()")
     if y.chunks[0] != lengths:
         _refuse("y has other chunks than X", "pass y.rechunk((X.chunks[0],))")
     return y

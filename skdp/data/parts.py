@@ -655,8 +655,10 @@ class RowBlocks(SkdpContainer):
         """Refuse a block that is unlike the first one; the error shows nothing of its rows."""
         first = (*self._seen, kind)[0]
         if first.flaw and (self.loaded_like is None or self.function is None):
-            only = " Of parts, only those of Parquet files and of dask may hold texts."
-            raise ValueError(f"{name}: {first.flaw}{only * (self.loaded_like is None)}")
+            only = (
+                "Encode texts in the function that loads a part, or write them to Parquet files. "
+            )
+            raise ValueError(f"{name}: {only * (self.loaded_like is None)}{first.flaw}")
         fits = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
         are_numbers = self.loaded_like is not None or np.can_cast(block.dtype, float)
         if not are_numbers:

@@ -203,7 +203,10 @@ def check_rows_and_ids(
         rows = checks.check_numbers(X, "X", **settings)
     if groups is not None:
         given = checked_ids(groups, "groups")
-        check_consistent_length(rows, given)
+        if len(given) != len(rows):
+            raise ValueError(
+                f"groups has {len(given)} ids, but X has {len(rows)} rows: pass one for each row."
+            )
         if ids is not None:
             of_column, of_groups = check_users(ids)[1], check_users(given)[1]
             n_column, n_groups = int(of_column.max()) + 1, int(of_groups.max()) + 1

@@ -112,6 +112,8 @@ _TWINS = {
         "MissingIndicator": "MissingIndicator(features='all')",
         "TfidfTransformer": "Normalizer(), which scales texts to one length",
         "OneHotEncoder TargetEncoder": "OneHotEncoder(categories=[...])",
+        "GridSearchCV HalvingGridSearchCV": "DPGridSearch around the whole pipeline",
+        "HalvingRandomSearchCV RandomizedSearchCV": "DPRandomizedSearch around the whole pipeline",
         "LabelBinarizer LabelEncoder": "no encoder, as labels may be texts",
         "KBinsDiscretizer": "SplineTransformer(degree=0, extrapolation='continue', knots=...) with "
         "an array of public edges",

@@ -98,7 +98,7 @@ SHOWN = {
     "no rows": (lambda: SCALER.fit(None), "Pass rows: an array, a data frame"),
     "a dict": (lambda: SCALER.fit({"age": [1.0]}), r"Pass pandas.DataFrame\(X\)"),
     "dicts": (lambda: SCALER.fit([{"age": 1.0}]), r"Pass pandas.DataFrame\(X\)"),
-    "a generator": (lambda: SCALER.fit(row for row in X), r"Pass list\(X\)"),
+    "a generator": (lambda: SCALER.fit(row for row in X), r"Pass numpy.vstack\(list\(X\)\)"),
     "a path": (lambda: SCALER.fit("people.csv"), "Pass rows, as pandas.read_csv.* and no text"),
     "rows of several lengths": (lambda: SCALER.fit([[1, 2], [3]]), "rows must have one length"),
     "complex numbers": (

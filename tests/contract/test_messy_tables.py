@@ -321,7 +321,7 @@ PLAIN = {
     ),
     "texts of polars": (
         pl.DataFrame(TABLE[["id", "town"]]),
-        r"Column town holds texts.* X\['town'\].str.to_date\(\), and X\['town'\].cast",
+        r"Column town holds texts.*\(X\['town'\].str.to_date\(\) - .* and X\['town'\].cast",
     ),
     "categories": (TABLE[["id", "plan"]], "Column plan holds categories. Encode"),
     "dates": (TABLE[["id", "when"]], "^Dates, .* Column when holds dates"),

@@ -404,7 +404,7 @@ def test_ids_that_are_no_ids_are_refused():
     cases = [
         ({}, np.where(groups == 3, np.nan, groups), "NaN or infinite"),
         ({}, np.array([None, *groups[1:]]), "must be of one kind"),
-        ({}, groups[1:], "inconsistent numbers"),
+        ({}, groups[1:], "one for each row"),
         ({}, [None, *groups[1:]], "must be of one kind"),
         ({}, ["a", np.nan, *map(str, groups[2:])], "must be of one kind"),
         ({}, groups + 0.5, "are fractions"),
