@@ -423,7 +423,7 @@ class Owner:
         has_counts = asked.kind in ("answer", "hand_in")
         if self._ledger is not None and has_counts and not self._is_marked:
             # The ledger notes the answer before it is sent: so an owner that returns with a state
-            # from before its first counts, and would draw other noise, pays again.
+            # saved before this fit was charged, and would draw other noise, pays again.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = bytes.fromhex(self._state.answers[question])

@@ -63,7 +63,7 @@ class RecordClipping:
         """Whether gradients have a last entry for the intercept."""
         return self.records.intercept > 0
 
-    def largest_level(self, spread: float, dimension: int) -> float:
+    def usual_level(self, spread: float, dimension: int) -> float:
         """Return the usual norm of gradients at coefficients 0, if entries have variance 1."""
         return spread * float(np.sqrt(dimension))
 
@@ -122,7 +122,7 @@ class ResponseClipping(RecordClipping):
         self._is_inlier = trace_records.inlier_mask(self.records.design)
         self._weights = np.zeros(0)
 
-    def largest_level(self, spread: float, dimension: int) -> float:
+    def usual_level(self, spread: float, dimension: int) -> float:
         """Return the spread of the responses, which are the residuals at 0."""
         return spread
 
@@ -360,7 +360,7 @@ def descend(
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
     # The residuals at 0 are the responses. If the responses are normal, this clip level leaves the
     # wanted fraction of gradients unclipped.
-    largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
+    largest = clipping.usual_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips, level = largest < NO_CLIPPING, largest
     lengths: _LengthsForRows | _LengthsForMatrices
