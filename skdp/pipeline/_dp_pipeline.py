@@ -371,7 +371,7 @@ class DPPipeline(
         """
         (label, first), is_inverse = self.steps[0], name == "inverse_transform"
         if not is_inverse:
-            refuse_kinds_of_categories(f"Step {label!r}", first, X)
+            refuse_kinds_of_categories(f"Step {label!r}", first, X, reads_values=True)
         if is_inverse or not (users or isinstance(X, RowBlocks)):
             takes_texts = hasattr(first, "build_analyzer") and not is_inverse
             if takes_texts and len(getattr(X, "shape", [0])) > 1:

@@ -342,8 +342,13 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     return fitted
 
 
-def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
-    """Refuse categories that are texts for a column of numbers, by its dtype, and the reverse."""
+def refuse_kinds_of_categories(
+    what: str, step: Any, rows: Any, *, reads_values: bool = False
+) -> None:
+    """Refuse categories that are texts for a column of numbers, by its dtype, and the reverse.
+
+    With `reads_values`, for rows to predict, refuse the text "True" for True in objects, too.
+    """
     for _, part, columns in step.transformers if rules.is_columns(step) else [("", step, None)]:
         encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
         if not isinstance(lists := getattr(encoder, "categories", "auto"), list):
@@ -356,8 +361,7 @@ def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
             kinds = containers.spelled_kinds(two)
             kinds = [kinds[i] for i in _get_column_indices(two, columns)] if columns else kinds
         for (column, kind), given in zip(kinds, lists, strict=False):
-            if not (kind or isinstance(rows, RowBlocks)):
-                # A column of objects may hold the text "True" for True.
+            if reads_values and not (kind or isinstance(rows, RowBlocks)):
                 entries = np.ravel(columns_of(two, [column]))
                 written = {str(one) for one in given if not isinstance(one, str)}
                 kind = "texts" * any(type(one) is str and one in written for one in entries)
