@@ -63,11 +63,17 @@ class Transform:
     def undo(self, estimate: Estimate) -> Estimate:
         """Return the estimate with coefficients and intercept for the matrices as passed."""
         point = estimate.point
-        # As A and B are symmetric, <M, A Z B> = <A M B, Z>. Scales of features may be 0.
-        scales, largest = np.atleast_2d(self.multiplier), np.max(self.multiplier) or 1.0
-        left = _mapped(self.row_map, point.left) * scales.max(axis=1, keepdims=True)
-        right = _mapped(self.column_map, point.right) * (scales.max(axis=0) / largest)[:, None]
-        undone, offset = FixedRank(left, point.values, right).orthonormal(), estimate.offset
+        # As A and B are symmetric, <M, A Z B> = <A M B, Z>.
+        left, values = _mapped(self.row_map, point.left), point.values
+        right = _mapped(self.column_map, point.right)
+        if np.ndim(self.multiplier) == 0:
+            values = values * self.multiplier
+        else:
+            # Scales of features may be 0.
+            largest = self.multiplier.max() or 1.0
+            left = left * self.multiplier.max(axis=1, keepdims=True)
+            right = right * (self.multiplier.max(axis=0) / largest)[:, np.newaxis]
+        undone, offset = FixedRank(left, values, right).orthonormal(), estimate.offset
         if self.center is not None:
             offset -= float(np.vdot(undone.matrix, self.center))
         return replace(estimate, point=undone, offset=offset)
