@@ -231,20 +231,20 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
     -----
     **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices` a record, such as one observed cell.
     Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly. Released: counts and
-    histograms for medians and scales, second moments, the mean of dense matrices, the lengths of
-    their rows and columns, sums of responses of rows and columns of cells, a start unless it is
-    random, in each step the sum of the gradients, each clipped in norm, the number of those that
-    were not, and a histogram of the curvature along the step; at last a histogram of residuals, and
-    of weak fits products of predictions and responses. `plan` lists every release before a fit,
-    `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
-    container of X, how it is divided into parts, feature names, and parameters; with
-    ``privacy_unit="response"`` all of X, which then must be in memory. NaN and infinity are
-    refused, which reveals that there are none. Not covered: what `predict` and `score` return,
-    noise-free functions of the rows passed in; and the running time.
+    histograms for medians and scales, second moments for `covariance`, the mean of dense matrices,
+    sums of responses of rows and columns of cells, a start unless it is random, in each step the
+    sum of the gradients, each clipped in norm, the number of those that were not, and a histogram
+    of the curvature along the step; at last a histogram of residuals, and of weak fits products of
+    predictions and responses. `plan` lists every release before a fit, `privacy_spent_` afterwards.
+    Assumed public: the number of records, the shape, dtype and container of X, how it is divided
+    into parts, feature names, and parameters; with ``privacy_unit="response"`` all of X, which then
+    must be in memory. NaN and infinity are refused, which reveals that there are none. Not covered:
+    what `predict` and `score` return, noise-free functions of the rows passed in; and the running
+    time. No assumption about the data is made.
 
-    After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 5`` times: for
-    lengths, a norm, a mean, covariances, residuals, twice a step; six times more far from 0, and
-    with ``privacy_unit="response"`` ``3 * n_iter + 8`` times; once more for a start. Rows of
+    After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 4`` times: for a
+    norm, a mean, covariances, residuals, twice a step; five times more if matrices are far from 0,
+    and with ``privacy_unit="response"`` ``3 * n_iter + 8`` times; once more for a start. Rows of
     features are read once a step, and up to six times more for scales. Rows in parts are matrices
     of `matrix_shape`; sparse parts need several columns in that shape, or at most 64 features.
 

@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from told import warned_by
 
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
-from skdp.linear_model.low_rank import fit as fits
-from skdp.linear_model.low_rank.records import count_by_power, release_curvature, release_units
+from skdp.linear_model.low_rank.records import release_curvature
 from skdp.testing._recording import fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -133,53 +131,6 @@ def test_more_means_are_released_only_of_matrices_far_from_zero():
         means = [one for one in spent.releases if one.name.startswith("matrix mean")]
         assert len(means) == n_means
         assert sum(one.share for one in spent.releases) == pytest.approx(1)
-
-
-UNITS = np.array([1.0, 1e4, 0.01, 100, 1, 1])
-
-
-@pytest.mark.covered(at_most=2)
-@pytest.mark.parametrize("offset", [0, 20])
-@pytest.mark.parametrize("units", [UNITS, UNITS[:, np.newaxis], np.outer(UNITS, UNITS[::-1])])
-def test_rows_and_columns_may_be_in_unlike_units(units, offset):
-    generator = np.random.default_rng(0)
-    X, M = generator.normal(size=(4000, 6, 6)), np.outer(*generator.normal(size=(2, 6)))
-    y = np.einsum("nij,ij->n", X, M)
-    X = (X + offset * generator.normal(size=(6, 6))) * units
-    model = DPTraceRegressor(epsilon=4.0, random_state=SECRET).fit(X, y + 1000)
-    assert model.score(X, y + 1000) > 0.99
-    np.testing.assert_allclose(model.coef_ * units, M, atol=0.1 * np.abs(M).max())
-
-
-def lengths(X, epsilon=4.0, **parameters):
-    """Return what the first lengths of rows and columns are multiplied by."""
-    with patch.object(fits.trace_records, "release_units", wraps=release_units) as released:
-        found = []
-        released.side_effect = lambda *given: found.append(release_units(*given)) or found[-1]
-        model = DPTraceRegressor(epsilon=epsilon, random_state=SECRET, n_iter=1, **parameters)
-        model.fit(X, np.random.default_rng(1).normal(size=len(X)))
-    return found[0]
-
-
-def test_lengths_that_are_alike_or_hidden_are_left_as_they_are():
-    X = np.random.default_rng(0).normal(size=(2000, 6, 8))
-    assert (lengths(X * np.linspace(1, 8, 8)) == 1).all()
-    assert (lengths(X * 1e4 ** np.arange(8), epsilon=0.05) == 1).all()
-    multipliers = lengths(X * 32.0 ** -np.arange(8))
-    np.testing.assert_array_equal(multipliers, np.tile(32.0 ** np.arange(8), (6, 1)))
-    # A column of zeros shows no length, and is not magnified.
-    X[:, :, 3] = 0
-    assert (lengths(X) == 1).all()
-
-
-def test_counts_by_power_are_those_of_each_column():
-    values = np.random.default_rng(0).normal(size=(50, 3)) ** 5
-    values[7, 1], values[9] = 0, np.nan
-    weights = np.random.default_rng(1).random(50)
-    for given in (None, weights):
-        by_column = [count_by_power(column, given) for column in values.T]
-        np.testing.assert_allclose(count_by_power(values, given), by_column)
-    assert count_by_power(values).sum() == 49 * 3
 
 
 def rated(seed=0, n=40_000, shape=(40, 30)):

@@ -35,7 +35,7 @@ from skdp.privacy.releases import SCALE_GRID
 class Transform:
     r"""The map from matrices to the fitted :math:`A\,((X_i - C) \circ S)\,B`; A, B are symmetric.
 
-    S, the `multiplier`, is a number, or a matrix of rank one. `least_variance` is the
+    S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     estimated least variance of the fitted matrices along any direction. `largest` has the sizes to
     which entries of :math:`(X_i - C) \circ S` are clipped, or is None. `are_rare` is whether most
     features have their most frequent value in most records. If a covariance of all entries is
@@ -64,15 +64,14 @@ class Transform:
         """Return the estimate with coefficients and intercept for the matrices as passed."""
         point = estimate.point
         # As A and B are symmetric, <M, A Z B> = <A M B, Z>.
-        left, values = _mapped(self.row_map, point.left), point.values
+        left = _mapped(self.row_map, point.left)
         right = _mapped(self.column_map, point.right)
         if np.ndim(self.multiplier) == 0:
-            values = values * self.multiplier
+            values = point.values * self.multiplier
+        elif len(right) == 1:  # One number for each entry of a column.
+            left, values = left * self.multiplier, point.values
         else:
-            # Scales of features may be 0.
-            largest = self.multiplier.max() or 1.0
-            left = left * self.multiplier.max(axis=1, keepdims=True)
-            right = right * (self.multiplier.max(axis=0) / largest)[:, np.newaxis]
+            right, values = right * self.multiplier.T, point.values
         undone, offset = FixedRank(left, values, right).orthonormal(), estimate.offset
         if self.center is not None:
             offset -= float(np.vdot(undone.matrix, self.center))
@@ -412,9 +411,6 @@ def _scales(
             "bounds that are known without looking at X.",
         )
         return standardized_by(scales, spec), usual
-    if plan.units is not None:
-        units = trace_records.release_units(plan.units, design, responses, budget)
-        design = replace(design, multiplier=units if np.ptp(units) else 1.0)
     if plan.first_center is not None:
         return _released_center(plan, design, responses, budget)
     center = None
@@ -426,7 +422,7 @@ def _scales(
         center = trace_records.public_center(design) if spec.is_centered else None
         exact = float(np.median(replace(design, center=center).norms()))
         norm = exact if SCALE_GRID[0] <= exact <= SCALE_GRID[-1] else 1.0
-    return Transform(center, math.sqrt(design.n_entries) / norm * design.multiplier), usual
+    return Transform(center, math.sqrt(design.n_entries) / norm), usual
 
 
 def _released_center(
@@ -442,19 +438,13 @@ def _released_center(
         trace_records.release_center, design=design, responses=responses, budget=budget
     )
     center, norm = release(plan.first_center, center=np.zeros(design.matrix_shape))
-    size, units = math.sqrt(design.n_entries), design.multiplier
+    size = math.sqrt(design.n_entries)
     if float(np.linalg.norm(center)) <= _FAR * norm:
-        return Transform(center / units if center.any() else None, size / norm * units), usual
-    center = center / units
+        return Transform(center if center.any() else None, size / norm), usual
     for releases in centered.centers:
-        center = center + release(releases, center=center)[0] / units
-    design = replace(design, center=center)
-    if centered.units is not None:
-        # Far from 0 the first lengths were those of the mean.
-        found = trace_records.release_units(centered.units, design, responses, budget)
-        units = units * found if np.ptp(found) else units
-    norm = release_norm(centered.matrix_norm, replace(design, multiplier=units), responses, budget)
-    return Transform(center, size / norm * units), centered
+        center = center + release(releases, center=center)[0]
+    norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
+    return Transform(center, size / norm), centered
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,6 @@ _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Wanted noise of a count of lengths of rows and of columns, as a fraction of the records, and the
-# largest share. benchmarks/trace_regression/unlike_units.md
-_UNITS_PRECISION, _LARGEST_UNITS_SHARE = 0.04, 0.02
 # Shares of means of matrices: of the first, around 0, and of two, each around the mean before.
 _MEAN_SHARES = 0.01, 0.02, 0.03  # not studied
 # Shares of sums of responses by row and column: before the steps, and after them, as a correction.
@@ -84,8 +81,6 @@ class FittedReleases(NamedTuple):
 
     # Empty unless the first mean is far from 0.
     centers: tuple[CenterReleases, ...]
-    # Lengths of rows and of columns around the center; None unless the first mean is far from 0.
-    units: Release | None
     # The norm to clip to; None if it is known, or if the matrices or covariances are public.
     matrix_norm: Search | None
     # Covariances of rows and of columns; None for a side of length 1.
@@ -111,8 +106,6 @@ class TraceReleases(NamedTuple):
     response_center: tuple[Search, ...]
     # Scales of each feature, or one norm; both None if matrices or covariances are public.
     features: ScaleReleases | None
-    # Lengths of rows and of columns, of dense matrices; None for others.
-    units: Release | None
     first_center: CenterReleases | None
     branches: AnyOf  # of `FittedReleases`: of matrices around 0, and far from 0
 
@@ -121,8 +114,6 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     """Plan all releases in their order."""
     is_private = spec.has_private_scales
     features = _plan_features(spec) if is_private and spec.is_vector else None
-    is_dense = is_private and spec.is_dense and not spec.is_vector
-    units = _plan_units(spec, "row and column lengths") if is_dense else None
     first = _plan_round(spec, 0) if is_private and spec.is_centered else None
     center = descents.plan_center(
         spec,
@@ -131,7 +122,7 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
         limits=_SHARE_LIMITS,
         useless=_USELESS,
     )
-    before = center, features, units, first
+    before = center, features, first
     has_norm = is_private and features is None and first is None
     branches = [_plan_fit(spec, before, has_norm=has_norm)]
     if first is not None:
@@ -155,12 +146,11 @@ def _plan_fit(
     the matrices, and then the means of `centers`.
     """
     norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
-    units = _plan_units(spec, "row and column lengths around the center") if has_center else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
     sides = (0, 1) if spec.has_private_scales else ()
     covariances = tuple(_plan_covariance(side, spec) for side in sides)
     margins, *last = _plan_margins(spec)
-    scales = centers, units, norm, covariances, spread, margins
+    scales = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, scales, last)
     # Shares of the counts of unclipped records, and of the curvatures, for all steps.
     n_steps, n_units, mu = spec.n_iter, spec.n_units, spec.cost.mu
@@ -207,25 +197,13 @@ def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
     return _plan_powers(spec, name, max(least, min(fine, _SPARE_SHARE)))
 
 
-def _plan_powers(spec: TraceSpec, name: str, share: float, n_columns: int = 1) -> Release:
+def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
     """Plan counts of sizes by powers of two; without noise, a sum."""
     if not spec.cost.is_private:
         unbounded = partial(float, math.inf)
         return spec.cost.release(name, "gaussian", share, unbounded, {}, shape=(1,))
-    change = partial(sensitivity.histograms, n_columns, spec.unit.adjacency)
-    shape = n_columns, N_POWERS
+    change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)
-
-
-def _plan_units(spec: TraceSpec, name: str) -> Release | None:
-    """Plan counts of the lengths of rows and of columns; without noise covariances suffice."""
-    if not spec.cost.is_private:
-        return None
-    size, limits = sum(spec.matrix_shape), (_LEAST_SHARE, _LARGEST_UNITS_SHARE)
-    share = share_for_counts(
-        2 * size, spec.n_units, spec.cost.mu, precision=_UNITS_PRECISION, limits=limits
-    )
-    return _plan_powers(spec, name, share, size)
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.matrices import Design, RankOneMatrices, entries_of
+from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import People, sample_weight_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
-from skdp.linalg.norms import GridCounts, bin_counts, row_norms
+from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, weighting_to
@@ -267,17 +267,14 @@ def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.nd
 
 
 def count_by_power(values: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
-    """Count values by the power of two nearest to their size, by column; NaN is not counted."""
+    """Count values by the power of two nearest to their size; NaN is not counted."""
     sizes = np.minimum(np.abs(values), _LARGEST)
     exponents = np.frexp(sizes * math.sqrt(2))[1] - 1
     bins = np.clip(exponents, _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
     bins[sizes == 0] = 0
-    is_there, shape = ~np.isnan(sizes), (*values.shape[1:], N_POWERS)
-    bins = bins + N_POWERS * np.arange(math.prod(values.shape[1:])).reshape(values.shape[1:])
-    if sample_weight is not None:
-        sample_weight = np.broadcast_to(sample_weight, values.shape[::-1]).T[is_there]
-    counts = np.bincount(bins[is_there], sample_weight, math.prod(shape))
-    return counts.astype(np.float64).reshape(shape)
+    is_there = ~np.isnan(sizes)
+    weights = None if sample_weight is None else sample_weight[is_there]
+    return np.bincount(bins[is_there], weights, N_POWERS).astype(np.float64)
 
 
 def release_norm(
@@ -292,44 +289,6 @@ def release_norm(
 
     counts = design.map_sum(_counts, len(SCALE_GRID) + 1)
     return budget.quantile(search, GridCounts.of(SCALE_GRID, counts, design.n_records), q=0.5)
-
-
-# Rows and columns whose sizes differ less are not scaled: covariances do that better. As a power of
-# two. benchmarks/trace_regression/unlike_units.md
-_UNLIKE = 5
-
-
-def release_units(
-    plan: Release, design: Design, responses: Targets, budget: PrivacyBudget
-) -> np.ndarray:
-    """Release how long rows and columns usually are; return multipliers of very unlike ones.
-
-    The product of a factor for each row and a factor for each column keeps the rank. Where noise
-    hides how long rows or columns are, they count as the longest.
-    """
-    n_rows, n_columns = design.matrix_shape
-
-    def _counts(records: slice, matrices: Matrices) -> np.ndarray:
-        values = entries_of(matrices).reshape(-1, n_rows, n_columns)
-        sides = values, values.transpose(0, 2, 1)
-        norms = [row_norms(side.reshape(-1, side.shape[-1])) for side in sides]
-        lengths = np.concatenate([one.reshape(len(values), -1) for one in norms], axis=1)
-        lengths[np.isnan(responses[records])] = np.nan
-        return count_by_power(lengths, matrices.sample_weight).ravel()
-
-    size = n_rows + n_columns
-    counts = design.map_sum(_counts, size * N_POWERS).reshape(size, N_POWERS)
-    noisy, noise_std = budget.release(plan, counts)
-    # Noise alone hardly ever exceeds this. The first bin has zeros.
-    edge = noise_std * (diagonal_limit(noisy.size) + 1)
-    usual, is_known = noisy[:, 1:].argmax(axis=1), noisy[:, 1:].max(axis=1) > edge
-    parts = []
-    for side in (slice(n_rows), slice(n_rows, None)):
-        powers, known = usual[side], is_known[side]
-        longest = int(powers[known].max(initial=0))
-        powers = np.where(known, longest - powers, 0)
-        parts.append(2.0 ** (powers * (powers.max() >= _UNLIKE)))
-    return np.outer(*parts)
 
 
 # ------------------------------
