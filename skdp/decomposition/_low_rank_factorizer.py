@@ -142,14 +142,14 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     clipped to `row_norm`, entries to their bounds; a promised change is not enforced. Released, by
     "projection": ten counts if ``row_norm=None``, what the solver of the components releases, the
     mean, 24 counts of lengths around the mean, and the rows projected on the components; by "input"
-    all entries; by "alternating" products with released
-    bases, and a core; by "two_sketch" both sketches. For a promised change and with
-    ``random_state=None``, "two_sketch" reserves half of delta, at any shape, for the event that a
-    random sketch is exceptionally long; this assumes that nobody knows the sketches before the fit.
-    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape
-    of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity
-    are refused, which reveals that there are none. Not covered: what `transform`, `fit_transform`
-    and `score` return, noise-free functions of the rows; and the running time.
+    all entries; by "alternating" products with released bases, and a core; by "two_sketch" both
+    sketches. For a promised change and with ``random_state=None``, "two_sketch" reserves half of
+    delta, at any shape, for the event that a random sketch is exceptionally long; this assumes that
+    nobody knows the sketches before the fit. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it is dense or
+    sparse, feature names, and parameters. NaN and infinity are refused, which reveals that there
+    are none. Not covered: what `transform`, `fit_transform` and `score` return, noise-free
+    functions of the rows; and the running time.
 
     "input" is input perturbation with the shrinkage of Gavish and Donoho (2017,
     :doi:`10.1109/TIT.2017.2653801`). Before shrinking, the error for every matrix is at most

@@ -44,6 +44,11 @@ from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.privacy.releases import Release
 from skdp.privacy.shares import Party
 
+# Note on an error about rows of a data frame after the fit.
+_DTYPES = (
+    "Rows need the dtypes of the fit. If theirs differ, pass X.astype(table.dtypes), where table "
+    "is the data frame of the fit: in a column of dtype object, None is no gap to most steps."
+)
 # Advice for an error of a plan that may need the names and types of columns.
 _LIKE = (
     " A plan knows the size of X only: pass like=, a made-up X of a row or two with the columns of "
@@ -424,12 +429,6 @@ class DPPipeline(
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
-
-
-_DTYPES = (
-    "If the fit took such rows, their dtypes differ: pass X.astype(table.dtypes), with the data "
-    "frame of the fit as table. Most steps find no gap in a column of dtype object, such as None."
-)
 
 
 def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:

@@ -369,8 +369,9 @@ def refuse_kinds_of_categories(
                 listed = "texts" if kind == "numbers" else "numbers"
                 raise ValueError(
                     f"{what}: column {column} has {kind}, but its categories are {listed}: none is "
-                    "found. Pass categories=[['1', '2']] for texts, and [[1, 2]] for numbers. A "
-                    f"column of gaps alone counts as numbers: X.astype({{{column!r}: object}})."
+                    "found. Pass categories=[['1', '2']] for texts, and [[1, 2]] for numbers; or, "
+                    "after the fit, convert the column. A column of gaps alone counts as numbers: "
+                    f"X.astype({{{column!r}: object}})."
                 )
 
 
