@@ -3,17 +3,19 @@
 Environment variables change how they run, not what they test: `SKDP_TEST_BLAS_THREADS` says how
 many threads a matrix product has in each test process, 1 by default, and `SKDP_TEST_SHUFFLE` is a
 seed by which the tests are shuffled. `SKDP_TEST_PART` leaves out all tests but one of several
-parts, as 1/3. `SKDP_TEST_NOISE` is a number that changes the noise of every seed: a test that fails
-with one of several numbers follows the noise, and will fail on some other processor. Other
-processes draw their noise as ever: the two tests that compare fits there fail with it.
+parts, as 1/3. `SKDP_TEST_NOISE` is a number that changes all noise, with a seed or without: a test
+that fails with one of several numbers follows the noise, and will fail on some other processor.
+Other processes draw their noise as ever: the two tests that compare fits there fail with it.
 """
 
 import gc
 import os
 import random
 from importlib.metadata import version
+from types import SimpleNamespace
 from zlib import crc32
 
+import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401 - for its BLAS to be there
 from covers import mark_uncovered
@@ -24,6 +26,8 @@ BLAS_THREADS = int(os.environ.get("SKDP_TEST_BLAS_THREADS", "1"))
 SHUFFLE = os.environ.get("SKDP_TEST_SHUFFLE")
 PART = os.environ.get("SKDP_TEST_PART", "1/1")
 NOISE = os.environ.get("SKDP_TEST_NOISE")
+FRESH = random.Random()
+os.register_at_fork(after_in_child=FRESH.seed)  # two forks of a test draw different noise
 
 
 def pytest_report_header():
@@ -59,21 +63,27 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def other_noise():
-    """Draw the noise of each seed anew, if that is asked for."""
-    from skdp.privacy.noise import NoiseSource
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    # What a test draws without a seed is the same in each run, or one run in many would fail.
+    FRESH.seed(f"{NOISE} {item.nodeid}")
+    np.random.seed(FRESH.getrandbits(32))  # noqa: NPY002 - scikit-learn draws from it
 
-    if NOISE is not None:
-        begin = NoiseSource.__init__
-        with pytest.MonkeyPatch.context() as patch:
+
+@pytest.fixture(scope="session", autouse=True)
+def steady_noise():
+    """Draw the noise of fits without a seed from `FRESH`, and that of seeds anew if asked for."""
+    from skdp.privacy import noise
+
+    begin = noise.NoiseSource.__init__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "os", SimpleNamespace(urandom=FRESH.randbytes))
+        if NOISE is not None:
             patch.setattr(
-                NoiseSource,
+                noise.NoiseSource,
                 "__init__",
                 lambda self, seed=None, context=(): begin(self, seed, (NOISE, *context)),
             )
-            yield
-    else:
         yield
 
 

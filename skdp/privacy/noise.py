@@ -150,9 +150,8 @@ def algorithm_generator(seed: int | None) -> np.random.Generator:
 
     The generator never depends on the data: draws can be observed, and would be a release.
     """
-    if seed is None:
-        return np.random.default_rng()
-    return np.random.default_rng(int.from_bytes(_hash(b"", ("algorithm", seed)), "little"))
+    entropy = os.urandom(_KEY_BYTES) if seed is None else _hash(b"", ("algorithm", seed))
+    return np.random.default_rng(int.from_bytes(entropy, "little"))
 
 
 def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
