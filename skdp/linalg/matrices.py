@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,8 +20,6 @@ from skdp.linalg.norms import (
 
 # ------------------------------
 # Matrices of fixed rank: factors, tangent vectors, and the retraction to the same rank.
-
-_joined = partial(np.concatenate, axis=1)
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,11 @@ class FixedRank:
         return FixedRank(self.left, values, self.right)
 
     def minus(self, other: "FixedRank") -> "FixedRank":
-        """Return the difference, whose rank is the sum of both."""
+        """Return the difference to another matrix; its rank is the sum of both ranks."""
         return FixedRank(
-            _joined([self.left, other.left]),
+            np.hstack([self.left, other.left]),
             np.concatenate([self.values, -other.values]),
-            _joined([self.right, other.right]),
+            np.hstack([self.right, other.right]),
         )
 
     def inner(self, other: "FixedRank") -> float:
@@ -65,7 +63,7 @@ class FixedRank:
         return float(self.values @ overlaps @ other.values)
 
     def orthonormal(self) -> "FixedRank":
-        """Return the same matrix by its singular value decomposition."""
+        """Return the same matrix with singular vectors as factors, which are orthonormal."""
         if 1 in self.shape:
             return truncate(self.matrix, self.rank)
         left, left_triangle = np.linalg.qr(self.left)
@@ -80,16 +78,16 @@ class FixedRank:
 
 
 def tangent_dimension(shape: tuple[int, int], rank: int) -> int:
-    """Return the dimension of the tangent space at a matrix of that rank."""
+    """Return the dimension of the space of tangent vectors at a matrix of the given rank."""
     return rank * (sum(shape) - rank)
 
 
 def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray:
-    r"""Project a vector to coordinates of a tangent vector at an orthonormal point.
+    r"""Project any vector to the coordinates of a tangent vector at an orthonormal point.
 
-    The tangent space at :math:`M = U \operatorname{diag}(s) V^T`, with U and V orthonormal, has the
-    projection :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T` (B. Vandereycken, 2013,
-    :doi:`10.1137/110845768`). The *coordinates* of P(Z) are :math:`Z V` and
+    At :math:`M = U \operatorname{diag}(s) V^T`, with U and V orthonormal, the projection of a
+    matrix Z to the tangent space is :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T` (B.
+    Vandereycken, 2013, :doi:`10.1137/110845768`). The *coordinates* of P(Z) are :math:`Z V` and
     :math:`B = U^T Z - (U^T Z V) V^T`, so that :math:`P(Z) = (Z V) V^T + U B`.
 
     The two parts are orthogonal, so that the map from coordinates to tangent vectors preserves
@@ -106,24 +104,23 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
     """Return the tangent vector with the given coordinates; its rank is 2 * rank."""
     size = point.left.size
     return FixedRank(
-        _joined([coordinates[:size].reshape(point.left.shape), point.left]),
+        np.hstack([coordinates[:size].reshape(point.left.shape), point.left]),
         np.ones(2 * point.rank),
-        _joined([point.right, coordinates[size:].reshape(point.rank, -1).T]),
+        np.hstack([point.right, coordinates[size:].reshape(point.rank, -1).T]),
     )
 
 
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
-    """Move along a tangent vector by `step`, and truncate to the rank, with orthonormal factors."""
-    moved = tangent_vector(point, coordinates)
+    """Add `step` times a tangent vector, and truncate to the rank of the point."""
+    tangent, rank = tangent_vector(point, coordinates), point.rank
     # M + step P = [Z V, U] [step V, V diag(s) + step B'].T, with two blocks in each factor.
-    size = point.rank
-    along, beside = moved.right[:, :size], moved.right[:, size:]
-    right = _joined([step * along, step * beside + point.right * point.values])
-    return FixedRank(moved.left, moved.values, right).orthonormal().leading(size)
+    along, beside = tangent.right[:, :rank], tangent.right[:, rank:]
+    right = np.hstack([step * along, step * beside + point.right * point.values])
+    return FixedRank(tangent.left, tangent.values, right).orthonormal().leading(rank)
 
 
 def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
-    """Return the nearest matrix of that rank, with orthonormal factors and descending values."""
+    """Return the nearest matrix of a rank, with orthonormal factors and descending values."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     return FixedRank(left[:, :rank], values[:rank], right[:rank].T)
 
@@ -131,10 +128,10 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
 # ------------------------------
 # Blocks of measurement matrices, and the sums over blocks that a fit needs.
 
-# A factor longer than this, or shorter than its inverse, makes its matrix null: so no product of
-# two norms overflows or is subnormal.
+# A matrix is null if one of its factors is longer than this number, or shorter than its inverse. So
+# no product of the norms of two factors overflows or is subnormal.
 _LONGEST = 1e100  # not tuned
-# Relative error, per feature, added to the norm outside a subspace.
+# Bound on the rounding error of the squared sine of a vector with a subspace, for each feature.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
 # Factors with at most this many columns are stored column by column.
 _NARROW = 16  # not studied
@@ -143,8 +140,8 @@ _NARROW = 16  # not studied
 class SampleWeighted:
     """Base of blocks whose rows may have a `sample_weight`: 1 / m for each of m rows of a user.
 
-    If a user has one row more, the rows of other users move to other positions, where a product of
-    many rows may round differently. So weighted matrices are multiplied separately, or by whole
+    An additional row of one user moves rows of other users to other positions, where a product of
+    many rows may round differently. So weighted matrices are multiplied one by one, or by whole
     columns.
     """
 
@@ -156,7 +153,7 @@ class SampleWeighted:
         return _times_rows(self.sample_weight, values)
 
     def times_root_sample_weight(self, values: np.ndarray) -> np.ndarray:
-        """Multiply `values`, one of two factors of the terms, by the root of `sample_weight`."""
+        """Multiply one of two factors of each term by the root of `sample_weight`."""
         weights = self.sample_weight
         return values if weights is None else _times_rows(np.sqrt(weights), values)
 
@@ -165,8 +162,8 @@ def _times_rows(factors: np.ndarray | None, values: np.ndarray) -> np.ndarray:
     return values if factors is None else factors.reshape(-1, *[1] * (values.ndim - 1)) * values
 
 
-#: A vector for each matrix of a block: tangent coordinates, or all entries. A fit needs the norms
-#: of these vectors and their weighted sum.
+#: One vector for each matrix of a block: its tangent coordinates, or all of its entries. A fit
+#: needs the norms of these vectors, and their weighted sum.
 Coordinates: TypeAlias = "DenseCoordinates | LazyCoordinates"
 #: A block of matrices.
 Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
@@ -197,7 +194,7 @@ class DenseCoordinates:
 class DenseMatrices(SampleWeighted):
     """Matrices `scale * row_map @ X_i @ column_map`, with symmetric maps and dense X_i.
 
-    Scale and maps act on thin factors of products, so that the matrices are not copied.
+    Products apply the scale and the maps to their thin factors, so that no X_i is copied.
     """
 
     values: np.ndarray
@@ -214,13 +211,13 @@ class DenseMatrices(SampleWeighted):
         return self.scale * row_norms(self._mapped().reshape(len(self), -1))
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) by weights; null matrices have weight 0."""
+        """Sum X X' (side 0) or X'X (side 1), X times its weight; null matrices have weight 0."""
         values, factors = self._mapped(), self.scale * weights
         if not (factors == 1).all():
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # A product for each row of the matrices, then their sum: shorter chains of additions.
+        # One product for each row index, and the sum of these: shorter chains of additions.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
@@ -247,14 +244,15 @@ class DenseMatrices(SampleWeighted):
         parts = [along.reshape(len(self), -1), beside.reshape(len(self), -1)]
         if intercept > 0:
             parts.append(np.full((len(self), 1), intercept))
-        return DenseCoordinates(_joined(parts)), inner
+        return DenseCoordinates(np.hstack(parts)), inner
 
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.sample_weight is not None and values.shape[2] > 1:
-            # Contiguous as in other processes: the memory layout affects rounding.
+            # The memory layout affects rounding, and may differ in other processes.
             return np.asarray(values @ np.ascontiguousarray(right))
-        # One product for all matrices is faster. If values have one column, entries of the product
-        # are no sums, and round the same.
+        # One product for all matrices is faster. It may be used for weighted matrices of one
+        # column: the entries of their products are no sums, so that no position affects the
+        # rounding.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _mapped(self) -> np.ndarray:
@@ -276,8 +274,9 @@ class DenseMatrices(SampleWeighted):
 class LazyCoordinates:
     """Vectors that are never stored: only norms and weighted sums are computed.
 
-    `total` sums the vectors, without the intercept, by weights. A positive `intercept` is the last
-    coordinate of each vector. `lengths` bound the norms, with the intercept.
+    A positive `intercept` is the last coordinate of each vector. `total` maps weights to the
+    weighted sum of the other coordinates. `lengths` are upper bounds of the norms of all
+    coordinates.
     """
 
     lengths: np.ndarray
@@ -288,9 +287,7 @@ class LazyCoordinates:
 
     def multiply(self, factors: np.ndarray) -> None:
         """Multiply each vector by a factor; vectors that are not finite become null."""
-        is_usable = np.abs(factors) <= _LONGEST
-        are_all = np.count_nonzero(is_usable) == len(factors)
-        self._factors = factors if are_all else np.where(is_usable, factors, np.nan)
+        self._factors = np.where(np.abs(factors) <= _LONGEST, factors, np.nan)
 
     def norms(self) -> np.ndarray:
         """Return upper bounds of the norms; NaN for null vectors."""
@@ -298,10 +295,9 @@ class LazyCoordinates:
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         """Sum the vectors by weights; null vectors have weight 0."""
-        is_null, weights = weights == 0, weights * self._factors
-        weights[is_null] = 0.0
-        of_intercept = [self.intercept * weights.sum()] * (self.intercept > 0)
-        return np.concatenate([self.total(weights), of_intercept])
+        weights = np.where(weights == 0, 0.0, weights * self._factors)
+        total = self.total(weights)
+        return np.append(total, self.intercept * weights.sum()) if self.intercept > 0 else total
 
 
 class OuterMatrices(SampleWeighted):
@@ -315,7 +311,8 @@ class OuterMatrices(SampleWeighted):
         self, left: Any, right: Any, scale: float = 1.0, sample_weight: np.ndarray | None = None
     ) -> None:
         if sample_weight is not None:
-            # numpy would sum other dtypes than float64 in chunks that may begin within a row.
+            # NumPy sums other dtypes than float64 in chunks, which may begin in the middle of a
+            # row.
             left, right = (
                 one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
             )
@@ -331,7 +328,7 @@ class OuterMatrices(SampleWeighted):
         return self.scale * self._left_norms * self._right_norms
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) by weights; for sparse factors only the diagonal."""
+        """Sum X X' (side 0) or X'X (side 1), X times its weight; if sparse, only the diagonal."""
         sides = [(self.left, self._right_norms), (self.right, self._left_norms)]
         factors, lengths = sides[side]
         if issparse(factors):
@@ -359,13 +356,13 @@ class OuterMatrices(SampleWeighted):
 
         The two parts of the coordinates of :math:`u v^T` are :math:`u (V^T v)^T` and
         :math:`(U^T u) q^T`, with q the part of v outside the span of V. The sums use v instead of
-        q, and `project_coordinates` then projects the sum. The terms with v, of norm
-        :math:`\|U^T u\| \|v\|`, are no longer than the vector of all coordinates, so that its bound
-        on rounding holds for them.
+        q, and callers project them by `project_coordinates`. A term with v, of norm
+        :math:`\|U^T u\| \|v\|`, is no longer than the vector of all coordinates, so that the bound
+        on the rounding error of that vector holds for the term, too.
         """
-        along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
+        along, across = self._times(self.right, point.right), self._times(self.left, point.left)
         along_norms, across_norms = row_norms(along), row_norms(across)
-        # By Pythagoras, norms outside the subspace follow from norms inside.
+        # The norm of q follows from the norms of v and of V'v, by Pythagoras.
         lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
         squares = np.maximum(1 - (along_norms / lengths) ** 2, 0.0)
         outside = self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
@@ -380,16 +377,17 @@ class OuterMatrices(SampleWeighted):
         size = point.left.size + point.right.size + (intercept > 0)
         return LazyCoordinates(np.hypot(norms, intercept), _weighted_sum, size, intercept), inner
 
-    def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
+    def _times(self, factors: Any, basis: np.ndarray) -> np.ndarray:
+        """Multiply `factors` by a basis; products of null matrices are 0."""
         if self.sample_weight is None:
             products = factors @ basis
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)
         else:
             # einsum adds multiples of whole columns, so that all entries of a column round alike.
-            right = np.ascontiguousarray(basis)
-            several = laid_out(never_single(factors))
-            products = np.einsum("ji,jk->ki", several.T, right).T[: len(factors)]
+            columns = laid_out(never_single(factors)).T
+            products = np.einsum("ji,jk->ki", columns, np.ascontiguousarray(basis)).T
+            products = products[: len(factors)]
         products[self._is_null] = 0.0
         return np.asarray(products)
 
@@ -399,17 +397,17 @@ def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
 
 
 def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
-    """Multiply rows of `factors` separately, so that no product depends on its row's position."""
+    """Multiply each row of `factors` by `right` alone, so that its position affects no product."""
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
     if right.shape[1] == 1:
-        # Contiguous, because the order of a sum may depend on the memory layout.
+        # The order of a sum may depend on the memory layout, so that both arrays are contiguous.
         return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
 
 
 def laid_out(factors: Any) -> Any:
-    """Copy factors, if needed, so that the product of a row does not depend on its position."""
+    """Return factors, copied if needed, whose products with a matrix do not depend on positions."""
     # Contiguous columns of doubles need no copy, even if they are parts of longer columns.
     if issparse(factors) or (
         order_of(factors) == "F"
@@ -426,10 +424,10 @@ def order_of(factors: np.ndarray) -> Literal["C", "F"]:
 
 
 def in_rows(factors: Any) -> Any:
-    """Copy factors to C order and float64, if needed, so that no result depends on a position.
+    """Return factors in C order and float64, so that no sum depends on the position of its row.
 
-    Strides in Fortran order depend on the number of rows. Other dtypes are cast in chunks, which
-    may cut a row in two.
+    In Fortran order the strides depend on the number of rows. NumPy casts other dtypes in chunks,
+    which may cut a row in two.
     """
     return factors if issparse(factors) else np.ascontiguousarray(factors, np.float64)
 

@@ -8,14 +8,14 @@ from scipy.optimize import nnls
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
-# Rows are scaled by 2 ** exponent. In this range the factor is a normal number, and squares of
-# scaled entries neither overflow nor underflow.
+# Extreme rows are divided by a power of two before they are squared. With an exponent in this
+# range, the power and its inverse are normal floats, and no square overflows or underflows.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
 EXACT = 2.0**53  # not tuned
-# Every sensitivity includes at least this relative rounding. It covers errors without a bound of
-# their own: for example, a computed basis is orthonormal only up to rounding.
+# Every sensitivity is increased by at least this part of itself. It covers rounding errors that
+# have no bound of their own: for example, a computed basis is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
 # Sums of squares within these limits have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
@@ -27,28 +27,28 @@ def row_norms(values: np.ndarray) -> np.ndarray:
         return np.abs(values[:, 0].astype(np.float64))
     squares = row_squares(values)
     norms = np.sqrt(squares)
-    extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
-    if extreme.any():
-        # Squares of extreme rows could overflow or underflow.
-        exponents = exponents_of(np.abs(values[extreme]).max(axis=1))
-        scaled = values[extreme] * np.ldexp(1.0, -exponents)[:, None]
-        norms[extreme] = np.ldexp(np.sqrt(row_squares(scaled)), exponents)
+    is_extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
+    if is_extreme.any():
+        # Squares of these rows may have overflowed or underflowed.
+        exponents = exponents_of(np.abs(values[is_extreme]).max(axis=1))
+        scaled = values[is_extreme] * np.ldexp(1.0, -exponents)[:, None]
+        norms[is_extreme] = np.ldexp(np.sqrt(row_squares(scaled)), exponents)
     return norms
 
 
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the inner product of each row with the same row of `others`, or with its only row.
 
-    BLAS is not used: there the rounding of a row depends on its position.
+    BLAS is not used: with BLAS, the rounding of a product would depend on the position of its row.
     """
-    several = np.ascontiguousarray(never_single(values))
-    return np.asarray(np.einsum("ij,ij->i", several, others)[: len(values)])
+    rows = np.ascontiguousarray(never_single(values))
+    return np.asarray(np.einsum("ij,ij->i", rows, others)[: len(values)])
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:
     """Sum the squares of each row in double precision, in an order that is always the same."""
-    several = np.ascontiguousarray(never_single(values))
-    return np.asarray(np.einsum("ij,ij->i", several, several, dtype=np.float64)[: len(values)])
+    rows = np.ascontiguousarray(never_single(values))
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)[: len(values)])
 
 
 def never_single(rows: np.ndarray) -> np.ndarray:
@@ -57,9 +57,9 @@ def never_single(rows: np.ndarray) -> np.ndarray:
 
 
 def aligned(values: np.ndarray) -> np.ndarray:
-    """Return a copy in which each row starts at a multiple of 16 bytes, unless all rows do.
+    """Return rows that all start at a multiple of 16 bytes: the given ones, or a copy.
 
-    On some processors the order of a sum depends on the address of its numbers.
+    On some processors, the order of the additions in a sum depends on the memory address.
     """
     n_rows, size = values.shape
     if size % 2 == 0:
@@ -71,32 +71,31 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:
     """Compute the Euclidean norms of the rows of a CSR array without duplicate entries."""
+    # Each row is divided by a power of two first, so that squares neither overflow nor underflow.
     exponents = exponents_of(_reduce_rows(np.maximum, np.abs(rows.data), rows.indptr))
     scaled = rows.data * np.repeat(np.ldexp(1.0, -exponents), np.diff(rows.indptr))
-    scaled *= scaled
-    return np.ldexp(np.sqrt(_reduce_rows(np.add, scaled, rows.indptr)), exponents)
+    return np.ldexp(np.sqrt(_reduce_rows(np.add, scaled * scaled, rows.indptr)), exponents)
 
 
 def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     r"""Return upper bounds of the norms of sparse rows minus `center`.
 
-    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels if a row is close to a long center. So
-    :math:`8 d u (\|x\| + \|m\|)^2` is added, a bound on the rounding error.
+    For a row x of d features and a center m, the squared norm is :math:`\|x\|^2 - 2 x \cdot m +
+    \|m\|^2`. These terms may nearly cancel, so that a bound on their rounding errors, :math:`8 d u
+    (\|x\| + \|m\|)^2` for the unit roundoff u, is added.
     """
-    n_features = rows.shape[1]
     norms = sparse_row_norms(rows)
     center_norm = row_norms(center[None])[0]
+    # All lengths are divided by the scale of their row, so that no square or product overflows.
     scale = np.maximum(norms, center_norm)
     scale[scale == 0] = 1.0
-    lengths = np.diff(rows.indptr)
-    # Entries are divided by the scale of their row before they are multiplied by the center.
-    scaled = rows.data / np.repeat(scale, lengths)
-    relative_center = center / (center_norm or 1.0)
-    products = _reduce_rows(np.add, scaled * relative_center[rows.indices], rows.indptr)
-    center_norms = center_norm / scale
-    lengths_squared = (norms / scale) ** 2 - 2 * products * center_norms + center_norms**2
-    margin = 8 * (n_features + 4) * UNIT_ROUNDOFF * (norms / scale + center_norms) ** 2
-    bounds = scale * np.sqrt(np.maximum(lengths_squared, 0) + margin)
+    scaled = rows.data / np.repeat(scale, np.diff(rows.indptr))
+    unit_center = center / (center_norm or 1.0)
+    products = _reduce_rows(np.add, scaled * unit_center[rows.indices], rows.indptr)
+    of_rows, of_center = norms / scale, center_norm / scale
+    squares = of_rows**2 - 2 * products * of_center + of_center**2
+    margin = 8 * (rows.shape[1] + 4) * UNIT_ROUNDOFF * (of_rows + of_center) ** 2
+    bounds = scale * np.sqrt(np.maximum(squares, 0) + margin)
     return np.where(np.isinf(norms), np.inf, bounds)
 
 
@@ -106,12 +105,12 @@ def exponents_of(peaks: np.ndarray) -> np.ndarray:
 
 
 def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Reduce `values` over the segments of `indptr`; empty segments give 0."""
-    out = np.zeros(len(indptr) - 1)
-    filled = np.diff(indptr) > 0
+    """Reduce `values` of a CSR array row by row; the result of an empty row is 0."""
+    results = np.zeros(len(indptr) - 1)
+    is_filled = np.diff(indptr) > 0
     if values.size:
-        out[filled] = ufunc.reduceat(values, indptr[:-1][filled])
-    return out
+        results[is_filled] = ufunc.reduceat(values, indptr[:-1][is_filled])
+    return results
 
 
 # ------------------------------
@@ -143,8 +142,8 @@ def transposed(rows: csr_array) -> csc_array:
 
 def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarray) -> Any:
     view = kind(shape, dtype=data.dtype)
-    # The constructor and the attribute T would copy data that are less than half of their base
-    # array, so data are set afterwards.
+    # The data are set afterwards: the constructor, and the attribute T, would copy data that are
+    # less than half of the array of which they are a view.
     view.data, (view.indices, view.indptr) = data, places
     return view
 
@@ -154,10 +153,10 @@ def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarr
 
 
 class GridCounts(NamedTuple):
-    """The number of units up to each point of a public grid.
+    """The number of units up to each point of a public grid, before noise is added.
 
-    The counts are exact: only a budget may release them. With weights the counts are not rounded to
-    integers, as rounding could turn a small change of weight into a change of 1.
+    Only a budget may release these counts. With weights they are sums that are not rounded to
+    integers, as rounding could turn a small change of a weight into a change of 1.
     """
 
     grid: np.ndarray
@@ -166,23 +165,24 @@ class GridCounts(NamedTuple):
 
     @classmethod
     def of(cls, grid: np.ndarray, in_bins: np.ndarray, n_units: int) -> "GridCounts":
-        """Sum the counts of `bin_counts`, without its last bin, which is beyond the grid."""
+        """Make grid counts from the result of `bin_counts`, whose last bin is beyond the grid."""
         return cls(grid, np.cumsum(in_bins[:-1]), n_units)
 
     @classmethod
     def in_all(
         cls, grid: np.ndarray, values: np.ndarray, n_units: int, weights: np.ndarray | None = None
     ) -> "GridCounts":
-        """Count the values of units; a NaN, the value of a null unit, does not count.
+        """Count the values of units up to each point.
 
-        `n_units` is the number of all units; `values` may have a part of them.
+        NaN, the value of a null unit, is not counted. `n_units` is the number of all units, also of
+        those that have no entry in `values`.
         """
         return cls.of(grid, bin_counts(values, np.append(grid, np.inf), weights), n_units)
 
     def zeros_last(self) -> "GridCounts":
-        """Move the first point of the grid, and its units, behind all other points.
+        """Move the first point of the grid, and the units at it, behind all other points.
 
-        Each unit is still in at most one bin, and changes each count by at most 1.
+        Each unit is still in at most one bin, so that it changes each count by at most 1.
         """
         n_zeros = self.up_to_points[0]
         in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
@@ -192,27 +192,28 @@ class GridCounts(NamedTuple):
 def bin_counts(
     values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Count the values in each bin: above the previous edge, and up to its own edge.
+    """Count the values in each bin: above the previous edge, and up to the edge of the bin.
 
-    The last bin also has all larger values. NaN, the value of a null unit, does not count. The
-    counts are exact: only a budget may release them. With `weights`, a value counts as its weight.
+    The last bin also contains all larger values. NaN, the value of a null unit, is not counted.
+    With `weights`, the count of a value is its weight. Only a budget may release the counts.
     """
-    is_there = ~np.isnan(values)
+    is_counted = ~np.isnan(values)
     if weights is None and len(values) > len(edges):
-        # Sorting all values takes less time than searching for each.
-        up_to = np.searchsorted(np.sort(values[is_there]), edges, side="right")
-        up_to[-1] = np.count_nonzero(is_there)
+        # Sorting many values takes less time than searching the edges for each of them.
+        up_to = np.searchsorted(np.sort(values[is_counted]), edges, side="right")
+        up_to[-1] = np.count_nonzero(is_counted)
         return np.diff(up_to, prepend=0)
-    bins = np.minimum(np.searchsorted(edges, values[is_there]), len(edges) - 1)
-    return np.bincount(bins, None if weights is None else weights[is_there], len(edges))
+    bins = np.minimum(np.searchsorted(edges, values[is_counted]), len(edges) - 1)
+    return np.bincount(bins, None if weights is None else weights[is_counted], len(edges))
 
 
 def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
     r"""Estimate which part of the sum of squared norms remains if norms are clipped to a quantile.
 
-    The `q` quantile of the norms is `bound`. `fractions` of the norms do not exceed the `points`
-    above it. Norms are assumed to be log-normal: a line from the bound through the points gives the
-    standard deviation :math:`\sigma` of their logarithms. With :math:`z = \Phi^{-1}(q)` the part is
+    The `q` quantile of the norms is `bound`. Of all norms, `fractions` do not exceed `points`,
+    which are above the bound. Norms are assumed to be log-normal. The standard deviation
+    :math:`\sigma` of their logarithms is the slope of a line that starts at the bound and is fitted
+    to the points, in normal scores. With :math:`z = \Phi^{-1}(q)` the part is
 
     .. math:: \Phi(z - 2\sigma) + (1 - \Phi(z)) \exp(2 \sigma z - 2 \sigma^2).
     """
@@ -223,7 +224,7 @@ def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
-    """Return the first edge up to which a part `q` of the counts lies; negative counts become 0."""
+    """Return the first edge up to which a part `q` of all counts lies; negative counts become 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
 
@@ -231,21 +232,23 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 # ------------------------------
 # Searches over a grid: where to count next, and which point the noisy counts show.
 
-# Most halvings whose counts one step of a search releases. With more, the counts that matter, near
-# the target, would get too little of the share.
+# Largest number of halvings in a step. One release has the counts of all its points: with more
+# points, the few counts near the target, which decide the search, would have too much noise.
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Noise std of a fitted count, relative to the noise std of a released count.
 _FITTED_NOISE = 0.5  # not studied
-# A point may be the result if its fitted count is within so many noise stds of the target.
+# A point is the result at once if its fitted count is within this many noise stds of the target.
 _NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
 # A point whose odds are below this part of the largest odds cannot be the result.
 _RULED_OUT = 0.01  # not tuned
+# Fractions of the odds are reduced by this part, or rounding could move them to the next point.
 _ROUNDING = 1e-6  # not tuned
-# Counts sum to the public number of units: weight of this equation, relative to a noisy count.
+# Weight of the equation that all counts sum to the number of units, which is public. The equation
+# of a noisy count has weight 1.
 _WEIGHT_OF_ALL = 30.0  # not tuned
 # Noisy counts are clipped to this many times the number of units.
 _CLIP = 1e3  # not tuned
-# Limit of iterations; fits of so few numbers never reach it.
+# Limit of iterations for `nnls`, which so small problems never reach.
 _MOST_ITERATIONS = 10_000  # not tuned
 
 
@@ -264,17 +267,17 @@ def steps_of(n_points: int) -> tuple[int, int]:
 def tree_of_differences(n_levels: int) -> np.ndarray:
     """Return the matrix that maps cumulated counts of bins to a tree of differences.
 
-    The points are the ends of 2 ** `n_levels` bins. Each interval of the tree (all bins, either
-    half, and so on) has one row, at its middle: the count up to the middle, minus the mean of the
-    counts up to both ends. Entries are 0, 1 and -1/2: products with integers are exact.
+    There are 2 ** `n_levels` bins. The intervals of the tree are all bins, both halves of them, and
+    so on. The row of an interval gives the count up to its middle, minus the mean of the counts up
+    to both of its ends. Entries are 0, 1 and -1/2, so that products with integers are exact.
     """
     n_bins = 2**n_levels
-    found = np.eye(n_bins + 1)
+    matrix = np.eye(n_bins + 1)
     for level in range(n_levels):
         half = n_bins >> (level + 1)
         middles = np.arange(half, n_bins, 2 * half)
-        found[middles, middles - half] = found[middles, middles + half] = -0.5
-    return found[1:-1, 1:]
+        matrix[middles, middles - half] = matrix[middles, middles + half] = -0.5
+    return matrix[1:-1, 1:]
 
 
 class GridSearch:
@@ -284,23 +287,25 @@ class GridSearch:
         self._n_units, self._target, self._odds = n_units, target, np.ones(n_points)
         self._noise_std = 0.0
         tree = tree_of_differences(steps_of(n_points)[1])
-        # Without noise, counts are released instead of the tree.
+        # Without noise, counts are released instead of differences.
         self._is_exact, self._tree = is_exact, np.eye(*tree.shape) if is_exact else tree
-        self._places = np.zeros((0, len(tree)), dtype=np.intp)  # of the points of all steps
+        # One row for each step: the indices of its points on the grid, and its releases.
+        self._places = np.zeros((0, len(tree)), dtype=np.intp)
         self._noisy = np.zeros((0, len(tree)))
-        #: Places of the points that were counted, and the counts that fit best.
+        #: Indices of all points so far, and the counts up to them that fit the releases best.
         self.counted = np.zeros(0, dtype=np.intp), np.zeros(0)
 
     def next_places(self) -> np.ndarray:
         """Return the next points up to which to count; they split the odds into equal parts."""
         bins = len(self._tree) + 1
-        # The last point is the result if no other is: a count up to it would decide nothing.
+        # A count up to the last point would decide nothing: that point is the result if no other
+        # is.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
         self._places = np.vstack([self._places, places])
         return places
 
     def differences(self, up_to: np.ndarray) -> np.ndarray:
-        """Return the tree of differences that is released, from counts up to the next points."""
+        """Compute the differences to release, from the counts up to the points of a step."""
         return self._tree[:, :-1] @ up_to
 
     def learn(self, noisy: np.ndarray, noise_std: float) -> None:
@@ -310,40 +315,45 @@ class GridSearch:
         points, first = np.unique(self._places, return_index=True)
         if self._is_exact:
             counts = np.maximum.accumulate(self._noisy.ravel()[first])
-            at_least = (counts >= self._target).astype(float)
+            is_reached = (counts >= self._target).astype(float)
         else:
             counts = self._fitted(points)
-            at_least = ndtr((counts - self._target) / (_FITTED_NOISE * noise_std))
+            is_reached = ndtr((counts - self._target) / (_FITTED_NOISE * noise_std))
         self.counted = points, counts
-        likely = np.append(at_least, 1.0) * np.append(1.0, 1 - at_least)
-        self._odds = np.repeat(likely, np.diff(points, prepend=-1, append=len(self._odds) - 1))
+        # The result lies between two points if the target is reached at the second, but not at the
+        # first. All points of the grid between the two are equally likely.
+        odds = np.append(is_reached, 1.0) * np.append(1.0, 1 - is_reached)
+        self._odds = np.repeat(odds, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
-        """Fit counts between points, none negative, to all releases; return their running sums."""
+        """Fit nonnegative counts between the points to all releases; return their running sums."""
         last = len(self._odds)
-        # Fractions of all units. That of the last point is known to be 1: releases lack its term.
+        # Counts become fractions of the units. Up to the last point all units are counted, which is
+        # public: `differences` leaves out this term, and here it is added.
         places = np.pad(self._places, ((0, 0), (0, 1)), constant_values=last)
-        sums = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
-        found = np.clip(self._noisy / self._n_units, -_CLIP, _CLIP) + self._tree[:, -1]
-        lines = np.vstack([sums.reshape(found.size, -1), np.full(len(points) + 1, _WEIGHT_OF_ALL)])
-        in_bins, _ = nnls(lines, np.append(found, _WEIGHT_OF_ALL), maxiter=_MOST_ITERATIONS)
+        effects = self._tree @ (np.append(points, last) <= places[..., np.newaxis])
+        noisy = np.clip(self._noisy / self._n_units, -_CLIP, _CLIP) + self._tree[:, -1]
+        total = np.full(len(points) + 1, _WEIGHT_OF_ALL)
+        equations = np.vstack([effects.reshape(noisy.size, -1), total])
+        in_bins, _ = nnls(equations, np.append(noisy, _WEIGHT_OF_ALL), maxiter=_MOST_ITERATIONS)
         return np.cumsum(in_bins[:-1]) * self._n_units
 
     def place(self) -> int:
-        """Return the index of the resulting point.
+        """Return the index of the point that the search has found.
 
-        If the fitted count up to some point may be the target, the result is that point. The median
-        of the odds could miss this point, as thousands of points in the next bin share odds.
-        Otherwise the result is the median of the odds.
+        If the target is within the noise of a fitted count, the point of the nearest such count is
+        the result. Otherwise the result is the median of the odds, which could miss such a point,
+        as the odds of the next bin are spread over up to thousands of points.
         """
-        away = np.abs(self.counted[1] - self._target)
-        if not self._is_exact and away.min(initial=np.inf) <= _NEAR_TARGET * self._noise_std:
-            return int(self.counted[0][away.argmin()])
+        points, counts = self.counted
+        distances = np.abs(counts - self._target)
+        if not self._is_exact and distances.min(initial=np.inf) <= _NEAR_TARGET * self._noise_std:
+            return int(points[distances.argmin()])
         is_candidate = self._odds > _RULED_OUT * self._odds.max()
         return int(_quantiles(np.where(is_candidate, self._odds, 0.0), 0.5))
 
 
 def _quantiles(odds: np.ndarray, fractions: np.ndarray | float) -> np.ndarray:
-    """Return the first points up to which the given fractions of the odds sum."""
+    """Return the first points up to which the odds sum to the given fractions of all odds."""
     total = np.cumsum(odds)
     return np.searchsorted(total, total[-1] * (1 - _ROUNDING) * fractions)

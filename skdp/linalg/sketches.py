@@ -12,7 +12,7 @@ from scipy.special import lambertw
 from skdp.linalg.norms import EXACT, row_norms
 from skdp.linalg.spectrum import random_basis
 
-#: Margin for rounding, where norms of a drawn sketch are computed in floating point.
+#: Factor for the norms of a drawn sketch, which covers their rounding errors.
 NORM_MARGIN = 1 + 1e-9  # not tuned
 
 
@@ -46,18 +46,18 @@ class Sketch(ABC):
     def add_both(self, left: Self, sums: Pair, cells: Pair, counts: np.ndarray) -> None:
         """Add counts in cells of a matrix to two sums, modulo 2 ** 64.
 
-        `self` is the sketch of the columns, and `left` the sketch of the rows. The sums are the
-        matrix times `self`, and the transposed matrix times `left`. Cells are given by their rows
-        and columns.
+        The sums are the matrix times `self`, which is the sketch of its columns, and the transposed
+        matrix times `left`, the sketch of its rows. `cells` are the rows and the columns of the
+        counts.
         """
 
     @abstractmethod
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add `count` times a row of the sketch to a row of the sums, modulo 2 ** 64."""
+        """Add `count` times row `cell` of the sketch to row `place` of the sums, modulo 2 ** 64."""
 
 
 def tail_factor(t: int, probability: float) -> float:
-    r"""Return a factor by which a sketch lengthens a fixed matrix at most, but for `probability`.
+    r"""Bound by what factor a sketch lengthens a fixed matrix, except with a `probability`.
 
     For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability :math:`(q
     e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the square is an
@@ -99,15 +99,15 @@ class CountSketch(Sketch):
         return csr_array((self._signs.astype(np.float64), self._buckets, starts), shape=self.shape)
 
     def add_both(self, left: "CountSketch", sums: Pair, cells: Pair, counts: np.ndarray) -> None:
-        """Add counts in cells to both sums; a count changes one number of each sum."""
+        """Add counts to both sums; each count changes one number of each sum."""
         rows, columns = cells
         self._add(sums[0], rows, columns, counts)
         left._add(sums[1], columns, rows, counts)
 
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add `count` times a row of the sketch to a row of the sums."""
+        """Add `count` times row `cell`, which has one number, to row `place` of the sums."""
         bucket = self._buckets[cell]
-        # Python integers, as numpy warns if a single int64 overflows.
+        # These are Python integers, as NumPy warns if a single int64 overflows.
         total = int(sums[place, bucket]) + count * int(self._signs[cell])
         sums[place, bucket] = (total + 2**63) % 2**64 - 2**63
 
@@ -124,7 +124,7 @@ class CountSketch(Sketch):
 
 # Entries are multiples of 2 ** -_BITS.
 _BITS = 20  # not tuned
-# A block with at most this many cells per update is multiplied as a dense matrix.
+# Counts become a dense matrix if it has at most this many cells for each count.
 _LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray
@@ -150,8 +150,8 @@ class HaarSketch(Sketch):
             return
         some_rows, rows, n_rows = _touched(cells[0], left.shape[0])
         some_columns, columns, n_columns = _touched(cells[1], self.shape[0])
-        # Counts of the same cell are added up first: dense and in floating point where this is
-        # exact, else sparse.
+        # Counts of the same cell are added up first: in a dense matrix of floats where their sums
+        # are exact, else in a sparse matrix of integers.
         largest = float(np.abs(counts, dtype=np.float64).max())
         if n_rows * n_columns <= _LEAST_FILLING * len(counts) and largest * len(counts) < EXACT:
             block = np.bincount(rows * n_columns + columns, counts, n_rows * n_columns)
@@ -162,11 +162,11 @@ class HaarSketch(Sketch):
         sums[1][some_columns] += left._exact_product(block.T, some_rows)
 
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add `count` times a row of the sketch to a row of the sums."""
+        """Add `count` times row `cell` of the sketch to row `place` of the sums."""
         sums[place] += np.int64(count) * self.integers[cell].astype(np.int64)
 
     def _exact_product(self, block: Any, cells: Index) -> np.ndarray:
-        """Multiply in floating point, which is far faster, where it is exact; else in integers."""
+        """Multiply in floating point, which is far faster, if this is exact; else in integers."""
         integers = self.integers[cells]
         entries = block.data if issparse(block) else block
         largest = float(np.abs(entries, dtype=np.float64).max()) * self._largest
@@ -176,12 +176,12 @@ class HaarSketch(Sketch):
 
 
 def haar_rounding(n: int, t: int) -> float:
-    """Bound the spectral norm of the rounding errors in a Haar sketch of shape (n, t)."""
+    """Bound the spectral norm of the rounding errors of the entries of a Haar sketch (n, t)."""
     return 2.0 ** -(_BITS + 1) * math.sqrt(n * t)
 
 
 def haar_norm(n: int, t: int) -> float:
-    """Bound the largest singular value of any sketch that may be drawn."""
+    """Bound the largest singular value of any Haar sketch that may be drawn."""
     return (math.sqrt(n / t) + haar_rounding(n, t)) * NORM_MARGIN
 
 
@@ -191,8 +191,11 @@ def probable_norm(n: int, t: int, tail: float) -> float:
 
 
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
-    """Return the distinct places, the index among them of each update, and their number."""
+    """Return the distinct places, the index of each place among these, and their number.
+
+    If there are at least `side` places, all indices below `side` stand for the distinct ones.
+    """
     if len(places) >= side:
         return slice(None), places, side
-    touched, places = np.unique(places, return_inverse=True)
-    return touched, places, len(touched)
+    distinct, indices = np.unique(places, return_inverse=True)
+    return distinct, indices, len(distinct)

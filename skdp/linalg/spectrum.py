@@ -1,4 +1,4 @@
-"""Orthonormal bases, a check of symmetry, and the spectra of noisy matrices."""
+"""Orthonormal bases, a check of symmetry, and eigenvalues of noisy matrices."""
 
 import math
 from collections.abc import Callable
@@ -25,19 +25,19 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
     """Compute orthonormal columns whose span contains all `vectors`, whatever their rank."""
-    # The sign of each column of `vectors` goes to R, not to Q, in LAPACK: flipping columns changes
-    # no bit of the basis.
+    # In LAPACK, the signs of the columns affect R, and not Q: flipping a column changes no bit of
+    # the basis.
     return np.linalg.qr(vectors)[0]
 
 
 def coherence(basis: np.ndarray) -> float:
-    """Divide the largest squared row norm of an orthonormal basis by the mean squared row norm."""
+    """Return the largest squared row norm of an orthonormal basis, divided by their mean."""
     n_rows, size = basis.shape
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
 
-# Relative tolerance of singular values; and square root of the largest number added to the diagonal
-# of a scaled Gram matrix. The squares of both are far above rounding errors.
+# Relative tolerance of singular values, and the root of the largest number that is added to the
+# diagonal of a scaled Gram matrix. The squares of both numbers are far above rounding errors.
 _VALUE_TOLERANCE, _DIAGONAL = 1e-6, 1e-6  # not tuned
 
 
@@ -50,16 +50,17 @@ def leading_right_vectors(
 ) -> np.ndarray:
     """Compute the leading right singular vectors of X by ARPACK, from products by X and X'.
 
-    Without `adjoint` X is symmetric: the eigenvectors whose eigenvalues are largest in size.
+    Without `adjoint`, X is symmetric, and the vectors are its eigenvectors.
     """
     length, is_tall = min(shape), shape[0] >= shape[1]
     first = product if is_tall or adjoint is None else adjoint
-    # With few distinct singular values, ARPACK would need more start vectors and draw them from a
-    # generator of its own, which no seed repeats. Small unequal numbers on the diagonal make the
-    # values distinct.
+    # With few distinct singular values, ARPACK needs more start vectors, and draws them from a
+    # generator of its own, which no seed repeats. So unequal small numbers are added to the
+    # diagonal, which make the values distinct.
     start = generator.normal(size=(length, 1))
     diagonal = np.square(_DIAGONAL * generator.uniform(size=length))
-    # Divided by about the root mean square of its singular values, X has no squares that overflow.
+    # X is divided by about the root mean square of its singular values, so that no square
+    # overflows.
     scale = float(row_norms(first(start).T)[0]) / math.sqrt(length) or 1.0
 
     def _step(vector: np.ndarray) -> np.ndarray:
@@ -78,10 +79,10 @@ def leading_right_vectors(
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
-    """Return signs, one for each row of `components`, that make its largest entry positive.
+    """Return a sign for each row of `components` that makes its largest entry positive.
 
-    The largest entry has the largest absolute value. Signs that followed from the scores of private
-    rows, as in scikit-learn, would reveal a bit of these rows.
+    The largest entry is the one with the largest absolute value. In scikit-learn, signs follow from
+    the scores of the rows, which are private here.
     """
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
@@ -96,7 +97,7 @@ _SYMMETRY_TOLERANCE = 1e-10  # not tuned
 
 
 def is_symmetric(X: Any) -> bool:
-    """Compare each pair of entries of a square matrix relative to its own size."""
+    """Return whether all entries (i, j) and (j, i) are equal, up to a relative rounding error."""
     with np.errstate(all="ignore"):
         difference, size = abs(X - X.T), abs(X)
         size = size.maximum(size.T) if issparse(X) else np.maximum(size, size.T)
@@ -107,14 +108,15 @@ def is_symmetric(X: Any) -> bool:
 # ------------------------------
 # Eigenvalues of noisy matrices: their errors, and the number of components.
 
-# Cumulated ratios that differ by at most this many units in the last place count as equal.
+# Cumulated ratios of variances are equal if they differ by at most this many units in the last
+# place.
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Replace each number by the smallest so far, and by 0 at least, so that they descend."""
+    """Replace each number by the smallest one up to it, and negative numbers by 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
@@ -125,16 +127,16 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     eigenvalue :math:`\lambda_i` by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`, to second
     order. With noisy eigenvalues in the sum, the formula is exact, in the limit of a large matrix,
     for an eigenvalue far above all others (J. Bun, J.-P. Bouchaud, M. Potters, 2017,
-    :doi:`10.1016/j.physrep.2016.10.005`). This increase is clipped to :math:`\tau \sqrt d`, its
-    value at the edge of the noise.
+    :doi:`10.1016/j.physrep.2016.10.005`). The result is clipped to :math:`\tau \sqrt d`, its value
+    at the largest eigenvalue of noise alone.
     """
     if off_diagonal_std == 0:
         return np.zeros(len(eigenvalues))
     largest_push = off_diagonal_std * np.sqrt(len(eigenvalues))
     with np.errstate(divide="ignore", over="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
-        # The sum is over smaller eigenvalues: near the edge, terms of larger ones would cancel it.
-        # Ratios are multiplied, as squares could overflow.
+        # The sum has terms of smaller eigenvalues only: near the edge of the noise, terms of larger
+        # ones would cancel it. Ratios are multiplied, as squares could overflow.
         pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
@@ -144,25 +146,26 @@ def noise_edge(off_diagonal_std: float, n_features: int) -> float:
     return 2 * off_diagonal_std * float(np.sqrt(n_features))
 
 
+# Probability that noise exceeds a bound on its norm.
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# The Tracy-Widom law exceeds 3.27 with probability `_RISK`, norms of small matrices twice as often.
-# Simulated norms, from order 2 up, exceed this number at most as often as `_RISK`; not recorded.
+# A number that the Tracy-Widom law exceeds with a probability of less than `_RISK`. It exceeds 3.27
+# with this probability, but norms of small matrices do twice as often. In simulations, which were
+# not recorded, norms of matrices of order 2 or more exceeded 3.84 at most as often as `_RISK`.
 TRACY_WIDOM = 3.84  # not studied
 
 
 def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
     """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times.
 
-    The law is Tracy-Widom (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`), with the
-    centering and scaling of Z. Ma (2012, :doi:`10.3150/10-BEJ334`).
+    The limit law is Tracy-Widom (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`). The
+    centering and scaling of Z. Ma (2012, :doi:`10.3150/10-BEJ334`) fits small matrices better.
     """
-    # This centering and scaling fits small matrices better.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
-    # A single row or column has a squared norm of a chi-squared law, not of the limit law.
-    column = float(chdtri(max(shape), _RISK))
-    return noise_std * math.sqrt(max(edge**2 + TRACY_WIDOM * fluctuation, column))
+    # The squared norm of a single row or column has a chi-squared law instead.
+    of_vector = float(chdtri(max(shape), _RISK))
+    return noise_std * math.sqrt(max(edge**2 + TRACY_WIDOM * fluctuation, of_vector))
 
 
 def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
@@ -173,9 +176,9 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 
 # Probability that noise turns an eigenvector by less than the estimated angle.
 _CONFIDENCE = 0.95  # not tuned
-# Smaller squared gaps, in noise variances, count as this number: angles are then near 90 degrees.
+# Least squared gap between two eigenvalues, in noise variances; angles are then near 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied
-# Largest weight w_ij of two outliers in the error of an eigenvalue; see `noise_errors`.
+# Largest weight w_ij, see `noise_errors`, of two outliers in the error of an eigenvalue.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
 # Ratios of eigenvalues to noise are clipped, as squares could overflow. Errors stay the same.
 _LARGEST_RATIO = 1e150  # not tuned
@@ -186,20 +189,22 @@ def noise_errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Estimate errors of eigenvalues, and the angles by which noise turns eigenvectors.
 
-    Noise is symmetric and Gaussian; the noisy eigenvalues :math:`\mu` descend. To first order an
-    eigenvalue moves by :math:`\sqrt 2 \tau`, and the squared tangent of the angle is a sum of
-    :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squared normal numbers. For an outlier in the
-    limit of a large matrix, the mean of this sum is exact with noisy eigenvalues, and the error is
-    :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`, with `eigenvalue_pushes` subtracted. Noise
-    increases the squared gap between two outliers by :math:`8 \tau^2` on average, which is
-    subtracted, too; their weight in errors is at most .1. The quantile of the sum is approximated
-    by a multiple of a chi-squared number with the same mean and variance (F. E. Satterthwaite,
-    1946, :doi:`10.2307/3002019`). Below the `edge` of the noise, a vector may have any direction,
+    Noise is symmetric and Gaussian, with standard deviation :math:`\tau` off the diagonal; the
+    noisy eigenvalues :math:`\mu` descend. To first order an eigenvalue moves by :math:`\sqrt 2
+    \tau`, and the squared tangent of the angle is a sum of :math:`w_{ij} = \tau^2 / (\mu_i -
+    \mu_j)^2` times squared normal numbers. For an outlier, an eigenvalue above the `edge` of the
+    noise, in the limit of a large matrix, the mean of this sum is exact with noisy eigenvalues, and
+    the error is :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}` once `eigenvalue_pushes` have been
+    subtracted. Noise increases the squared gap between two outliers by :math:`8 \tau^2` on average,
+    which is subtracted, too; their weight in errors is at most .1. The quantile of the sum is
+    approximated by a multiple of a chi-squared number with the same mean and variance (F. E.
+    Satterthwaite, 1946, :doi:`10.2307/3002019`). Below the edge, a vector may have any direction,
     and the error is the largest push. benchmarks/noise_errors/coverage.md has the coverage.
     """
-    n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))
+    n = len(eigenvalues)
     if off_diagonal_std == 0:
         return np.zeros(n), np.zeros(n)
+    largest_error = max(np.sqrt(n), np.sqrt(2))
     is_above = eigenvalues > edge
     with np.errstate(over="ignore"):
         values = np.clip(eigenvalues / off_diagonal_std, -_LARGEST_RATIO, _LARGEST_RATIO)
@@ -207,9 +212,9 @@ def noise_errors(
     squared_gaps = np.square(values[:, None] - values) - repulsion
     weights = 1 / np.maximum(squared_gaps, _LEAST_SQUARED_GAP)
     np.fill_diagonal(weights, _LARGEST_RATIO**-2)  # almost 0; a lone eigenvalue needs a maximum > 0
-    added = np.where(repulsion > 0, np.minimum(weights, _MOST_OF_A_PAIR), weights)
-    errors = np.sqrt(2 * (1 + np.triu(added, 1).sum(axis=1)))
-    errors = np.where(is_above, np.minimum(errors, largest), largest)
+    in_errors = np.where(repulsion > 0, np.minimum(weights, _MOST_OF_A_PAIR), weights)
+    errors = np.sqrt(2 * (1 + np.triu(in_errors, 1).sum(axis=1)))
+    errors = np.where(is_above, np.minimum(errors, largest_error), largest_error)
     parts = weights / weights.max(axis=1, keepdims=True)
     degrees = parts.sum(axis=1) ** 2 / np.square(parts).sum(axis=1)
     squares = weights.sum(axis=1) / degrees * chdtri(degrees, 1 - _CONFIDENCE)
@@ -218,12 +223,10 @@ def noise_errors(
 
 
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
-    """Count the components that explain more than `ratio` of the variance, at least 1.
-
-    A `ratio` that equals a cumulated ratio up to rounding counts as equal.
-    """
+    """Return how many components explain more than `ratio` of the variance, at least 1."""
     cumulated = np.cumsum(explained_variance_ratio)
-    # Both the cumulated sum and the total that ratios were divided by have rounding errors.
+    # The sums have rounding errors, and so has the total by which the ratios were divided. A ratio
+    # that equals a sum up to such errors counts as equal.
     tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
     needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))
@@ -234,21 +237,24 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
 
     The approximation is from T. P. Minka (2000), "Automatic choice of dimensionality for PCA",
     NIPS. An entry of the covariance of n rows with variance v has the sampling error
-    :math:`v / \sqrt n`. With additional noise :math:`\tau` the total error is as for
-    :math:`n / (1 + n \tau^2 / v^2)` rows, the number of rows that is used.
+    :math:`v / \sqrt n`. Additional noise :math:`\tau` makes the error as large as that of
+    :math:`n / (1 + n \tau^2 / v^2)` rows, so that this number of rows is used, with v the median
+    eigenvalue.
     """
-    most, usual = len(eigenvalues) - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
+    n_features = len(eigenvalues)
+    largest_rank, variance = n_features - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
     if off_diagonal_std > 0:
-        n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / usual) ** 2)), 2)
-        # The evidence fails with about as many rows as features: noise eigenvalues spread widely.
-        edge = usual + noise_edge(off_diagonal_std, len(eigenvalues))
-        most = min(most, max(int(np.sum(eigenvalues > edge)), 1))
-    evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, most + 1)]
+        n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / variance) ** 2)), 2)
+        # With so few rows as features, noise eigenvalues spread widely, and the evidence prefers
+        # ranks that are too large.
+        edge = variance + noise_edge(off_diagonal_std, n_features)
+        largest_rank = min(largest_rank, max(int(np.sum(eigenvalues > edge)), 1))
+    evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, largest_rank + 1)]
     return int(np.argmax(evidence)) + 1 if evidence else 1
 
 
 def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
-    """Return the log evidence for a rank (Minka's approximation)."""
+    """Return Minka's approximation of the log evidence for a rank."""
     n_features = len(eigenvalues)
     leading, rest = eigenvalues[:rank], eigenvalues[rank:]
     smallest = _NEGLIGIBLE * eigenvalues[0]
