@@ -175,17 +175,17 @@ def refuse_masked(X: Any) -> None:
 def _as_array(X: Any) -> Any:
     """Convert objects that only have `__array__`; number the columns if two names are equal."""
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
-        # A ColumnTransformer takes no table of pyarrow, whose older versions do not convert two
-        # columns with one name.
-        given, numbers = X.column_names, [str(one) for one in range(len(X.column_names))]
-        has_twins = len(set(given)) < len(given)
-        X = type(X).from_arrays(X.columns, names=numbers) if has_twins else X
+        # A ColumnTransformer takes no table of pyarrow, so the table becomes a frame of pandas.
+        n_columns = len(X.column_names)
+        if len(set(X.column_names)) < n_columns:
+            # Older versions of pyarrow cannot convert two columns with the same name.
+            X = type(X).from_arrays(X.columns, names=[*map(str, range(n_columns))])
+            return X.to_pandas(types_mapper=_nullable).set_axis(range(n_columns), axis=1)
         X = X.to_pandas(types_mapper=_nullable)
-        X.columns = given if has_twins else X.columns
-    is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     names = names_of(X) or ()
     if len(set(names)) < len(names):
         return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else np.asarray(X)
+    is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     if is_accepted or hasattr(X, "columns") or hasattr(X, "iloc") or not hasattr(X, "__array__"):
         return X
     # Unlike `asarray`, this keeps the mask of a masked array.
@@ -193,9 +193,9 @@ def _as_array(X: Any) -> Any:
 
 
 def _nullable(kind: Any) -> Any:
-    """Return the dtype of pandas for integers or booleans of pyarrow, with or without gaps.
+    """Return the dtype of pandas, with room for gaps, for integers or booleans of pyarrow.
 
-    By default, the dtype would show whether a column has a gap, and a fitted step would store it.
+    The default dtype would show whether a column has a gap, and a fitted step would store it.
     """
     import pandas as pd
 
@@ -244,7 +244,7 @@ def types_of(X: Any) -> list[tuple[Any, str]]:
 
 
 def spelled_kinds(X: Any) -> list[tuple[Any, str]]:
-    """Return whether columns have "numbers" or "texts", by their dtypes; "" for other dtypes."""
+    """Return the name of each column, with "numbers" or "texts" by its dtype; "" for others."""
     is_array = hasattr(X, "dtype")
     dtypes = [X.dtype] * X.shape[1] if is_array else X.dtypes
     columns = enumerate(dtypes) if is_array else zip(names_of(X) or (), dtypes, strict=True)
@@ -261,7 +261,7 @@ def _spelled_kind(dtype: Any) -> str:
 
 
 def made_up_frame(columns: Mapping[Any, bool], dtype: Any) -> Any:
-    """Make two rows that stand for private ones; True in `columns` marks a column of texts."""
+    """Make two public rows with the columns of private rows; True marks a column of texts."""
     import pandas as pd
 
     texts, numbers = np.full(2, "", dtype=object), np.ones(2, dtype)
@@ -384,8 +384,9 @@ def _kind_of(column: Any) -> str:
     except OverflowError:
         return "infinity"
     is_object = getattr(column, "dtype", None) == np.dtype(object)
-    are_booleans = is_object and kinds and kinds <= {bool, np.bool_}
-    return ("booleans and gaps" if are_booleans else "NaN") * has_gaps
+    if not has_gaps:
+        return ""
+    return "booleans and gaps" if is_object and kinds and kinds <= {bool, np.bool_} else "NaN"
 
 
 def _is_gap(entry: Any) -> bool:
@@ -412,22 +413,24 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
 def text_of_kinds(
     kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES
 ) -> str:
-    """Describe columns by their kinds, with advice, except for advice that is in `text`."""
-    texts = []
+    """Describe columns by their kinds, and add the advice that `text` does not give already."""
+    sentences = []
     for kind in dict.fromkeys(kinds.values()):
-        names = [name for name, kind_of_it in kinds.items() if kind_of_it == kind]
+        names = [name for name in kinds if kinds[name] == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
-        cure, place = f" {cures[kind]}", f"X[{names[0]!r}]"
-        left_out = f"X.drop(columns={names})"
-        if names[0].isdigit():
-            place = f"pandas.Series(X[:, {names[0]}])"
-            left_out = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
-            # Arrays have no columns of polars.
-            cure = cure.replace(_OF_POLARS, "")
-        cure = cure.replace("X.drop(columns=['name'])", left_out).replace("X['name']", place)
-        texts.append(f"{who} {kind}.{cure * (cures[kind] not in text)}")
-        text += cures[kind]
-    return " ".join(texts)
+        sentences.append(f"{who} {kind}.")
+        advice = cures[kind]
+        if advice in text:
+            continue
+        text += advice
+        one_column, other_columns = f"X[{names[0]!r}]", f"X.drop(columns={names})"
+        if names[0].isdigit():  # columns of an array, to which the advice for polars does not apply
+            one_column = f"pandas.Series(X[:, {names[0]}])"
+            other_columns = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
+            advice = advice.replace(_OF_POLARS, "")
+        advice = advice.replace("X.drop(columns=['name'])", other_columns)
+        sentences.append(advice.replace("X['name']", one_column))
+    return " ".join(sentences)
 
 
 # ------------------------------
@@ -485,8 +488,8 @@ def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
 def canonical_csr(X: Any) -> sparse.csr_array:
     """Check a container, and convert it to CSR without duplicate entries.
 
-    Norms of rows would be wrong with duplicates. They are summed in their order within a row, so
-    that the sum does not depend on other rows.
+    With duplicate entries, norms of rows would be wrong. Duplicates are summed in the order in
+    which their row has them, so that the sum does not depend on other rows.
     """
     return as_canonical(checked_container(X))
 
@@ -502,14 +505,14 @@ def as_canonical(X: Any) -> sparse.csr_array:
 
 
 def plain_csr(X: Any) -> sparse.csr_array:
-    """Convert a checked container to CSR, with its duplicate entries."""
+    """Convert a checked container to CSR; keep duplicate entries."""
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # This flag stops the conversion from summing duplicates.
+        # This flag says that there are no duplicates, so that the conversion does not sum them.
         X.has_canonical_format = True
     X = X.tocsr()
-    # The flags of the caller's object may be wrong, so the result gets new ones.
+    # The flags of the caller's object may be wrong: a new object determines its own flags.
     return with_data(X, X.data)
 
 
@@ -526,7 +529,7 @@ def finite(rows: Any) -> Any:
         array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
     if np.isfinite(array).all():
         return array
-    # Half of the largest number, so that later results that round up do not overflow.
+    # Infinity becomes half of the largest number, so that results that round up do not overflow.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
 
@@ -536,8 +539,8 @@ def of_finite(
 ) -> Any:
     """Apply a function that maps each row by itself; rows with NaN or infinity become NaN.
 
-    Rows are converted to `dtype` before and after. With `allow_nan`, the function gets rows with
-    NaN, too.
+    Rows are converted to `dtype` before and after. With `allow_nan`, only rows with infinity become
+    NaN, and the function has to accept NaN.
     """
     with np.errstate(all="ignore"):
         made = function(rows.astype(dtype, copy=False)).astype(dtype, copy=False)
@@ -545,7 +548,7 @@ def of_finite(
 
 
 def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
-    """Return which rows have NaN or infinity; with `allow_nan`, which have infinity."""
+    """Return a mask of the rows with NaN or infinity; with `allow_nan`, of those with infinity."""
     values = rows.data if issparse(rows) else rows
     is_finite = ~np.isinf(values) if allow_nan else np.isfinite(values)
     if is_finite.all():
@@ -602,7 +605,7 @@ def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]
 
 
 def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
-    """Memory-map a file of one array; of errors, only an OSError keeps its text."""
+    """Memory-map a file of one array; replace the text of any error but an OSError."""
     (path,) = loader.args
     text = (
         f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "

@@ -1,7 +1,7 @@
-"""Rows in a collection of dask: each pass over them is one graph of tasks.
+"""Rows in a collection of dask: each pass over the rows is one graph of tasks.
 
-`sum_in_graph` makes the graph: each chunk has a task `_sum_of_part`, which calls `reduce.part_sum`,
-and tasks `_added` add the results.
+`sum_in_graph` makes the graph. Its tasks `_sum_of_part`, one for each chunk, call
+`reduce.part_sum`, and its tasks `_added` add the results.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ except ImportError:
 # A pass over chunks of dask: a task for each chunk, and a tree of additions.
 
 Graph = dict[Any, Any]
-# Number of sums that a task adds, a power of two; several, as a task has more overhead than a sum.
+# Number of sums that a task adds, a power of two. It is above 2, as tasks take longer than sums.
 _ADDED_AT_ONCE = 8  # not tuned
 # The blocks of the task that runs in this thread, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
@@ -52,17 +52,17 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = _by_dask(partial(optimize, collection))
-        # Futures, whose results workers have. `optimize` would drop them from the graph.
+        # `optimize` drops futures from the graph. Workers have their results, so they are kept.
         given = dict(collection.__dask_graph__())
-        futures = {key: one for key, one in given.items() if hasattr(type(one), "cancel")}
+        futures = {key: task for key, task in given.items() if hasattr(type(task), "cancel")}
         self.graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
-        # Stands for the chunks in pickles: see `_Pickler`.
+        # A pickle has this name instead of the chunks: see `_Pickler`.
         self.name = uuid4().hex
 
 
 def _block_of(chunks: Chunks | str, number: int) -> Any:
-    """Return a block: compute it or, in a task, which has a name for chunks, look it up."""
+    """Return a block of chunks: compute it or, in a task, look it up by the name of the chunks."""
     if isinstance(chunks, str):
         return _BLOCKS.get()[chunks]
     return computed(Delayed(chunks.keys[number], chunks.graph))
@@ -71,9 +71,9 @@ def _block_of(chunks: Chunks | str, number: int) -> Any:
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
     """Sum the results of a kernel over all parts of a source whose parts are dask chunks.
 
-    The active scheduler computes the sum. A task gets chunks and the arguments that all tasks
-    share, and returns bytes: a sum, or a failure. A task raises no error, as schedulers log the
-    tracebacks of errors; and it draws no noise, as it may run twice.
+    The active scheduler of dask computes the sum. A task gets chunks and the arguments that all
+    tasks share, and returns bytes: a sum or an error. A task raises no error, as schedulers log the
+    tracebacks of errors. A task draws no noise, as it may run twice.
 
     Parameters
     ----------
@@ -91,9 +91,8 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     object
         The sum, with the bits that :func:`skdp.data.reduce.map_sum` gives.
     """
-    graph, keys = _graph_of(
-        {"source": source, "kernel": kernel, "size": size}, _sum_of_part, numbers
-    )
+    shared = {"source": source, "kernel": kernel, "size": size}
+    graph, keys = _graph_of(shared, _sum_of_part, numbers)
     top = in_tree(graph, keys, f"skdp-add-{uuid4().hex}")
     graph, _ = cull(graph, [top])
     _, total = pickle.loads(computed(Delayed(top, graph)))
@@ -107,15 +106,15 @@ def _graph_of(
 ) -> tuple[Graph, list[Any]]:
     """Make a task for each part; return the graph, and the keys of these tasks.
 
-    `function` gets the names of the chunks in `value`, this process, the pickled value, the place
-    of the part, and its blocks.
+    A task calls `function` with the names of the chunks in `value`, this process, the pickled
+    value, the number of the part, and the blocks of the part.
     """
     shared, found = pickled(value)
     token = uuid4().hex
     prefix, given = f"skdp-{name}-{token}", f"skdp-shared-{token}"
     call = partial(function, tuple(found), this_process())
     # The shared arguments are the result of a task, so that dask sends them to each worker once.
-    # dask.delayed would make the same graph, but would take longer than the tasks.
+    # dask.delayed would make the same graph, but takes longer to do so than the tasks run.
     graph: Graph = {given: (bytes, shared)}
     for chunks in found.values():
         graph |= chunks.graph
@@ -127,14 +126,18 @@ def _graph_of(
 def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     """Add a tree of additions to a graph; return the key of its root.
 
-    A task adds a power of two of sums, so that additions have the order of `skdp.data.reduce`.
+    The number of sums that a task adds is a power of two, so that the order of additions is the
+    same as in `skdp.data.reduce`.
     """
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
-        # A single key in the last group goes to the next level.
-        sums = {(prefix, len(keys), i): (_added, *one) for i, one in enumerate(groups) if one[1:]}
-        keys = [*sums, *groups[-1][: len(groups) - len(sums)]]
-        graph |= sums
+        level, keys = len(keys), []
+        for number, group in enumerate(groups):
+            if len(group) > 1:
+                graph[prefix, level, number] = (_added, *group)
+                keys.append((prefix, level, number))
+            else:  # a single key in the last group goes to the next level
+                keys += group
     return keys[0]
 
 
@@ -190,7 +193,7 @@ def mapped_and_stored(X: RowParts) -> RowParts:
     numbers = X.numbers
     graph, keys = _graph_of(source, _rows_of_part, numbers, "rows")
     graph, _ = cull(graph, keys)
-    # Each block of the array is the answer of a worker, and its keys are those of the tasks.
+    # Each block of this array is the answer of a worker; the keys of blocks are the keys of tasks.
     answers = da.Array(graph, keys[0][0], ((1,) * len(keys),), dtype=object)
     chunks = Chunks(*_by_dask(partial(persist, answers, optimize_graph=False)))
     by_number = dict(zip(numbers, chunks.keys, strict=True))
@@ -254,7 +257,7 @@ class _Pickler(CloudPickler):
 def _with_strides(
     values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    """Make an array with given strides: pickle drops them, but rounding may depend on them."""
+    """Make an array with given strides: pickle drops strides, on which rounding may depend."""
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     first = -sum(step for step in steps if step < 0)
     memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
@@ -293,8 +296,8 @@ def _unpickled(shared: bytes) -> Any:
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
     """Compute in a worker; return the facts of the machine, with the result or an error."""
-    # Errors are returned, as dask would print errors that are raised. In the process of the client
-    # warnings are not silenced, as other threads there may need them.
+    # Errors are returned, as dask would print errors that are raised. Warnings are not silenced in
+    # the process of the client, where other threads may need them.
     missing = ": it needs all modules of this process, in the same versions"
     with nullcontext() if this_process() == client else workers.without_warnings():
         try:
@@ -303,7 +306,7 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
             result = workers.on_one_thread(call)
         except (Exception, SystemExit) as error:
             result = RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
-            # After unpickling, errors of these types have texts by skdp, which show no values.
+            # Once unpickling is done, errors of these types have texts of skdp, without values.
             if type(error) in (ValueError, MemoryError) and not missing:
                 result = type(error)(str(error))
         return pickle.dumps((_machine(), result))
@@ -331,7 +334,7 @@ def _machine() -> dict[str, Any]:
 
 
 def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
-    """Return an error if machines differ: their sums may then differ in the last bit."""
+    """Return an error if machines differ, whose sums may differ in the last bit; else None."""
     first, *others = machines
     names = [name for name in first if any(one[name] != first[name] for one in others)]
     text = (
@@ -368,7 +371,7 @@ class _Facts(NamedTuple):
 def rows_in_parts(X: Any, y: Any = None) -> RowParts:
     """Return rows in parts, one for each chunk of X, with their targets, if any.
 
-    The lengths of the partitions of a data frame are counted, in a pass of its own.
+    For a data frame, a separate pass counts the rows of each partition.
     """
     facts = _facts_of(X)
     if _is_frame(X):
@@ -385,7 +388,7 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
 
 
 def public_like(X: Any) -> Any:
-    """Return public rows like the rows of a collection; in parts, if lengths are known."""
+    """Return public rows like the rows of X; in parts, if the lengths of the chunks are known."""
     facts = _facts_of(X)
     if _is_frame(X) or any(map(math.isnan, X.chunks[0])):
         return facts.public
@@ -445,7 +448,7 @@ def _facts_of(X: Any) -> _Facts:
         hint = "pass X.rechunk({0: 'auto', 1: -1})"
         _refuse("X is divided into chunks by columns, too", hint)
     if not np.can_cast(X.dtype, np.float64):
-        # The type alone: of texts, a dtype has the length of the longest one.
+        # The error names the type only: a dtype of texts would show how long the longest text is.
         kind = X.dtype.type.__name__
         _refuse(f"X has dtype {kind}, not real numbers", "pass X.astype(float)")
     if isinstance(X._meta, np.ma.MaskedArray):
@@ -526,7 +529,7 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     both = X if y is None else _with_target(X, y)
     # `meta` is an array, so that the result has blocks and their keys. The blocks are data frames.
     like: dict[str, Any] = {"meta": np.empty((0, both.shape[1])), "enforce_metadata": False}
-    # Dask reads partitions already here if it sorts rows by an index.
+    # If dask sorts rows by an index, it reads the partitions already here.
     blocks = _by_dask(lambda: both.map_partitions(lambda frame: frame, **like))
     n_parts, names = blocks.numblocks[0], list(both.columns)
     counted = blocks.map_blocks(
@@ -557,7 +560,7 @@ def _with_target(X: Any, y: Any) -> Any:
     name = "y"
     while name in X.columns:
         name += "_"
-    # For columns of another frame, dask would join by an index, which may be private.
+    # Dask would join a column of another data frame by an index, which may be private.
     if not _by_dask(partial(_are_of_one_frame, X, y)):
         _refuse("y has other partitions than X", _OF_ONE_FRAME)
     meta = X._meta.assign(**{name: y._meta})
@@ -565,7 +568,7 @@ def _with_target(X: Any, y: Any) -> Any:
 
 
 def _beside(frame: Any, target: Any, name: str) -> Any:
-    """Append the target to a partition, unless its index differs: then return the partition.
+    """Append the target to a partition; if the target has another index, return the partition.
 
     With another index, pandas would join by the index, and one row could change other records.
     """
@@ -590,7 +593,7 @@ def _values(frame: Any, names: list[Any], facts: _Facts) -> np.ndarray:
     columns = {}
     for name, like in facts.like.dtypes.items():
         column, to_texts = rows[name], to_numbers | {"dtype": object}
-        # Gaps in texts of pyarrow become NaN, as in memory; objects have their own.
+        # Gaps in texts of pyarrow become NaN, as for rows in memory; objects keep their own gaps.
         if column.dtype == object:
             del to_texts["na_value"]
         columns[name] = column.to_numpy(**(to_texts if _is_text(like) else to_numbers))

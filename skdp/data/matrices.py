@@ -273,7 +273,7 @@ def _checked_part(values: Any, name: str) -> containers.RawBlock:
     if part.ndim != 2 or part.shape[1] == 0:
         raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
     if not np.can_cast(part.dtype, np.float64):
-        # The type alone: of texts, a dtype has the length of the longest one.
+        # The error names the type only: a dtype of texts would show how long the longest text is.
         kind = part.dtype.type.__name__
         raise ValueError(f"{name} must have real numbers of at most 64 bits, got dtype {kind}.")
     if sparse.issparse(part):
@@ -348,7 +348,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     source : Source or RankOneMatrices
         Source of the matrices, each of which is a row.
     matrix_shape : tuple of two ints
-        Their shape.
+        Number of rows and of columns of each matrix.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     multiplier : float or ndarray, default=1.0
@@ -363,12 +363,12 @@ class Design(BlockView):  # numpydoc ignore=PR02
     column_map : ndarray or None, default=None
         B, only for stored matrices.
     writes_factors_out : bool, default=False
-        Whether outer products of factors are computed and then treated as stored matrices.
+        Whether to compute the outer products of factors, and treat them as stored matrices.
     people : People or None, default=None
         The person to whom each matrix belongs, if users are protected. Then each person counts once
         in every sum.
     agreed : Agreed or None, default=None
-        Facts that all owners of a federated fit agree on, if `source` has the matrices of one.
+        Facts that all owners of a federated fit agree on, if these are the matrices of one owner.
     """
 
     source: Source | RankOneMatrices
@@ -440,22 +440,22 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return replace(self, source=RankOneMatrices(*parts))
 
     def cached(self) -> "Design":
-        """Standardize a small array in memory once for all passes, if rows are the units."""
+        """Standardize a small array once for all passes; do nothing for people or other sources."""
         X = getattr(self.source, "X", None)
         is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
         if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:
             return self
-        # While pieces are joined, there are two copies of the rows.
+        # Joining the pieces needs memory for two copies of the rows.
         if 2 * 8 * math.prod(self.source.shape) > CACHE_BYTES:
             return self
-        # A copy, as the next piece overwrites the array.
+        # The entries are copied, as the next piece overwrites their array.
         rows = self.map_rows(on_block(lambda matrices: entries_of(matrices).copy()))
         return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
     @property
     def rounding(self) -> float:
         """Bound on the rounding error of a sum, in units of the largest contribution."""
-        # The contribution of one matrix is a sum, too.
+        # The contribution of one matrix is itself a sum, whose additions count, too.
         depth = self.depth + terms_within(self.matrix_shape)
         return rounding_of_depth(depth, self.n_records)
 
@@ -502,7 +502,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
             yield piece, self._dense(block[start:stop], piece, scaling)
 
     def _dense(self, block: Any, piece: slice, scaling: list[np.ndarray] | None) -> DenseMatrices:
-        """Return dense matrices, centered and scaled; their products apply both maps."""
+        """Return dense matrices, centered and scaled; products of them apply both maps."""
         rows = block if isinstance(block, np.ndarray) else block.toarray()
         scale = self.multiplier
         if scaling is None:
@@ -522,7 +522,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         np.subtract(rows, center, out=values)
         values *= multiplier
         if self.largest is None or max(values.max(), -values.min()) <= self.largest.min():
-            return values
+            return values  # clipping would change nothing
         np.minimum(values, self.largest.ravel(), out=values)
         return np.maximum(values, -self.largest.ravel(), out=values)
 
@@ -541,7 +541,7 @@ def entries_of(matrices: Matrices) -> np.ndarray:
 def _times(factors: Any, symmetric: np.ndarray | None, *, separately: bool) -> Any:
     """Multiply factors by a symmetric matrix or a diagonal; rows that overflow become null.
 
-    `separately` multiplies each factor by itself, so that its rounding does not depend on others.
+    `separately` keeps the rounding of each factor independent of other factors.
     """
     if symmetric is None:
         return factors
@@ -554,5 +554,5 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, separately: bool) -> A
     else:
         mapped = one_by_one(factors, symmetric) if separately else factors @ symmetric
     mapped[~np.isfinite(mapped).all(axis=1)] = 0.0
-    # Later passes multiply each product separately, which is fastest in this memory order.
+    # Later passes, too, multiply each mapped factor alone, which is fastest in this memory order.
     return np.asarray(mapped, order=order_of(factors)) if separately else mapped

@@ -21,7 +21,7 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-# Number of columns that are decoded at a time: they need memory besides the memory of the part.
+# Number of columns that are decoded at a time, as decoded columns need memory besides the part.
 _COLUMNS = 16  # not studied
 # Number of rows of these columns that are copied at a time.
 _ROWS = 4096  # not studied
@@ -43,7 +43,8 @@ def row_groups(
 ) -> tuple[Any, ...]:
     """Return arguments of `RowParts` for the row groups of files: see `RowBlocks.from_parquet`.
 
-    They are functions that load row groups, which can be pickled, and public facts of the rows.
+    The arguments are functions that load row groups and can be pickled, and public facts of the
+    rows.
     """
     paths = [file for path in paths_of(paths) for file in _files_of(path)]
     columns, lists = _checked_names(columns, y), _checked_lists(categories)
@@ -70,13 +71,13 @@ def row_groups(
     for name in names:
         made += [f"{name}_{value}" for value in lists[name]] if name in lists else [name]
     load: Any = partial(_encoded_rows, lists=lists, is_sparse=sparse_output) if lists else _rows
+    like = None
     if any(texts.values()):
         if lists:
             raise ValueError("categories must have all columns of texts, or none.")
-        load = partial(_frame, texts=texts)
+        load, like = partial(_frame, texts=texts), made_up_frame(texts, dtype)
     rows = [partial(load, *group, names, dtype) for group in groups]
     targets = None if y is None else [partial(_targets, *group, y) for group in groups]
-    like = made_up_frame(texts, dtype) if any(texts.values()) else None
     return rows, lengths, len(made), dtype, targets, made, like
 
 
@@ -152,9 +153,9 @@ def _types(
             kind = types[name] = kind.value_type
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
         if not any(is_taken(kind) for is_taken in accepted):
-            taken = "strings" if name in lists else _TAKEN[name == y]
-            hint = ", or pass its categories, or name it in columns, for a ColumnTransformer"
-            hint *= (pa.types.is_dictionary(kind) or _is_text(kind)) and not takes_texts
+            taken, hint = "strings" if name in lists else _TAKEN[name == y], ""
+            if not takes_texts and (pa.types.is_dictionary(kind) or _is_text(kind)):
+                hint = ", or pass its categories, or name it in columns, for a ColumnTransformer"
             raise ValueError(
                 f"{path}: column {name!r} is {kind}, but must be {taken}: convert it in the file"
                 f"{hint}, or name other columns."
@@ -195,7 +196,7 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
                 (one.cast(pa.uint8()) if pa.types.is_boolean(one.type) else one).to_numpy()
                 for one in map(table.column, names[first : first + _COLUMNS])
             ]
-            # Some rows of all these columns are copied at a time, as they fit into cache.
+            # Rows are copied in groups of `_ROWS`, which fit into cache with all these columns.
             for start in range(0, len(rows), _ROWS):
                 for place, column in enumerate(columns, first):
                     rows[start : start + _ROWS, place] = column[start : start + _ROWS]
@@ -226,7 +227,7 @@ def _encoded_rows(
     *,
     is_sparse: bool,
 ) -> RawBlock:
-    """Load rows with a column of 0 and 1 for each category; other values have 0 in all columns."""
+    """Load rows, with a column of 0 and 1 for each category; other values have 0 in all of them."""
     parts: list[Any] = []
     for is_text, run in groupby(names, lists.__contains__):
         if is_text:

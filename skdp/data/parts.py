@@ -163,13 +163,13 @@ class Targets(Parts):
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
         """Return targets to which a function of single targets is applied."""
-        made = composed(self._function, function)
-        one = Targets(self.parts, made, self.pass_over, self.column)
+        function_of_both = composed(self._function, function)
+        targets = Targets(self.parts, function_of_both, self.pass_over, self.column)
         if len(self.parts) > 1 or callable(self.parts[0].loader):
-            return one
+            return targets
         # Targets in memory are mapped once for all passes.
         with without_warnings():
-            return Targets.of(one._load(self.parts[0]))
+            return Targets.of(targets._load(self.parts[0]))
 
     @without_warnings()
     def cached(self) -> "Targets":
@@ -334,8 +334,9 @@ class RowBlocks(SkdpContainer):
     function: Callable[[Any], Any] | None = None
     # Column names of the results of `function`, if the results have names.
     names: list[str] | None = None
-    # If columns contain texts, two public rows as a data frame, like loaded blocks and like results
-    # of `function`. Only public steps of a pipeline accept texts.
+    # If columns contain texts, data frames of two public rows: `loaded_like` has the columns of
+    # loaded blocks, and `like` the columns after `function`. Otherwise None. Only public steps of a
+    # pipeline accept texts.
     loaded_like: Any = None
     like: Any = None
 
@@ -505,7 +506,7 @@ class RowBlocks(SkdpContainer):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether rows are sparse after `function`, as public rows show."""
+        """Whether `function` makes sparse rows, which applying it to public rows shows."""
         if self.function is None:
             return self.kind.is_sparse
         public: Any = self.loaded_like
@@ -603,7 +604,8 @@ class RowBlocks(SkdpContainer):
 
     def _blocks_of(self, _: int, starts: Sequence[int]) -> Iterator[RawBlock]:
         """Yield the rows of a part, in blocks that begin at `starts`."""
-        # A stream is one part; the blocks that it yields may have any length.
+        # A stream is one part, and its own blocks may have any length. `waiting` has rows of the
+        # next block to yield, which needs `size` rows; the last block takes all rows that are left.
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(starts)[:-1])
         size: Any = next(sizes, np.inf)
@@ -653,19 +655,21 @@ class RowBlocks(SkdpContainer):
 
     def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
         """Refuse a block that is unlike the first one; the error shows nothing of its rows."""
-        first = (*self._seen, kind)[0]
-        if first.flaw and (self.loaded_like is None or self.function is None):
-            only = (
-                "Encode texts in the function that loads a part, or write them to Parquet files. "
+        first = self._seen[0] if self._seen else kind
+        takes_texts = self.loaded_like is not None
+        if first.flaw and not takes_texts:
+            advice = (
+                "Encode texts in the function that loads a part, or write them to Parquet files."
             )
-            raise ValueError(f"{name}: {only * (self.loaded_like is None)}{first.flaw}")
-        fits = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
-        are_numbers = self.loaded_like is not None or np.can_cast(block.dtype, float)
-        if not are_numbers:
+            raise ValueError(f"{name}: {advice} {first.flaw}")
+        if first.flaw and self.function is None:
+            raise ValueError(f"{name}: {first.flaw}")
+        if not takes_texts and not np.can_cast(block.dtype, float):
             raise ValueError(
                 f"{name} must have real numbers of at most 64 bits, as frame.astype(float) has."
             )
-        if not fits or kind.is_sparse != first.is_sparse:
+        has_shape = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
+        if not has_shape or kind.is_sparse != first.is_sparse:
             raise ValueError(
                 f"{name} must have shape ({n_rows}, {self._n_loaded}), and be dense or sparse as "
                 "the first block is."
@@ -677,7 +681,7 @@ class RowBlocks(SkdpContainer):
 
 
 def read_block(made: Any, like: Any = None) -> tuple[RawBlock, BlockForm]:
-    """Convert a block to an array or CSR; return also its form. With `like`, keep a data frame."""
+    """Convert a block to an array or CSR, and describe it; with `like`, it stays a data frame."""
     if like is not None:
         return made, BlockForm(is_sparse=False, names=list(made.columns))
     made = checked_container(made)
@@ -771,36 +775,30 @@ class RowParts(Parts, RowBlocks):
         return rows if selected is None else rows[selected.start :: selected.step]
 
     def cached(self, loaders: Iterable[Loader]) -> Self:
-        """Return a copy whose parts are loaded with `function` applied."""
-        one = copy(self)
-        one._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
-        one._n_loaded, one.function, one.loaded_like = self.shape[1], None, None
-        one.parts = [
+        """Return a copy whose parts `loaders` load, with `function` applied already."""
+        rows = copy(self)
+        rows._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
+        rows._n_loaded, rows.function, rows.loaded_like = self.shape[1], None, None
+        rows.parts = [
             Part(part.number, load, len(part.rows))
             for part, load in zip(self.parts, loaders, strict=True)
         ]
-        one.is_cached = self.pass_over is None
-        return one
-
-    def without_targets(self) -> Self:
-        """Return a copy without targets; a kernel that needs targets has its own reference."""
-        one = copy(self)
-        one.y = None
-        return one
+        rows.is_cached = self.pass_over is None
+        return rows
 
     def _raw_blocks(self) -> Iterator[RawBlock]:
         return map(self.load, range(len(self.parts)))
 
     def _every(self, step: int) -> "RowBlocks":
-        one, first = copy(self), 0
-        one.parts = []
+        rows, first = copy(self), 0  # the number of the first row of a part, over all parts
+        rows.parts = []
         for part in self.parts:
-            # The numbers of selected rows, in all parts together, are multiples of `step`.
+            # Rows are selected whose number, over all parts, is a multiple of `step`.
             if selected := part.rows[-first % step :: step]:
-                one.parts.append(part._replace(selected=selected))
+                rows.parts.append(part._replace(selected=selected))
             first += len(part.rows)
-        one.shape, one.y = (sum(one.lengths), self.shape[1]), None
-        return one
+        rows.shape, rows.y = (sum(rows.lengths), self.shape[1]), None
+        return rows
 
     def _blocks_of(self, part: int, starts: Sequence[int]) -> Iterator[RawBlock]:
         return map(self._finished, blocks_at(self.load(part), starts))

@@ -1,4 +1,4 @@
-"""Persons as units: each counts once in every sum, whatever number of rows the person has."""
+"""People as units: a person counts once in every sum, whatever number of rows the person has."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,10 +24,11 @@ _BITS = 24  # not tuned
 #: Largest number of rows of all people together. The number of rows is private, so the bound on
 #: rounding errors holds for this many.
 MOST_ROWS = 1 << 32  # not tuned
-#: Up to this number of people, floats represent all sums of halves of weights: counts are exact.
+#: Up to this number of people, floats have no rounding error in sums of halves of weights, so that
+#: counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings of a term, besides additions within a part: 4, since in a product of rows the roots of
-# two weights are rounded, and two products with the roots; and 32 additions in a tree of up to
+# Roundings besides the additions within a part: 4 in a term, since a product of two rows rounds the
+# roots of two weights, and the products of both rows with them; and 32 additions in a tree of up to
 # 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
 # Number of rows in a batch of `People.batches`.
@@ -67,18 +68,18 @@ class People:
     def sample(self, at_most: int) -> tuple[np.ndarray, "People"]:
         """Choose the first row of every k-th person; return the numbers and the people of the rows.
 
-        Every k-th row would depend on the number of rows of each person.
+        A choice of every k-th row would depend on the number of rows of each person.
         """
         step = -(-self.n_people // at_most)
         chosen = self.first_rows[self.codes[self.first_rows] % step == 0]
         return chosen, People(self.codes[chosen], np.ones(len(chosen)), self.n_people)
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Lay out rows in batches of one size, so that no person changes the rounding of others.
+        """Put rows into batches of one size, so that no person changes the rounding of others.
 
-        A function of a batch may round differently at each place. So the place of a row depends
-        only on its person, and on how many earlier rows the person has. Unused places get the first
-        row.
+        A function of a batch may round differently at each place of the batch. So the place of a
+        row depends only on its person, and on how many earlier rows the person has. The first row
+        fills unused places.
 
         Yields
         ------
@@ -87,12 +88,12 @@ class People:
         is_used : ndarray of shape (batch_size,)
             False for unused places.
         """
-        columns = (self.codes + places_within(self.codes, self.n_people)) % _BATCH
-        lines = places_within(columns, _BATCH)
-        laid_out = np.full((lines.max() + 1, _BATCH), -1)
-        laid_out[lines, columns] = np.arange(len(self.codes))
-        for line in laid_out:
-            yield np.maximum(line, 0), line >= 0
+        places = (self.codes + places_within(self.codes, self.n_people)) % _BATCH
+        numbers_of_batches = places_within(places, _BATCH)
+        batches = np.full((numbers_of_batches.max() + 1, _BATCH), -1)
+        batches[numbers_of_batches, places] = np.arange(len(self.codes))
+        for batch in batches:
+            yield np.maximum(batch, 0), batch >= 0
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """Average the values of the rows of each person."""
@@ -100,18 +101,18 @@ class People:
 
 
 def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
-    """Divide a weight of 1 among the rows of each person: as equal multiples of 2 ** -24."""
-    counts, one = np.bincount(codes, minlength=n_people), 1 << _BITS
-    parts, rest = np.divmod(one, np.maximum(counts, 1))
-    # The first rows of a person get one multiple more, until their sum is 1.
-    return (parts[codes] + (places_within(codes, n_people) < rest[codes])) / one
+    """Divide a weight of 1 among the rows of each person, in almost equal multiples of 2 ** -24."""
+    counts, total = np.bincount(codes, minlength=n_people), 1 << _BITS
+    parts, rest = np.divmod(total, np.maximum(counts, 1))
+    # The first rows of a person get 2 ** -24 more, so that all weights of the person sum to 1.
+    return (parts[codes] + (places_within(codes, n_people) < rest[codes])) / total
 
 
 def places_within(codes: np.ndarray, n_codes: int) -> np.ndarray:
     """For each code, count the equal codes before it."""
     counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)
-    # numpy has a fast sort for integers of 16 bits, so codes of 32 bits are sorted by two halves.
+    # numpy sorts integers of 16 bits fast, so codes of 32 bits are sorted by their two halves.
     halves = codes.astype(np.uint16), (codes >> 16).astype(np.uint16)
     places[np.lexsort(halves)] = np.arange(len(codes)) - before
     return places

@@ -1,4 +1,4 @@
-"""The one way to pass over rows: a kernel maps each block, and a tree of additions sums results.
+"""A pass over rows: a kernel maps each block, and a tree of additions sums the results.
 
 A leaf of the tree is a run of consecutive blocks, whose results are added one after the other. A
 node splits its leaves at the largest power of two below their number. Rows in parts have such a
@@ -18,18 +18,19 @@ import numpy as np
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-# Largest number of floats in the sums of all leaves of a tree, 64 MB; two leaves may exceed it.
+# The sums of all leaves of a tree have at most this many floats, 64 MB, if there are more than two.
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees per thread: several, as some subtrees take longer than others.
 _TASKS_A_THREAD = 4  # not studied
-# Additions in a chain that are neither within a block nor in the tree.
+# Margin for additions in a chain that are neither within a block nor in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
-#: A kernel is a pure function of a block and its row numbers. It returns an array, values `PerRow`,
-#: or a tuple of both; a pass joins values of rows, and adds arrays. It must be picklable by
-#: cloudpickle, for other processes, and raise no error for any rows.
+#: A kernel is a pure function of row numbers and their block. It returns an array, or values
+#: `PerRow`, or a tuple of these: a pass adds arrays, and joins values `PerRow`. No rows may make a
+#: kernel raise an error. cloudpickle must be able to pickle it, for other processes.
 Kernel = Callable[[slice, Any], Any]
-#: A function that gets the sums of the groups of a pass, and their number, and yields the sums.
+#: An observer gets an iterator over the sums of the groups of a pass, and the number of groups. It
+#: yields the same sums, and reports how many there have been.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]
 #: Observer of the fit in this thread, which reports progress to callbacks; None without callbacks.
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
@@ -48,7 +49,7 @@ def on_block(function: Callable[[Any], Any]) -> Kernel:
 
 
 class BlockView:
-    """A view of data in blocks, over which :func:`map_sum` passes."""
+    """Base class of views of data in blocks, over which :func:`map_sum` passes."""
 
     source: Any
     block_starts: Any
@@ -85,13 +86,13 @@ class BlockView:
     def map_sum(self, kernel: Kernel, size: int) -> Any:
         """Sum the results of a kernel, each of `size` numbers, over all blocks.
 
-        A larger sum has longer leaves. So that no chain is longer than `sum_depth`, a `size` above
-        its largest size counts as the largest size.
+        Sums of more numbers have longer leaves. `sum_depth` bounds the additions in a leaf for
+        sizes up to `_largest_size`, so a larger `size` gets leaves of that size.
         """
         return map_sum(self, kernel, min(size, _largest_size(self.width)), self.n_jobs)
 
     def map_rows(self, kernel: Kernel) -> Any:
-        """Join the results of a kernel, which are values for each row of a block."""
+        """Join the results of a kernel, which returns a value for each row of a block."""
         return map_sum(self, lambda rows, block: PerRow(kernel(rows, block)), 0, self.n_jobs)
 
 
@@ -120,25 +121,28 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     object
         The sum, with the values of all rows joined.
     """
-    # The pieces of a block are summed first. So a chain of additions in a leaf is no longer than
-    # its number of blocks and the number of pieces of one block together.
     if getattr(source, "in_pieces", False):
+        # The pieces of a block are summed first. So a chain of additions in a leaf is at most as
+        # long as the number of its blocks plus the number of pieces of one block.
         kernel = partial(_sum_pieces, kernel=kernel)
+    # The parts of a view, and how to read them, are facts of its source.
     origin = getattr(source, "source", source)
     if pass_over := getattr(origin, "pass_over", None):
-        sums = (pass_over(source, kernel, size, origin.numbers) for _ in range(1))
+        totals = map(partial(pass_over, source, kernel, size), [origin.numbers])
         with without_warnings():
-            return _joined(next(watched(sums, 1)))
-    parts = part_ranges(source)
-    # Threads share lists of leaves: those of a part or, if there is only one part, single leaves.
-    lists = [_leaves(part, size) for part in parts]
-    if len(parts) == 1:
+            return _joined(next(watched(totals, 1)))
+    # Threads share lists of leaves: a list for each part or, if there is one part, for each leaf.
+    lists = [_leaves(part, size) for part in part_ranges(source)]
+    if len(lists) == 1:
         lists = [[leaf] for leaf in lists[0]]
-    is_sequence = len(lists) == 1 or getattr(origin, "is_stream", False)
-    n_threads = 1 if is_sequence else thread_count(n_jobs)
-    n_tasks = 1 if n_threads == 1 else min(_TASKS_A_THREAD * n_threads, len(lists))
-    # A task has a power of two of lists: so the tree is the same for any number of threads.
-    length = 1 << (len(lists) // n_tasks).bit_length() - (n_tasks > 1)
+    length, n_threads = len(lists), 1
+    if len(lists) > 1 and not getattr(origin, "is_stream", False):
+        n_threads = thread_count(n_jobs)
+    if n_threads > 1:
+        n_tasks = min(_TASKS_A_THREAD * n_threads, len(lists))
+        # Each task sums a power of two of lists, so that its sum is a node of the same tree for any
+        # number of threads.
+        length = 1 << (len(lists) // n_tasks).bit_length() - 1
     groups = [lists[i : i + length] for i in range(0, len(lists), length)]
     calls = [partial(_subtree, group, source, kernel) for group in groups]
     sums = run_in_threads(calls, n_threads)
@@ -148,7 +152,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
 
 
 def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-    """Yield the sums of the groups of a pass, through the observer, if there is one."""
+    """Yield the sums of the groups of a pass; let the observer of this thread count them."""
     observer = OBSERVER.get()
     return groups if observer is None else observer(groups, n_groups)
 
@@ -165,8 +169,7 @@ def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
 
 
 def part_ranges(source: Any) -> list[range]:
-    """Return the block numbers of each part of a source; one part without `part_starts`."""
-    # The parts of a view are the parts of its source.
+    """Return the block numbers of each part of a source, or of a view of it, as ranges."""
     origin = getattr(source, "source", source)
     starts = getattr(origin, "part_starts", (0, len(source.block_starts) - 1))
     return list(starmap(range, pairwise(starts)))
@@ -177,17 +180,19 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
     The largest sum has the longest leaves, and so the longest chain.
     """
-    parts, size, within_part = parts or [range(len(starts) - 1)], _largest_size(width), 0
+    within_block, within_part = int(np.diff(starts).max()), 0
+    parts = parts or [range(len(starts) - 1)]
     for part in parts:
-        length = _leaf_length(len(part), size)
-        within_part = max(within_part, length + ((len(part) - 1) // length).bit_length())
-    within_block, over_parts = int(np.diff(starts).max()), (len(parts) - 1).bit_length()
+        leaf_length = _leaf_length(len(part), _largest_size(width))
+        tree_height = ((len(part) - 1) // leaf_length).bit_length()
+        within_part = max(within_part, leaf_length + tree_height)
+    over_parts = (len(parts) - 1).bit_length()
     return within_block + within_part + over_parts + _MORE_ADDITIONS
 
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
     """Bound `sum_depth` for sources in one part, with up to `n_blocks` blocks of `longest` rows."""
-    # Leaves are as short as the limit on their number permits. So with fewer blocks there are
+    # A leaf has as few blocks as the limit on the number of leaves permits. So fewer blocks have
     # neither longer nor more leaves.
     length = _leaf_length(n_blocks, _largest_size(width))
     n_leaves = min(_most_leaves(_largest_size(width)), n_blocks)
@@ -197,7 +202,8 @@ def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
 def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
     """Bound the rounding error of a sum over units, relative to the largest term of a unit.
 
-    `longest` bounds the norm of a summand, in units of that term.
+    If the sum is transformed to the units of that term only at the end, `longest` bounds the norms
+    of the vectors that are added, as a multiple of the term.
     """
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units * longest)
 
@@ -252,13 +258,13 @@ def tree_sum(values: Iterable[Any]) -> Any:
     return joined_trees(reduce(with_value, values, ()))
 
 
-#: Sums that wait to be added: pairs of a number of values and their sum. The numbers are powers of
-#: two, in decreasing order.
+#: Sums of subtrees that wait to be added. Each is a pair: how many values it sums, which is a power
+#: of two, and the sum. The larger subtrees come first.
 Trees = tuple[tuple[int, Any], ...]
 
 
 def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) -> Trees:
-    """Add a value to waiting sums, in place if `add` changes its first argument."""
+    """Add a value to waiting sums: as long as the last subtree is as large, join both."""
     size = 1
     while trees and trees[-1][0] == size:
         value, size, trees = add(trees[-1][1], value), 2 * size, trees[:-1]
@@ -271,6 +277,7 @@ def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
 
 
 def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
+
     return reduce(_add, starmap(kernel, pieces), None)
 
 

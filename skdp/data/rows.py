@@ -67,13 +67,13 @@ class _BaseBlock(SampleWeighted, ABC):
         return block
 
     def norms(self) -> np.ndarray:
-        """Compute norms of the centered rows before weighting, or upper bounds on the norms."""
+        """Return the norms of the centered rows before weighting, or upper bounds on the norms."""
         if self._norms is None:
             self._norms = self._computed_norms()
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight each row by a function of its norm, or of given norms; NaN makes a row null."""
+        """Multiply each row by a weight, which depends on its norm; NaN as norm makes it null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
@@ -104,8 +104,8 @@ class _BaseBlock(SampleWeighted, ABC):
 class DenseBlock(_BaseBlock):
     """Rows in float64; centered rows are written into the array `scratch`.
 
-    In a product, weights multiply the other factor, which has fewer columns. Only `gram` has no
-    such factor, and multiplies the rows by weights, in `scratch`.
+    Weights multiply the other factor of a product, or the product itself: both have fewer columns
+    than the rows. Only `gram` has no other factor: it writes the weighted rows into `scratch`.
     """
 
     def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
@@ -117,10 +117,10 @@ class DenseBlock(_BaseBlock):
         elif raw.dtype != np.float64:
             np.copyto(self._scratch, raw)
             self._rows = self._scratch
-        self._summed_rows = self._rows  # `_drop_rows` replaces null rows in it by zeros
+        self._summed_rows = self._rows  # `_drop_rows` replaces these, with zeros for null rows
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Return which rows are mostly positive: the sum is at least half of the L1 norm."""
+        """Return 1.0 for rows whose sum is at least half of their L1 norm, and 0.0 for others."""
         # In C order, entries of a row are added in the same order in every block.
         rows = np.require(self._rows, requirements=["C", "A"])
         return _are_mostly_positive(rows.sum(axis=1), np.abs(rows).sum(axis=1))
@@ -133,7 +133,7 @@ class DenseBlock(_BaseBlock):
         return np.asarray(rows.sum(axis=0))
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows; this overwrites the rows, so it must come last."""
+        """Sum the outer products of the rows; overwrite centered rows, so `gram` must come last."""
         rows = self._summed_rows
         if self._is_weighted or self.sample_weight is not None:
             weights = self.times_root_sample_weight(self.weights)
@@ -150,7 +150,7 @@ class DenseBlock(_BaseBlock):
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        # Norms are multiplied by weights before squaring, as the square of a norm could overflow.
+        # The square of a norm could overflow, so weights multiply norms before they are squared.
         norms = np.where(self.weights == 0, 0.0, self.norms())
         return np.asarray(self.times_sample_weight(np.square(self.weights * norms)).sum())
 
@@ -181,8 +181,8 @@ class DenseBlock(_BaseBlock):
         """Multiply products of rows by the weights; null rows become 0."""
         if self._is_weighted:
             products *= self.weights[:, np.newaxis]
-        # Null rows become 0 after the product. To set them before needs a copy of the rows, whose
-        # memory layout could change the rounding of other rows.
+        # Null rows become 0 after the product: before it, zeros would need a copy of the rows, and
+        # the memory layout of a copy could change the rounding of other rows.
         if self._summed_rows is not self._rows:
             products[self.weights == 0] = 0.0
         return products
@@ -195,7 +195,7 @@ class DenseBlock(_BaseBlock):
 
 
 class SparseBlock(_BaseBlock):
-    """Sparse rows; centers and weights are applied to products of the rows.
+    """Sparse rows; products of the rows are centered and weighted, so that rows stay sparse.
 
     Weights are 0 or at least ``2 ** -500``, so that no significant product overflows or underflows.
     """
@@ -205,7 +205,7 @@ class SparseBlock(_BaseBlock):
         self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Return which raw rows are mostly positive: the sum is at least half of the L1 norm."""
+        """Return 1.0 for rows whose sum is at least half of their L1 norm, and 0.0 for others."""
         raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 
@@ -274,7 +274,7 @@ class SparseBlock(_BaseBlock):
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
-        """Return the rows times weights, with the root of `sample_weight`, and these weights."""
+        """Return the rows times weights and roots of `sample_weight`, and these factors of rows."""
         weights = self.times_root_sample_weight(self.weights)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
@@ -283,6 +283,7 @@ class SparseBlock(_BaseBlock):
 
 
 def _are_mostly_positive(sums: np.ndarray, l1_norms: np.ndarray) -> np.ndarray:
+    """Return 1.0 for rows whose sum is at least half of the L1 norm, and 0.0 for other rows."""
     # A row of zeros is no evidence for positive rows.
     return np.asarray((sums >= l1_norms / 2) & (l1_norms > 0), dtype=np.float64)
 
@@ -293,7 +294,7 @@ Block: TypeAlias = DenseBlock | SparseBlock
 # ------------------------------
 # A view of all rows, and the sums that fits need.
 
-# Bound on the chain of roundings in numpy's pairwise sum of an array, and in its entries.
+# Bound on the number of roundings of an entry, and in numpy's pairwise sum of the entries.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
@@ -311,10 +312,10 @@ class RowCache(NamedTuple):
 class Agreed(NamedTuple):
     """Public facts on which all owners of a federated fit agree, for the view of one owner's rows.
 
-    Sums, and arrays with a value for each row, have only the rows of this owner. But the agreed
-    number of units sets, alike for all owners, the stride of samples, the count that a search for a
-    quantile looks for, and the bounds on rounding. A sample has the bound on rounding of all rows,
-    as a stream is not sampled.
+    Sums over the view add the rows of this owner only. But all owners use the agreed number of
+    units for three things: the stride of samples, the count that a search for a quantile looks for,
+    and the bounds on rounding. The bound for a sample is that of all rows, as a stream is not
+    sampled.
     """
 
     n_units: int  # rows of all owners, or number of owners if owners are the units
@@ -394,7 +395,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         longest = 0 if self.keeps_sparse else int(np.diff(self.source.block_starts).max())
         # One array serves all blocks, as the operating system takes time to clear a new array.
         scratch = np.empty((longest, self.n_features))
-        # If a pass may read other rows than the pass before, it clips by norms that it computes.
+        # If passes may read different rows, each pass clips by norms that it computes itself.
         known = self.cache.norms if self.source.is_repeatable else None
         for rows, raw in self.source.blocks(group):
             block = self._block_of(raw, scratch)
@@ -420,7 +421,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, center=center, bound=np.inf, weighting=None, cache=cache)
 
     def clipped(self, bound: float, weighting: Weighting) -> Self:
-        """Return a view of the rows times weights, with which norms are at most `bound`.
+        """Return a view of the rows times weights, which make norms at most `bound`.
 
         `weighting` maps an array of norms to weights. If norms are not cached, each pass computes
         them.
@@ -428,22 +429,19 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, bound=bound, weighting=weighting)
 
     def norms(self) -> np.ndarray:
-        """Compute the norms of the centered rows before weighting; NaN for null rows.
-
-        For sparse rows with a center they are upper bounds of the norms.
-        """
+        """Return the norms of centered rows, or upper bounds on them; NaN for null rows."""
         if self.cache.norms is not None:
             return self.cache.norms
         return replace(self, weighting=None).map_rows(on_block(methodcaller("norms")))
 
     def measured(self) -> Self:
-        """Compute the norms of rows in memory once for all passes."""
+        """Return a view with norms in its cache; a view of a stream stays as it is."""
         if not self.source.is_repeatable:
             return self
         return replace(self, cache=RowCache(self.norms()))
 
     def counted_norms(self, grid: np.ndarray) -> GridCounts:
-        """Count the norms of unweighted rows on a grid, unless an earlier pass has counted them."""
+        """Return counts of the norms of unweighted rows in the bins of a grid, cached or new."""
         if self.cache.norms is not None:
             weights = None if self.people is None else self.people.weights
             return GridCounts.in_all(grid, self.cache.norms, self.n_rows, weights)
@@ -456,7 +454,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def count_mostly_positive(self) -> float:
         """Count the mostly positive rows: the sum is at least half of the L1 norm.
 
-        Rows of zeros are not mostly positive, nor are rows whose sum is not a number.
+        Rows of zeros do not count, nor do rows whose sum is NaN.
         """
         if self.cache.n_mostly_positive is not None:
             return self.cache.n_mostly_positive
@@ -479,7 +477,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_rows(on_block(methodcaller("matmul", right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
-        """Compute X' times `left` for the matrix X of the rows: (n_features, n_columns) numbers."""
+        """Compute X' times `left`, where X is the matrix of the rows."""
         size = self.n_features * left.shape[1]
         return self.map_sum(lambda rows, block: block.rmatmul(left[rows]), size)
 
@@ -502,7 +500,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return float(total), self._rounding(2)
 
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Count the rows that are not null by the norm of their projection on `basis`."""
+        """Count the norms of projections on `basis` by the bins of `edges`; leave out null rows."""
 
         def _kernel(_: slice, block: Block) -> np.ndarray:
             norms = row_norms(products_of(block, basis))
@@ -514,33 +512,32 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that gives at most `at_most` rows.
 
-        A stream is not sampled, since each pass has to read it as a whole anyway. If users have
-        several rows, the view has one row of every k-th user.
+        If users are protected, the view has one row of every k-th user. The view of a stream keeps
+        all rows, since each pass reads the whole stream anyway.
         """
+        people: People | None = None
+        chosen: Any
         if self.people is not None:
-            return self._sample_of_people(self.people, at_most)
-        step = math.ceil(self.n_rows / at_most)
-        source = self.source if step == 1 else self.source.every(step)
-        if source is self.source:
-            return self
-        norms = None if self.cache.norms is None else self.cache.norms[::step]
-        return replace(self, source=source, cache=RowCache(norms))
-
-    def _sample_of_people(self, people: People, at_most: int) -> "Rows":
-        if not self.source.is_repeatable:
-            return self
-        chosen, sample = people.sample(at_most)
+            if not self.source.is_repeatable:
+                return self
+            chosen, people = self.people.sample(at_most)
+            source = self.source.at(chosen)
+        else:
+            step = math.ceil(self.n_rows / at_most)
+            chosen = slice(None, None, step)
+            source = self.source if step == 1 else self.source.every(step)
+            if source is self.source:
+                return self
         norms = None if self.cache.norms is None else self.cache.norms[chosen]
-        source, cache = self.source.at(chosen), RowCache(norms)
-        return replace(self, source=source, cache=cache, people=sample)
+        return replace(self, source=source, cache=RowCache(norms), people=people)
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, float, "Rows"]:
         """Sum the outer products of the rows with their projections on `basis`, clipped by `clip`.
 
-        Return the sum, the bound on its rounding error, and a view like this one, with the norms of
-        rows in its cache if all passes read the same rows.
+        Return the sum, the bound on its rounding error, and this view, with the norms of the rows
+        in its cache if all passes read the same rows.
         """
         keeps_norms = self.source.is_repeatable
 
@@ -552,10 +549,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum outer products of projections on a basis, and squared norms of their residuals.
+        """Sum outer products of projections on an orthonormal basis, and squares of residuals.
 
-        The sum has shape (n_columns + 1, n_columns + 1). Its last diagonal entry is the sum of the
-        squared norms of the rows minus their projections on the orthonormal `basis`.
+        A residual is a row minus its projection. The sum has shape (n_columns + 1, n_columns + 1),
+        and its last diagonal entry is the sum of the squared norms of the residuals.
         """
         size = basis.shape[1]
 
@@ -577,20 +574,21 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum over rows of products of `degree` factors.
 
-        A factor is a row or, if `n_columns` is not 0, its projection on so many columns. The bound
-        is relative to the largest product.
+        A factor is a row or, if `n_columns` is not 0, its projection on `n_columns` columns. The
+        bound is relative to the largest product.
         """
         longest = 1.0  # norm of a factor, relative to the bound
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
-            # Sparse rows are centered after the product, which is longer before.
+            # Products of sparse rows are centered only afterwards: raw rows may exceed the bound.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # A projection may round differently at another position in a block. If a row is
-            # exchanged, no other row moves; if a person is exchanged, all rows may move.
+            # A projection may round differently at another position in a block. If one row is
+            # exchanged, no other row moves; if one person is exchanged, all rows may move.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # Moments of projections have one such error and their squares two: sqrt(5) < 3.
+            # The moment of projections has one rounding error, and the squared norm of residuals
+            # has two: together sqrt(1 + 4) < 3.
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 
@@ -598,7 +596,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         r"""Bound how much products clipped to `level` change if rows move to other positions.
 
         If a person has one row more, rows of other people move within blocks, where BLAS may round
-        products differently: each by at most :math:`(d + 2) u \sqrt k` times the norm of its row.
+        their products differently. The product of a row with k columns changes by at most
+        :math:`(d + 2) u \sqrt k` times the norm of the row, for d features and unit roundoff u.
         """
         if self.people is None or not math.isfinite(level):
             return 0.0
@@ -607,7 +606,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
 
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
-    """Count norms by the bins of a grid, with one more bin for longer norms; leave out NaN."""
+    """Count norms in the bins of a grid, and norms beyond the grid in a last bin; leave out NaN."""
     edges = np.append(grid, np.inf)
     return bin_counts(block.norms(), edges, block.sample_weight).astype(np.float64)
 
@@ -618,16 +617,17 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
 
 
 def products_of(block: Block, right: np.ndarray) -> np.ndarray:
-    """Multiply the rows of a block by `right`, alike at any position if people are the units.
+    """Multiply the rows of a block by `right`, for counts of the products.
 
-    If a person is exchanged, rows of other people move to other positions, and counts of their
-    products must not change.
+    If people are the units, exchanging one person moves rows of other people. So the product of a
+    row must not depend on its position.
     """
-    return (block.matmul if block.sample_weight is None else block.matmul_anywhere)(right)
+    are_people = block.sample_weight is not None
+    return block.matmul_anywhere(right) if are_people else block.matmul(right)
 
 
 # ------------------------------
-# The first pass over rows: it computes all that a fit needs before its first release.
+# The first pass over rows, which computes all that a fit needs before its first release.
 
 
 def open_rows(
@@ -689,14 +689,15 @@ def open_rows(
 
 
 def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tuple[Any, ...]:
-    """Apply several kernels to a block; None instead of a kernel gives None."""
+    """Return the result of each kernel for a block; None for a kernel of None."""
     return tuple(None if kernel is None else kernel(rows, block) for kernel in kernels)
 
 
 def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
     """Count the rows of a block with NaN or infinity; with `allow_nan`, those with infinity."""
     if isinstance(block, _BaseBlock):
-        # The norm of a row may overflow although its entries are finite: so entries are checked.
+        # A norm may be infinite although all entries of its row are finite. So the entries are
+        # checked, but only in rows whose norm is not finite.
         block = block.raw[~np.isfinite(block.norms())]
     return np.asarray(float(not_finite_rows(block, allow_nan=allow_nan).sum()))
 
@@ -709,9 +710,10 @@ def checked_digest(
     name: str = "X",
     allow_nan: bool = False,
 ) -> Callable[[], bytes | None]:
-    """Refuse rows in parts with NaN or infinity; if noise is seeded, hash them in the same pass.
+    """Refuse rows in parts with NaN or infinity; return a function that returns their digest.
 
-    Rows in memory were checked before: they are hashed when the returned function is called.
+    For rows in parts, one pass checks and hashes, and the digest is None if noise is not seeded.
+    Rows in memory have been checked before, and are hashed when the returned function is called.
     """
     if not isinstance(getattr(source, "X", source), Parts):
         return partial(digest, source)
@@ -727,14 +729,16 @@ def not_finite_error(
     source: Source | Targets, n_jobs: int | None, name: str = "X", *, allow_nan: bool = False
 ) -> ValueError:
     """Return the error for rows with NaN or infinity; a pass over the rows finds the columns."""
-    text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
     if allow_nan:
         text = f"Input {name} contains infinity. {CURES['infinity']}"
+    else:
+        text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
     if names := getattr(getattr(source, "X", None), "feature_names", None):
         n_missing, n_infinite = map_sum(source, _not_finite_by_column, len(names), n_jobs)
-        kinds = {column: "NaN" for column, n in zip(names, n_missing, strict=True) if n > 0}
-        kinds = {} if allow_nan else kinds
-        kinds |= {column: "infinity" for column, n in zip(names, n_infinite, strict=True) if n > 0}
+        kinds: dict[str, str] = {}
+        for kind, counts in (("NaN", n_missing), ("infinity", n_infinite)):
+            if kind == "infinity" or not allow_nan:
+                kinds |= {column: kind for column, n in zip(names, counts, strict=True) if n > 0}
         text = f"{text} {text_of_kinds(kinds, text)}".rstrip()
     return ValueError(text)
 

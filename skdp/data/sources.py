@@ -4,6 +4,7 @@ import hashlib
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import partial
 from itertools import chain, pairwise, starmap
 from typing import Any
@@ -25,14 +26,14 @@ from skdp.data.parts import (
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import with_data
 
-_CACHED_BYTES = 1 << 20  # of a dense block that fits into the cache; not studied
-_BLOCK_BYTES = 1 << 24  # of the largest dense block; not studied
+_CACHED_BYTES = 1 << 20  # size of a dense block that fits into the cache; not studied
+_BLOCK_BYTES = 1 << 24  # size of the largest dense block; not studied
 #: Largest number of bytes of data that are cached for later passes.
 CACHE_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # fewest and most rows of a dense block; not studied
-_GRAM_ROWS = 2048  # of a dense block, if as many have at most `_BLOCK_BYTES`; not studied
+_GRAM_ROWS = 2048  # least rows of a dense block with at most `_BLOCK_BYTES`; not studied
 _SPARSE_ROWS = (4096, 65536)  # fewest and most rows of a sparse block; not studied
-_SPARSE_BLOCKS = 32  # number of blocks, within these limits; not studied
+_SPARSE_BLOCKS = 32  # number of sparse blocks that `_SPARSE_ROWS` may change; not studied
 
 
 class Source:
@@ -45,8 +46,8 @@ class Source:
     function : callable or None, default=None
         Maps each row of an array by itself; every pass applies it to blocks.
     like : Source or None, default=None
-        A source with the same rows in another container. This source gets its blocks, so that sums
-        round in the same way.
+        A source with the same rows in another container. This source uses the block boundaries of
+        `like`, so that sums over both round in the same way.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class Source:
         if isinstance(X, RowParts):
             if X.like is not None:
                 raise ValueError(containers.flaw_of_columns(X.like))
-            X = X.without_targets()
+            # A kernel that needs targets refers to them itself, so passes need not carry them.
+            X = copy(X)
+            X.y = None
         self.X, self._function = containers.as_canonical(X) if issparse(X) else X, function
         self.shape: tuple[int, int] = self.X.shape
         self.is_sparse = holds_sparse(X)
@@ -113,8 +116,8 @@ def holds_sparse(X: Any) -> bool:
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """Return the source of a checked array, CSR matrix or `RowBlocks`.
 
-    A `function` that maps each row by itself is applied to rows in memory now, and to a memory map
-    or a `RowBlocks` in every pass. Only from a `RowBlocks` it may make sparse rows of dense rows.
+    `function` maps each row by itself. It is applied to rows in memory now, and to a memory map or
+    a `RowBlocks` in every pass. It may make sparse rows of a `RowBlocks` with dense rows only.
     """
     if function is not None and isinstance(X, RowBlocks):
         return Source(mapped_blocks(mapped_blocks(X, function), _without_infinities))
@@ -127,7 +130,7 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 def cached(X: Any) -> Any:
     """Load small parts into memory once, for fits with many passes, and apply their function.
 
-    Memory maps are not loaded: they are read like arrays in memory.
+    Other rows are returned as they are, also memory maps, which are read like arrays in memory.
     """
     if not isinstance(X, RowParts) or X.kind.is_mapped:
         return X
@@ -135,7 +138,7 @@ def cached(X: Any) -> Any:
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
     if X.pass_over:
-        # Workers of dask have stored the parts, but not the results of a function.
+        # Workers of dask have stored the parts already, but not the results of their function.
         return X if X.function is None else X.store(X)
     source = Source(X)
     calls = [partial(rows_of_part, source, part) for part in range(len(X.parts))]
@@ -209,8 +212,8 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # A block fits into the cache, but has enough rows that computing its product of d by d
-        # entries takes far longer than adding it to the product of another block.
+        # A block should fit into the cache. But with d features, a product of d by d entries is
+        # computed for each block: with many rows, computing it takes far longer than adding it.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])
@@ -266,7 +269,7 @@ def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
 
 
 def digest_kernel(source: Source | Targets) -> reduce.Kernel:
-    """Return a kernel that hashes blocks, cut alike for dense and for sparse rows."""
+    """Return a kernel that hashes blocks, in pieces that are the same for dense and sparse rows."""
     starts = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     ends = np.unique(np.concatenate(starts))
 

@@ -1,8 +1,9 @@
 """Rows of users in batches, so that the results of one user do not depend on other users.
 
-In a product over the rows of all users, one more row of a user would move the rows of other users,
-which might then round differently. Here users with similar numbers of rows share a batch, in which
-rows of zeros pad them to one number, and numpy multiplies the rows of each user separately.
+If one matrix held the rows of all users, one more row of a user would move the rows of other users,
+whose products might then round differently. So users with similar numbers of rows share a batch, in
+which rows of zeros pad each user to the same number of rows. numpy multiplies the rows of each user
+in a batch separately.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,8 +24,8 @@ LARGEST_VALUE = 1e60  # not tuned
 _BATCH_ENTRIES = 1 << 18  # not studied
 # Number of users in a block: small enough that there are blocks for all threads.
 _BLOCK_SLOTS = 1024  # not studied
-# Between two powers of two there are this many padded numbers of rows, so that padding adds at most
-# a quarter; but all are even.
+# Users are padded to one of this many numbers of rows between two powers of two, so that padding
+# adds at most a quarter. Short users are padded to an even number.
 _LENGTHS_IN_OCTAVE = 4  # not studied
 
 T = TypeVar("T")
@@ -102,8 +103,8 @@ class Users(BlockView):
         starts = np.cumsum(counts) - counts
         if max_rows is not None:
             counts = np.minimum(counts, max_rows)
-        # Lengths are even, so that the numbers of each user begin at a multiple of 16 bytes: at
-        # other addresses some processors add in another order.
+        # Padded lengths are even, so that the numbers of each user begin at a multiple of 16 bytes:
+        # at other addresses some processors add numbers in another order.
         exponents = np.frexp(counts.astype(np.float64))[1]
         step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
         lengths = (step * np.ceil(counts / step)).astype(np.int64)
@@ -125,7 +126,7 @@ class Users(BlockView):
 
     @property
     def width(self) -> int:
-        """Length of the vectors in the largest sum of outer products: one entry a feature pair."""
+        """Length of the vectors in the largest sum of outer products: an entry per feature pair."""
         return self.n_features**2
 
     @property
@@ -143,10 +144,10 @@ class Users(BlockView):
     def rounding(self) -> float:
         """Bound on the rounding error of a sum over users, in units of the largest contribution.
 
-        The contribution of a user may be a sum of products of rows, whose absolute values add up to
-        at most its norm times the root of the number of features. Contributions within a batch are
-        added first, then batches. Up to about 1e10 rows, the rounding error within a user is below
-        `LEAST_ROUNDING`.
+        The contribution of a user may be a sum of products of rows. The absolute values of these
+        products add up to at most the norm of the contribution times the root of the number of
+        features. Contributions within a batch are added first, then the sums of batches. Up to
+        about 1e10 rows of a user, the rounding error of its contribution is below `LEAST_ROUNDING`.
         """
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5

@@ -32,11 +32,11 @@ class _Request:
 
 
 class _Setting:
-    """A setting of the whole process, which holds while any thread asks for it.
+    """A setting of the whole process, which holds while any thread requests it.
 
-    After an interrupt the setting does not stay: a request of which no reference is left does not
-    count, and the end of the next request calls `stop`. So `start` and `stop` must do no harm if
-    they are called twice.
+    An interrupt may stop a thread before it ends its request. Such a request does not count, as no
+    reference to it is left, and the end of the next request calls `stop`. So `start` and `stop`
+    must do no harm if they are called twice.
     """
 
     def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
@@ -47,7 +47,7 @@ class _Setting:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Hold the setting; each request starts it anew, as other code may have undone it."""
+        """Hold the setting; each request calls `start`, as other code may have undone it."""
         request = _Request()
         try:
             with self._lock:
@@ -61,7 +61,7 @@ class _Setting:
                     self._stop()
 
     def _after_fork(self) -> None:
-        # A forked process has only this thread: requests of other threads would never end.
+        # A forked process has only the thread that forked: other requests would never end.
         own = (one for one in [*self.requests] if one.thread == threading.get_ident())
         self._lock, self.requests = threading.RLock(), WeakSet(own)
         if not self.requests:
@@ -73,26 +73,27 @@ class _Setting:
 
 
 class _WhileRequested(type):
-    """Metaclass of a category that contains all warnings except `PrivacyWarning`, if silenced."""
+    """Metaclass whose class is a parent of all warnings but `PrivacyWarning`, during a request."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
 
 
 class _Silenced(metaclass=_WhileRequested):
-    """Category of silenced warnings; empty unless a thread asks for silence."""
+    """Category of silenced warnings, which has members only while a thread requests silence."""
 
 
 _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
 
 
 def _filters() -> Any:
+    """Return the list of filters of warnings that applies here."""
     # From Python 3.14 on, each context may have its own filters.
     return getattr(warnings, "_get_filters", lambda: warnings.filters)()
 
 
 def _silence() -> None:
-    """Make the filter the first one, also if other filters were inserted since the last call."""
+    """Put the filter first, also if other code has inserted filters before it."""
     if (filters := _filters())[:1] != [_FILTER]:
         filters.insert(0, _FILTER)
 
@@ -102,8 +103,9 @@ def _unsilence() -> None:
         _filters().remove(_FILTER)
 
 
-#: Silences warnings while rows are loaded or made, as these warnings may show values. All threads
-#: share the filters of warnings: so `catch_warnings` in two threads could restore wrong filters.
+#: Silences warnings while rows are loaded or made, as these warnings may show values.
+#: `catch_warnings` would not do: all threads share the filters, and two threads that restore them
+#: could leave wrong ones.
 without_warnings = _Setting(_silence, _unsilence)
 
 
@@ -114,18 +116,19 @@ without_warnings = _Setting(_silence, _unsilence)
 @cache
 def _libraries(*, shared: bool) -> tuple[Any, ...]:
     """Return the BLAS libraries whose limit all threads share, or those with a limit per thread."""
-    # Cached, as finding libraries takes longer than many passes. All threads share the limit of
-    # OpenBLAS, unless it uses the threads of OpenMP.
+
+    def _is_shared(library: Any) -> bool:
+        # OpenBLAS has one limit for all threads, unless it uses the threads of OpenMP.
+        is_of_openmp = getattr(library, "threading_layer", None) == "openmp"
+        return library.internal_api == "openblas" and not is_of_openmp
+
+    # The result is cached, as finding libraries takes longer than many passes.
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-    own = [
-        one.internal_api != "openblas" or getattr(one, "threading_layer", None) == "openmp"
-        for one in libraries
-    ]
-    return tuple(one for one, is_own in zip(libraries, own, strict=True) if is_own != shared)
+    return tuple(library for library in libraries if _is_shared(library) == shared)
 
 
 class _Limit:
-    """Limits BLAS libraries to one thread; at the end restores the limits in `before`."""
+    """Limits BLAS libraries to one thread, and restores their limits, which `before` keeps."""
 
     def __init__(self, *, shared: bool) -> None:
         self.is_shared, self.before = shared, tuple[int, ...]()
@@ -180,8 +183,8 @@ def one_blas_thread() -> Iterator[None]:
 def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads of a pass; ``None`` means as many as BLAS has."""
     n_threads = effective_n_jobs(n_jobs)
-    # With n_jobs=None, `joblib.parallel_config` of the caller decides, if there is one; otherwise
-    # the limits of BLAS, during a pass those before it.
+    # With n_jobs=None, a `joblib.parallel_config` of the caller decides. Without one, the limits of
+    # BLAS decide: if a pass is running, the limits before the pass.
     if n_jobs is not None or n_threads != 1:
         return n_threads
     return max(1, *(_SHARED.before or _SHARED.current()), *(_OWN.before or _OWN.current()))
@@ -192,14 +195,14 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generato
     if n_threads == 1:
         yield from map(on_one_thread, calls)
         return
-    # No pool of threads is used: a pool of joblib may notice the end of a pass late, and at exit
-    # Python would wait for the threads of its own pool, even for one that loads forever.
+    # No pool of threads is used. A pool of joblib may notice late that a pass has ended, and at
+    # exit Python would wait for the threads of a `ThreadPoolExecutor`, even if one loads forever.
     tasks = deque((call, Future[T]()) for call in calls)
     futures = deque(future for _, future in tasks)
 
     def _work() -> None:
         while tasks:
-            with suppress(IndexError):  # another thread took the last one
+            with suppress(IndexError):  # raised if another thread took the last task
                 call, future = tasks.popleft()
                 try:
                     future.set_result(on_one_thread(call))
