@@ -29,16 +29,17 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # ------------------------------
 # Fixed-point sums that get their noise first, and the data later, in pieces.
 
-# The unit is about 2 ** -40 noise stds, so that sums may reach 2 ** 22 noise stds.
+# Sums are stored as multiples of a unit of about 2 ** -40 noise stds: in 64 bits, sums of up to
+# 2 ** 22 noise stds fit.
 _BITS_BELOW_NOISE = 40  # not tuned
-# `fixed_point_unit` takes the noise std for at least this many sensitivities, or integers could not
-# represent the data.
+# A noise std below this part of the sensitivity does not make the unit smaller: 64 bits could not
+# hold the data in multiples of so small a unit.
 _LEAST_NOISE = 1 / 16  # not tuned
-_WORD = 2.0**64  # not tuned
+_WORD = 2.0**64  # integers are added modulo this number; not tuned
 
 
 class InitialNoiseSums:
-    r"""Integer sums that contain noise from the start; reading them makes the `release`.
+    r"""Integer sums to which noise is added before any data; `read` releases the noisy sums.
 
     The integers are multiples of the `unit`, a public power of two, and are added modulo
     :math:`2^{64}`. Integer addition is exact in any order and grouping, so that no rounding is
@@ -63,7 +64,7 @@ class InitialNoiseSums:
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # Covariance of the buffers and the sums, for fresh noise of variance 1.
+        # Covariance of the buffers and the sums, entry by entry, for fresh noise of variance 1.
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()
@@ -102,20 +103,22 @@ class InitialNoiseSums:
 
 
 def fixed_point_unit(releases: Iterable[Release]) -> float:
-    """Choose the unit of planned sums, a power of two.
+    """Return the power of two of which planned sums are multiples.
 
     The unit is at most 2 ** -40 of the smallest noise std or, if that is larger, of a sixteenth of
     the smallest sensitivity. Sums of up to 2 ** 22 times the larger of both do not wrap around.
     """
-    planned = [(one.noise_std or 0.0, one.sensitivity or 0.0) for one in releases]
-    noise_stds, sensitivities = zip(*planned, strict=True)
-    size = max(min(noise_stds), _LEAST_NOISE * min(sensitivities))
-    return math.ldexp(1.0, math.frexp(size)[1] - 1 - _BITS_BELOW_NOISE)
+    planned = list(releases)
+    noise_std = min(release.noise_std or 0.0 for release in planned)
+    least_change = min(release.sensitivity or 0.0 for release in planned)
+    _, exponent = math.frexp(max(noise_std, _LEAST_NOISE * least_change))
+    return math.ldexp(1.0, exponent - 1 - _BITS_BELOW_NOISE)
 
 
 def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
     """Round numbers to int64 multiples of a unit, modulo 2 ** 64; x and -x give opposite counts."""
     with np.errstate(all="ignore"):
+        # Most sums are so small that no modulus is needed.
         if np.abs(values).max(initial=0.0) < unit * EXACT:
             return np.rint(values / unit).astype(np.int64)
         counts = np.rint(np.fmod(values, unit * _WORD) / unit)
@@ -204,7 +207,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     'sum'
     """
 
-    # Nodes of the plan; the next release must be that of one of these nodes. None without a plan.
+    # Nodes of the plan whose releases may come next; None if the budget has no plan.
     _nodes: tuple[Node, ...] | None
 
     def __init__(
@@ -280,7 +283,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self._releases: list[Release] = []
         #: Warnings about the results of searches.
         self.warnings: list[str] = []
-        #: For each search, the number of units up to each counted point, fitted to its releases.
+        #: For each search by name, the noisy number of units up to each grid point that it counted.
         self.search_counts: dict[str, dict[float, float]] = {}
 
     @property
@@ -372,12 +375,13 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return int(self.release(release, losses, *facts, **more).value)
 
     def quantile(self, search: Search, values: np.ndarray | GridCounts, *, q: float) -> float:
-        """Release the first point of a public grid that a part `q` of the values do not exceed.
+        """Release the first point of a grid that a fraction `q` of the values do not exceed.
 
-        Each step releases the counts of values up to a few points. These points divide the grid
-        into bins that, by earlier releases, are equally likely to contain the result. A sequence
-        that never falls is fitted to all released counts, so that a single count with large noise
-        misleads the search only for a few steps. Without noise this is a binary search.
+        The search has several steps, each of which releases the numbers of values up to a few
+        points. These points divide the grid into bins that, by earlier steps, are equally likely to
+        contain the result. A nondecreasing sequence is fitted to the counts of all steps, so that
+        one count with large noise misleads the search for a few steps only. Without noise this is
+        a binary search.
 
         Parameters
         ----------
@@ -748,11 +752,13 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             )
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
+        """Return the noisy value of a booked release; of losses, the index of the chosen option."""
         if not self.cost.is_private:
             return np.array(np.argmin(value)) if release.mechanism == CHOICE else value
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # If two values shared noise, their difference would have none. So the key depends on all
-        # bits of the value, which may round differently in another container.
+        # If the releases of two values had the same noise, their difference would have none. So the
+        # key of the noise depends on all bits of the value, and a seed repeats a fit only where all
+        # sums round alike.
         number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)

@@ -25,10 +25,9 @@ T = TypeVar("T")
 def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) -> np.ndarray:
     """Compute weights in [0, 1] that shorten vectors of the given norms to norm at most `bound`.
 
-    Each vector may have a bound of its own.
-
-    `norms` are norms in float64, or upper bounds on them; NaN marks a null row. A null row gets
-    weight 0, and so does a row whose weight would be below `SMALLEST_WEIGHT`.
+    `norms` are norms in float64, or upper bounds on them; NaN marks a null row. `bound` is one
+    number for all rows, or an array with a number for each row. A null row gets weight 0, and so
+    does a row whose weight would be below `SMALLEST_WEIGHT`.
     """
     # The rounding error of a norm grows with the number of features.
     shrunk = np.asarray(bound, np.float64) * (1 - (n_features + 4) * _EPS)
@@ -107,13 +106,14 @@ def binarize(values: Any) -> Any:
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
     """Keep the `n_entries` largest entries of each row, by absolute value.
 
-    Between equal entries the one whose column has the lower `priority` stays. Other rows do not
-    matter.
+    Of equal entries, those whose columns have the lower `priority` stay. Which entries of a row
+    stay does not depend on other rows.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:
         return rows
     row_of_entry = np.repeat(np.arange(len(counts)), counts)
+    # All entries, row by row, and within a row from the largest to the smallest.
     order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)

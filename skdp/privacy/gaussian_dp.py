@@ -45,9 +45,9 @@ _SAFETY = 1e-9  # relative margin of all results; not tuned
 _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
 _SMALLEST_MU = 1e-300  # a smaller mu becomes 0; not tuned
-_SMALL_MU, _LARGE_MU = 3e-5, 1e7  # below and above, approximations replace the curve; not tuned
-# Above `_NEAR_ONE`, 1 - delta is compared instead of delta: it has a relative error of at most
-# `_COMPLEMENT_ROUNDING`.
+_SMALL_MU, _LARGE_MU = 3e-5, 1e7  # outside this range, approximations are exact enough; not tuned
+# Deltas above `_NEAR_ONE` are compared by 1 - delta, which `_log_complement` computes with a
+# relative error of at most `_COMPLEMENT_ROUNDING`.
 _NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3  # not tuned
@@ -98,7 +98,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     if delta == 0:
         return 0.0
     epsilon = min(epsilon, _LARGEST_EPSILON)
-    # At this upper end `near` in `_log_delta` is below -50, so that delta rounds to 1.
+    # With a mu of this size, delta rounds to 1: `near` in `_log_delta` is below -50.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
     lower = math.log(_SMALLEST_MU)
     if _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
@@ -307,15 +307,16 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Return a number above 0 if a mu-GDP mechanism exceeds delta at epsilon, else at most 0."""
+    """Compare the delta of mu-GDP at epsilon with `delta`: positive if it is larger."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
-    # 1 - delta is exact, and `_log_complement` computes that of mu without cancellation.
+    # 1 - delta is exact in floating point, and `_log_complement` does not lose digits either.
     return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
 
 
 def _log_complement(mu: float, epsilon: float) -> float:
     """Return log(1 - delta) of mu-GDP at an epsilon, by a sum of positive terms."""
+    # 1 - delta is Phi(near) + exp(epsilon) Phi(-far).
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
     if near < 0:
@@ -325,6 +326,7 @@ def _log_complement(mu: float, epsilon: float) -> float:
 
 def _log_delta(mu: float, epsilon: float) -> float:
     """Return log(delta) of mu-GDP at an epsilon, without loss of digits in the tails."""
+    # delta is Phi(-near) - exp(epsilon) Phi(-far).
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if near > _FARTHEST:
         return -math.inf
@@ -342,10 +344,12 @@ def _log_delta(mu: float, epsilon: float) -> float:
 
 
 def _mills_ratio(x: float) -> float:
+    """Return the probability that N(0, 1) exceeds x, divided by the density at x."""
     return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
 
 
 def _root(function: Callable[[float], float], lower: float, upper: float) -> float:
+    """Return the number from `lower` to `upper` at which a function is 0."""
     return float(brentq(function, lower, upper, xtol=_ROOT_TOLERANCE, rtol=1e-13, maxiter=500))
 
 

@@ -81,7 +81,7 @@ _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # words that are drawn at a time; not studied
 # A word below `_SHORT` has too few significant bits for a float.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
-# Largest number of words in a fraction: after one more word, half of the last bit underflows to 0.
+# A fraction has at most so many words: the bits of another word would underflow to 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # smaller seeds count as guessable; not tuned
 
@@ -273,8 +273,9 @@ def _two_sided(
 ) -> np.ndarray:
     """Draw from a symmetric law by inversion of its distribution function.
 
-    A word of 64 bits has one bit for the sign, and the first 63 bits of a tail probability in
-    (0, 1/2]. So no draw is infinite, and both tails are equally long.
+    One bit of a random word of 64 bits is the sign, and 63 bits are a tail probability in (0, 1/2].
+    `lower_quantile` replaces tail probabilities by negative draws. So no draw is infinite, and both
+    tails are equally long.
     """
     out = np.empty(size)
     for number, words in enumerate(_words(size, key)):
@@ -282,6 +283,7 @@ def _two_sided(
         part = out[start : start + words.size]
         _to_fractions(words >> _ONE_BIT, key, ("more", start), part)
         lower_quantile(part, part)
+        # The lowest bit of the word flips the sign of the draw.
         sign_bits = part.view(np.uint64)
         sign_bits ^= words << np.uint64(63)
     return out
@@ -291,6 +293,7 @@ def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
     """Draw from the gamma law of integer `shape`, as sums of `shape` exponentials."""
     sums = np.zeros(size)
     for number, fractions in enumerate(_fractions(size * shape, key)):
+        # The number of the draw to whose sum each exponential belongs.
         owners = (number * _CHUNK + np.arange(fractions.size)) // shape
         first = owners[0]
         sums[first : owners[-1] + 1] += np.bincount(owners - first, weights=-np.log(fractions))
@@ -312,7 +315,7 @@ def _to_fractions(
     out: np.ndarray,
     n_words: int = _MOST_WORDS,
 ) -> None:
-    """Write words of 64 random bits to `out`, as binary fractions of 53 bits or more, in (0, 1].
+    """Turn words of 64 random bits into fractions in (0, 1] of at least 53 bits, written to `out`.
 
     A single word has steps of 2 ** -64, too coarse for the small probabilities far out in a tail.
     So a word below 2 ** 53 is extended by a second word, from a stream that `key` and `place`

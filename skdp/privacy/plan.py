@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, takewhile
-from operator import attrgetter
+from operator import attrgetter, eq
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,10 @@ from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_ent
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, report_text, summaries
 
-# An epsilon that rounding has made too small is raised by this part, then by twice as much ...
+# Relative size of the first step that raises an epsilon which rounding has made too small. Each
+# further step is twice as large.
 _FIRST_RISE = 1e-9  # not tuned
-# An epsilon that rounding has made too large is lowered by this part, then by twice as much ...
+# The same for steps that lower an epsilon which rounding has made too large.
 _FIRST_CUT = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
@@ -525,13 +526,16 @@ class Plan:  # numpydoc ignore=PR02
                 ) from None
 
     def __repr__(self) -> str:
-        usual = summaries(self.releases)
-        rows = list(usual)
+        default = summaries(self.releases)
+        rows = list(default)
         for branch in self.branches[1:]:
-            rest = summaries(branch[_same_prefix(branch, self.releases) :])
-            n_own = len(rest) - _same_prefix(rest[::-1], usual[::-1])
-            rows += [("or, as released values say:", ""), *rest[:n_own]]
-            rows += [(name, "and on as above") for name, _ in rest[n_own:][:1]]
+            # A branch is printed from its first release that differs from the default branch, up to
+            # the line from which on both are the same again.
+            lines = summaries(branch[_n_equal(branch, self.releases) :])
+            n_own = len(lines) - _n_equal(lines[::-1], default[::-1])
+            rows += [("or, as released values say:", ""), *lines[:n_own]]
+            if n_own < len(lines):
+                rows.append((lines[n_own][0], "and on as above"))
         return report_text("Plan", self, (), rows)
 
     def _repr_html_(self) -> str:
@@ -564,7 +568,8 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
 def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
     """Return the nodes that may follow a release; refuse a release that is not next."""
-    # Alternatives may lead to the same nodes, which are then listed once.
+    # Several branches may begin with this release. Those that go on alike share the tuple of nodes
+    # that follow, which is taken once.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
         # Equality ignores `sensitivity_of`, but another function could return less than planned.
@@ -589,7 +594,7 @@ def _single_releases(release: Release) -> tuple[Release, ...]:
 
 
 def branches_of(part: Any) -> list[tuple[Release, ...]]:
-    """Return the default branch of a part, then branches that differ from it in one choice."""
+    """Return the releases of the default branch, then of each branch that differs in one choice."""
     if isinstance(part, AnyOf):
         return list(chain.from_iterable(map(branches_of, part.branches)))
     if isinstance(part, Release):
@@ -602,7 +607,7 @@ def branches_of(part: Any) -> list[tuple[Release, ...]]:
 
 
 def _total(part: Any, pick: Callable[..., float], measure: Callable[[Release], float]) -> float:
-    """Sum `measure` over the releases of a part; `pick`, min or max, decides on alternatives."""
+    """Sum `measure` over the releases of the branch with the least or largest sum (`pick`)."""
     if isinstance(part, Release):
         return measure(part)
     total_of = partial(_total, pick=pick, measure=measure)
@@ -640,8 +645,8 @@ def share_for_counts(
     All arguments are public facts.
     """
     least, most = limits
-    squared = (precision * n_units * mu) ** 2
-    return most if count >= most * squared else max(count / squared, least)
+    n_affordable = (precision * n_units * mu) ** 2  # counts of this precision for the whole budget
+    return most if count >= most * n_affordable else max(count / n_affordable, least)
 
 
 def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
@@ -656,7 +661,7 @@ def left_of(*parts: Any, total: float = 1.0) -> float:
     return total - math.fsum(map(attrgetter("share"), branches_of(parts)[0]))
 
 
-def _same_prefix(branch: Sequence[object], default: Sequence[object]) -> int:
+def _n_equal(branch: Sequence[object], default: Sequence[object]) -> int:
     """Count the equal items at the beginning of two sequences."""
-    pairs = zip(branch, default, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    are_equal = map(eq, branch, default)
+    return sum(takewhile(bool, are_equal))

@@ -42,7 +42,8 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 # ------------------------------
 # Releases: noisy statistics, declared in a plan, made by a solver and listed in a record.
 
-# A reliable quantile leaves out at least as many rows as this many noise stds of a count.
+# A search finds a quantile reliably if the number of rows above it is at least this many times the
+# noise std of a count.
 _COUNT_MARGIN = 4.0  # not studied
 
 
@@ -166,7 +167,7 @@ class Search(Release):  # numpydoc ignore=PR02
     def highest_quantile(self, n_rows: int, *, most: float = 1.0) -> float:
         """Return the highest quantile, at most `most`, that a noisy search finds reliably.
 
-        With higher quantiles, noise in one step could end the search far from the quantile.
+        If fewer rows lie above a quantile, the noise of one step may end the search far from it.
 
         Parameters
         ----------
@@ -227,21 +228,22 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 
 def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
-    """Return name, share and first release of each search, or of each group of like releases."""
+    """Join like releases, such as the counts of a search; return name, share and first of each."""
     runs = []
-    for (group, *_), like in groupby(releases, _group_key):
-        first, *others = like
+    for (stem, *_), run in groupby(releases, _group_key):
+        first, *others = run
         name = first.name
-        if others and group.endswith(" "):
-            name = f"{name} ... {others[-1].name.removeprefix(group)}"
+        if others and stem.endswith(" "):
+            last_number = others[-1].name.removeprefix(stem)
+            name = f"{name} ... {last_number}"
         elif others:
-            name = f"{group}, {len(others) + 1} times"
+            name = f"{stem}, {len(others) + 1} times"
         runs.append((name, math.fsum(one.share for one in (first, *others)), first))
     return runs
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
-    """Return a key that is the same for all counts of a search, and for numbered releases."""
+    """Return a key that is equal for all counts of a search, and for names that end in numbers."""
     name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
@@ -476,12 +478,14 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     @property
     def _notes(self) -> list[str]:
+        """Cautions about the seed of the noise, if there is one."""
         if self.guessable:
             return ["no privacy: whoever guesses random_state can remove the noise"]
-        return ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
+        seeded = "seeded: no guarantee against anyone who can guess random_state"
+        return [seeded] if self.seeded else []
 
     def __repr__(self) -> str:
-        notes = [*self._notes, *[f"owners: {self.trust}"] * bool(self.trust)]
+        notes = [*self._notes, f"owners: {self.trust}"] if self.trust else self._notes
         return report_text("PrivacySpent", self, notes, summaries(self.releases))
 
     def _repr_html_(self) -> str:
@@ -503,8 +507,9 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
-    """Return the delta of a composition, which is at least the sum of all tails, and that sum."""
+    """Return the delta of a composition, and the sum of all tails, which this delta includes."""
     tails = [record.delta_tail for record in records]
+    # The delta of a record includes its own tail.
     first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
     delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
     return min(delta, _LARGEST_DELTA), gaussian_dp.compose_tails(tails)
@@ -534,15 +539,15 @@ def as_html(text: str) -> str:
 
 def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
     """Return lines on what weakens the guarantee of a record or a plan, `notes` among them."""
-    weak = f"weak: an epsilon above {_WEAK:g} promises little"
     tail = f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out"
-    return [
-        *["no privacy: epsilon is inf"] * math.isinf(spent.epsilon),
-        *[weak] * (_WEAK < spent.epsilon < math.inf),
-        *[tail] * (spent.delta_tail > 0),
-        *notes,
-        *["promised, not enforced: bounds, classes, or an author's word"] * (not spent.enforced),
-    ]
+    applies = {
+        "no privacy: epsilon is inf": math.isinf(spent.epsilon),
+        f"weak: an epsilon above {_WEAK:g} promises little": _WEAK < spent.epsilon < math.inf,
+        tail: spent.delta_tail > 0,
+        **dict.fromkeys(notes, True),
+        "promised, not enforced: bounds, classes, or an author's word": not spent.enforced,
+    }
+    return [caution for caution in applies if applies[caution]]
 
 
 def _shared_in_mu(record: PrivacySpent, total: float) -> list[Release]:

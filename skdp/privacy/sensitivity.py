@@ -34,7 +34,7 @@ ADJACENCIES = ("replace", "zero_out")
 
 
 def choose(adjacency: str, *, zero_out: float, replace: float) -> float:
-    """Return the value for the adjacency."""
+    """Return the one of two numbers that belongs to the adjacency."""
     return {"zero_out": zero_out, "replace": replace}[adjacency]
 
 
@@ -72,10 +72,11 @@ def clipped_projection(
     - :math:`2 b \sqrt{c^2 - b^2}` up to :math:`b = c / \sqrt 3`,
     - :math:`\sqrt{2 c^2 b^2 + (c^2 - b^2)^2 / 2}` beyond.
 
-    Proof for c = 1; rows of norm 1 are the worst. Let A and B be the squared norms of
-    :math:`V^T x` and :math:`V^T y`, clipped to norms u and v, and :math:`\kappa` the size of the
+    Proof for c = 1; rows of norm 1 are the worst. The projections :math:`V^T x` and :math:`V^T y`
+    have squared norms A and B, and are clipped to norms u and v. Let :math:`\kappa` be the absolute
     cosine between them. Outside the span of V the rows have norms :math:`\sqrt{1 - A}` and
-    :math:`\sqrt{1 - B}` and, at worst, opposite inner products, so that the squared distance is
+    :math:`\sqrt{1 - B}`. At worst, the inner products within and outside the span have opposite
+    signs. Then the squared distance is
 
     .. math:: D = u^2 + v^2 + 2 \kappa u v [\sqrt{(1 - A)(1 - B)} - \kappa \sqrt{AB}].
 
@@ -114,15 +115,17 @@ def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -
 def count() -> float:
     """Sensitivity of the number of rows with a property: 1. Counts are exact, without rounding.
 
-    The same holds for an exact sum of one number per row, from a public interval of length 1 that
-    includes 0: two such numbers differ by at most 1, and a null row adds 0.
+    An exact sum of one number per row has the same sensitivity if all numbers lie in a public
+    interval of length 1 that includes 0: two of them differ by at most 1, and a null row adds 0.
     """
     return 1.0
 
 
 @in_double_precision
 def differences_of_counts(n_levels: int) -> float:
-    r"""Sensitivity of a tree of differences of the counts in 2 ** L bins: :math:`\sqrt{(L+1)/2}`.
+    r"""Sensitivity of a tree of differences of counts in :math:`2^L` bins: :math:`\sqrt{(L+1)/2}`.
+
+    L is `n_levels`.
 
     A node of the tree is an interval of bins. Its value is, but for public constants, half of the
     difference between the counts of its two halves. Let a unit move from bin i to bin j. The node
@@ -140,8 +143,8 @@ def differences_of_counts(n_levels: int) -> float:
 def histogram(adjacency: str) -> float:
     r"""Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two.
 
-    A unit may be spread over several bins, with nonnegative weights of sum 1: then its vector of
-    weights has a norm of at most 1, and a nonnegative inner product with that of any other unit.
+    A unit may also be spread over several bins, with nonnegative weights of sum 1. The vector of
+    weights has norm at most 1, and no negative inner product with the vector of another unit.
     """
     return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
 
@@ -150,7 +153,8 @@ def histogram(adjacency: str) -> float:
 def histograms(n_columns: int, adjacency: str) -> float:
     r"""Sensitivity of the histograms of m (`n_columns`) columns together.
 
-    :math:`\sqrt{m}` times that of one; attained by a row whose entries all change their bins.
+    It is :math:`\sqrt{m}` times the sensitivity of one histogram. A row attains it if all of its
+    entries change their bins.
     """
     return math.sqrt(n_columns) * histogram(adjacency)
 
@@ -163,10 +167,10 @@ def histograms(n_columns: int, adjacency: str) -> float:
 def column_moments(
     n_columns: int, adjacency: str, rounding: float = 0.0, presence: float = 0.0
 ) -> float:
-    r"""Sensitivity of :math:`\sum_i (t_{ij}, t_{ij}^2 - 1/2)` of all d columns, `|t| <= 1`.
+    r"""Sensitivity of :math:`\sum_i (t_{ij}, t_{ij}^2 - 1/2)` of all d columns j, `|t| <= 1`.
 
-    :math:`2 \sqrt d` for replace, :math:`\sqrt{5d/4}` for zero_out. The squared changes of the d
-    columns add up. For one column:
+    It is :math:`2 \sqrt d` for replace and :math:`\sqrt{5d/4}` for zero_out. The squared changes of
+    the d columns (`n_columns`) add up. For one column:
 
     - Replace: :math:`(t - s)^2 + (t^2 - s^2)^2 = a^2 (1 + b^2)` with :math:`a = |t - s|` and
       :math:`b = |t + s|`, for which :math:`a + b = 2 \max(|t|, |s|) \le 2`. So the sum is at most
@@ -191,7 +195,7 @@ def column_moments(
 # ------------------------------
 # Records with a class: the second moment of a row, a constant and the class together.
 
-# Bound of the relative rounding error of the few operations below.
+# Bound on the relative rounding error of computing the norm of a record.
 _MARGIN = 16 * UNIT_ROUNDOFF  # not tuned
 
 
@@ -293,16 +297,17 @@ def entry_step(lower: float, upper: float, adjacency: str) -> float:
 def entry_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to one entry: `step` times the largest row norm of Z.
 
-    A change :math:`\alpha` of entry (s, t) adds :math:`\alpha e_s z_t^T`, one nonzero row, so the
-    bound holds for the sum of row norms, too. The more evenly the squares of Z are spread over its
-    rows, the smaller is the bound (M. Hardt, A. Roth, 2013, :arxiv:`1211.0975`).
+    A change :math:`\alpha` of entry (s, t) adds :math:`\alpha e_s z_t^T` to the product, where
+    :math:`z_t` is row t of Z. Only one row changes, so that the bound also holds for the sum of row
+    norms. It is smallest if all rows of Z are equally long (M. Hardt, A. Roth, 2013,
+    :arxiv:`1211.0975`).
     """
     return step * float(norms.max())
 
 
 @in_double_precision
 def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
-    r"""Sensitivity of :math:`Y^T A Z`: a change c of entry (s, t) adds :math:`c y_s z_t^T`."""
+    r"""Sensitivity of :math:`Y^T A Z` to one entry: a change c adds :math:`c y_s z_t^T`."""
     return step * float(left_norms.max() * right_norms.max())
 
 
@@ -310,8 +315,9 @@ def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> 
 def entry_squares(lower: float, upper: float, center: np.ndarray) -> float:
     r"""Sensitivity of :math:`\sum_{ij} (a_{ij} - p_j)^2` to one entry between the bounds.
 
-    Both values of :math:`(a - p)^2` lie between 0 and the maximum over the bounds. The bounds
-    include 0 if an entry may be missing or null. Attained if p lies between the bounds.
+    Before and after the change, :math:`(a - p)^2` lies between 0 and its maximum over all a within
+    the bounds. The bounds include 0 if an entry may be missing or null. The sensitivity is attained
+    if p (`center`) lies between the bounds.
     """
     return float(np.maximum((upper - center) ** 2, (lower - center) ** 2).max())
 
@@ -382,6 +388,7 @@ def symmetric_edge_core(step: float, norms: np.ndarray) -> float:
 
 
 def _two_largest(norms: np.ndarray) -> tuple[float, float]:
+    """Return the largest and the second largest norm, which is 0 if there is only one norm."""
     if len(norms) == 1:
         return float(norms[0]), 0.0
     second, first = np.partition(norms, len(norms) - 2)[-2:]
@@ -397,10 +404,10 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
     r"""Largest change of a row of at most w entries (`n_entries`), of size at most `largest`.
 
     Let b be `largest` and d be `step`. The squared change is :math:`w b^2` for zero_out and
-    :math:`w \max(2 b^2, d^2)` for replace. If j columns have an entry in both rows, which changes
-    by d, then 2 (w - j) columns have an entry in one row only, which changes by b, and
-    :math:`j d^2 + 2 (w - j) b^2` is largest for j = 0 or j = w. The sum of all rows changes by
-    as much.
+    :math:`w \max(2 b^2, d^2)` for replace. Proof for replace: let j columns have an entry in both
+    rows. These entries change by at most d. Further 2 (w - j) columns have an entry in one of the
+    rows, which changes by at most b. Then :math:`j d^2 + 2 (w - j) b^2` is largest for j = 0 or
+    j = w. The sum of all rows changes by as much as one row.
     """
     squared = choose(adjacency, zero_out=largest**2, replace=max(2 * largest**2, step**2))
     return math.sqrt(n_entries * squared)
@@ -429,20 +436,21 @@ def short_row_product(
 ) -> float:
     r"""Sensitivity of A Z to a short row, for columns of Z that are orthonormal or shorter.
 
-    One row of the product changes, by :math:`\sum_j c_j z_j` over the entries that change. For
-    zero_out at most w entries change, each by at most b. For replace, as in `short_row`, j entries
-    change by d and 2 (w - j) by b. The bound is the maximum over j, with the largest row norms for
-    the entries that change by d: d is at least b, as 0 lies between the bounds. The change of the
-    product is also no longer than the change of the row itself, `short_row`. The smaller of the two
-    bounds need not be attained.
+    One row of the product changes, by :math:`\sum_k c_k z_k` over the entries k that change. Let w,
+    b and d be as in `short_row`. For zero_out at most w entries change, each by at most b. For
+    replace, j entries change by d and 2 (w - j) entries by b. The largest row norms belong to the
+    entries that change by d, which is at least b, as 0 lies between the bounds. One bound is the
+    maximum over j. Another one is `short_row`, as the product changes by no more than the row
+    itself. The smaller bound is returned, and need not be attained.
     """
     n_entries = min(n_entries, len(norms))
     n_changed = n_entries * int(choose(adjacency, zero_out=1, replace=2))
+    # sums[m] is the sum of the m largest norms. Beyond the number of norms, it no longer grows.
     sums = np.concatenate([[0.0], np.cumsum(-np.sort(-norms)[:n_changed])])
-    shared = np.arange(n_entries + 1) if adjacency == "replace" else np.zeros(1, dtype=int)
-    both = sums[np.minimum(shared, len(sums) - 1)]
-    one_or_both = sums[np.minimum(n_changed - shared, len(sums) - 1)]
-    by_entries = step * both + largest * np.maximum(one_or_both - both, 0.0)
+    n_shared = np.arange(n_entries + 1) if adjacency == "replace" else np.zeros(1, dtype=int)
+    of_shared = sums[np.minimum(n_shared, len(sums) - 1)]
+    of_all = sums[np.minimum(n_changed - n_shared, len(sums) - 1)]
+    by_entries = step * of_shared + largest * np.maximum(of_all - of_shared, 0.0)
     return min(float(by_entries.max()), short_row(largest, step, n_entries, adjacency))
 
 
@@ -454,19 +462,19 @@ def short_row_product(
 def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
     r"""Sensitivity of :math:`\sum_u r_u r_u^T Z / \max(d_u, f)` to one interaction.
 
-    The rows :math:`r_u` are 0/1 with :math:`d_u` ones, f is the floor, the columns of Z are
-    orthonormal or shorter, and m is its largest row norm:
+    Row :math:`r_u` has :math:`d_u` ones and zeros elsewhere, f is `degree_floor`, the columns of Z
+    are orthonormal or shorter, and m is the largest row norm of Z. The sensitivity is
 
     .. math:: \sqrt{\max\left(\min(1/f, m^2) + (f - 1) m^2/f^2,\;
               \min((1 + m^2)/(f + 1), m^2)\right)}.
 
     Proof. Remove item k of a user with d items. Let x be the row of Z for item k, and s the sum of
-    the rows of Z for the user's other items, so that
+    the rows of Z for the user's other items. Then
     :math:`\|s\| \le \min(\sqrt{d - 1}, (d - 1) m)` and :math:`\|s + x\| \le \min(\sqrt d, d m)`.
-    For :math:`d \le f` row k changes by :math:`(s + x)/f`, the others by :math:`x/f`: at most the
-    first term, at d = f. For :math:`d > f` the squared change is
-    :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second term, at d = f + 1. With Z the
-    identity, m = 1, this is the sensitivity of the second moment itself.
+    If :math:`d \le f`, row k of the product changes by :math:`(s + x)/f`, and the rows of the other
+    items change by :math:`x/f`: the squared change is at most the first term, attained for d = f.
+    If :math:`d > f`, it is :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second term, for
+    d = f + 1. If Z is the identity, m = 1, and this is the sensitivity of the second moment itself.
     """
     largest, floor = float(norms.max()) ** 2, float(degree_floor)
     below = min(1 / floor, largest) + (floor - 1) * largest / floor**2
@@ -478,15 +486,16 @@ def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
 def interaction_mean(degree_floor: int, n_rows: int) -> float:
     r"""Sensitivity of the mean of the rows :math:`r_u/\sqrt{\max(d_u, f)}` to one interaction.
 
-    Symbols as in `interaction_product`. If the user has :math:`d \le f` items, the sum moves by
-    :math:`1/\sqrt f`; else its squared change is :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d-1) \le 1/f`.
+    The symbols are those of `interaction_product`. If the user has :math:`d \le f` items, the sum
+    of the rows changes by :math:`1/\sqrt f`; otherwise the square of its change is
+    :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d-1) \le 1/f`.
     """
     return 1 / (math.sqrt(degree_floor) * n_rows)
 
 
 @in_double_precision
 def interaction_squares(degree_floor: int) -> float:
-    r"""Sensitivity of :math:`\sum_u \min(1, d_u / f)` to an interaction: squared norms of rows."""
+    r"""Sensitivity of the sum of squared row norms, :math:`\sum_u \min(1, d_u / f)`."""
     return 1 / degree_floor
 
 
@@ -535,7 +544,7 @@ def response_sum(
       Attained by a residual beyond b.
     """
     moved = choose(adjacency, zero_out=level, replace=min(2 * level, response_range))
-    # Without rounding and with an infinite level, 0 times infinity would be NaN.
+    # If the level is infinite and there is no rounding, 0 times infinity would be NaN.
     charged = 2 * rounding * level if rounding else 0.0
     return largest_norm * (moved + charged)
 
@@ -548,14 +557,13 @@ def response_sum(
 def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_j A_j`, positive semi-definite of Frobenius norm at most c.
 
-    `c` (`level`) for zero_out, :math:`\sqrt 2 c` for replace: since
-    :math:`\langle A, B\rangle = \|A^{1/2} B^{1/2}\|_F^2 \ge 0`,
-    :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`. For replace, two users
-    attain it if their matrices have norm c, and each row of one user is orthogonal to each row of
-    the other.
+    The bound c is `level`. The sensitivity is c for zero_out and :math:`\sqrt 2 c` for replace:
+    :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`, as
+    :math:`\langle A, B\rangle = \|A^{1/2} B^{1/2}\|_F^2 \ge 0`. For replace, two users attain it if
+    their matrices have norm c, and each row of one user is orthogonal to each row of the other.
 
     A user changes all of its rows at once, so that only its contribution as a whole is bounded.
-    For users who each add a clipped vector, see `row_sum`; an outer product, `second_moment`.
+    If each user adds a clipped vector, use `row_sum`; for an outer product, `second_moment`.
     """
     return level * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
 
@@ -566,8 +574,8 @@ def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
 
     For one user the losses of any two options differ by at most `b` (`largest`), as do losses in
     :math:`[0, b]`. The sensitivity is the largest change of the difference of two sums: `b` for
-    zero_out, `2 b` for replace, attained by users with opposite losses. Each of the four sums, two
-    for each neighbor, may be rounded.
+    zero_out, `2 b` for replace, attained by users with opposite losses. The change depends on four
+    sums, two of each neighbor, and each of them may be rounded.
     """
     return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 4 * rounding)
 
@@ -577,12 +585,12 @@ def misordered_pairs(n_units: int, adjacency: str, rounding: float = 0.0) -> flo
     r"""Sensitivity, as in `loss_range`, of the number of pairs of two classes in the wrong order.
 
     The rows of a unit have weights of sum at most 1: a on rows of the positive class, b on rows of
-    the negative one. A pair counts as the product of its two weights, or half of it in a tie. Let
-    all other units have the weights P' and N' on these classes, :math:`P' + N' \le n - 1` with n
-    `n_units`. Then the pairs of a unit count from 0 to :math:`a N' + b P' + a b \le n`. Leaving the
-    unit out thus changes the difference of two options by at most n, exchanging it by 2 n. If one
-    option ranks a unit before all of the other class and another option behind, the bound is
-    attained up to 2.
+    the negative class. A pair counts as the product of its two weights, or half of it in a tie. Let
+    P and N be the weights of all other units on the two classes, so that :math:`P + N \le n - 1`,
+    where n is `n_units`. The pairs of a unit then count from 0 to :math:`a N + b P + a b \le n`. So
+    leaving the unit out changes the difference of two options by at most n, and exchanging it, by
+    at most 2 n. If one option ranks a unit before all units of the other class, and another option
+    ranks it behind them, the change reaches the bound, except for 2.
     """
     return loss_range(float(n_units), adjacency, rounding)
 

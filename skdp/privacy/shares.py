@@ -29,10 +29,11 @@ from skdp.privacy.releases import PrivacySpent, Release, Released
 # A release with parameter mu may have at most (_ROOT * mu) ** 2 counts, of all owners together:
 # `SCALE_MARGIN` pays for the rounding of so many. The proof allows slightly more.
 _ROOT = 6e6  # not tuned
-# Largest noise of one owner, in steps of the lattice: no draw exceeds 37.6 standard deviations,
-# each of at most 32 steps, and two roundings add 1.
+# Largest noise of one owner, in steps of the lattice: no draw exceeds 37.6 standard deviations, a
+# standard deviation has at most 32 steps, and two roundings add 1.
 _LARGEST_NOISE = 1205  # not tuned
-# Each float is an integer times the smallest positive float; 67 limbs of 32 bits hold the integer.
+# Without noise, numbers are sent exactly: a float is an integer times the smallest positive float,
+# and the integer is split into 67 parts of 32 bits, called limbs.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _SYMMETRIC = "symmetric_gaussian"
@@ -55,7 +56,7 @@ class Shares:
 
     @property
     def excess(self) -> float:
-        """Noise std in a sum over all owners, relative to the std that the guarantee needs."""
+        """Noise std of a sum over all owners, divided by the std that the guarantee needs."""
         return math.sqrt(self.n_owners / self.n_honest)
 
     def scale(self, absent: Sequence[int]) -> float:
@@ -64,12 +65,12 @@ class Shares:
         return self.n_units / n_left
 
     def excess_without(self, absent: Sequence[int]) -> float:
-        """Return the noise std without the `absent` owners, relative to the std needed."""
+        """Return the noise std without the absent owners, divided by the std that is needed."""
         n_left = self.n_owners - len(absent)
         return math.sqrt(n_left / self.n_honest) * self.scale(absent)
 
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
-        """Choose the step and the range of the counts of a release; refuse sums over 64 bits."""
+        """Choose step and range of the counts of a release; refuse sums that exceed 64 bits."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         std = noise_std / math.sqrt(self.n_honest)
         # The sum of n null units is 0, so any sum is at most n sensitivities away from 0.
@@ -137,7 +138,7 @@ class ShareLayout:
 
     @property
     def words(self) -> np.dtype:
-        """Unsigned type of words that hold the sum, which is then read as signed."""
+        """Unsigned type of the counts; the sum of all owners is read as a signed number."""
         return np.dtype("<u4" if self.largest < 2**31 else "<u8")
 
     @property
@@ -179,10 +180,11 @@ def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
 
 def _limbs_of(values: np.ndarray) -> np.ndarray:
     """Write floats as multiples of the least positive float, in limbs whose sums are exact."""
+    # A float is `whole` times 2 ** shift times the least positive float, 2 ** -1074.
     mantissas, exponents = np.frexp(np.nan_to_num(values))
     whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
     shift = exponents.astype(np.int64) + (1074 - 53)
-    # The shift removes zero bits only: subnormal numbers have fewer digits.
+    # A negative shift removes only zero bits: such numbers are subnormal, and have fewer digits.
     whole >>= np.maximum(-shift, 0)
     place, left = np.divmod(np.maximum(shift, 0), 32)
     low, high = (whole & _LIMB) << left, (whole >> 32) << left
@@ -195,14 +197,17 @@ def _limbs_of(values: np.ndarray) -> np.ndarray:
 def _floats_of(counts: np.ndarray) -> np.ndarray:
     """Convert sums of limbs to the nearest floats; sums out of range become the largest floats."""
     limbs = counts.reshape(-1, _LIMBS).copy()
+    # Carry what exceeds 32 bits to the next limb.
     for place in range(_LIMBS - 1):
         limbs[:, place + 1] += limbs[:, place] >> 32
         limbs[:, place] &= _LIMB
-    lines = limbs.astype("<i4", casting="unsafe")
-    most = int(sys.float_info.max) << 1074
-    whole = (int.from_bytes(line.tobytes(), "little", signed=True) for line in lines)
-    # Python rounds the quotient of integers only once.
-    return np.array([min(max(one, -most), most) / (1 << 1074) for one in whole])
+    largest = int(sys.float_info.max) << 1074
+    numbers = []
+    for row in limbs.astype("<i4", casting="unsafe"):
+        whole = int.from_bytes(row.tobytes(), "little", signed=True)
+        # Python rounds the quotient of two integers only once.
+        numbers.append(min(max(whole, -largest), largest) / (1 << 1074))
+    return np.array(numbers)
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
@@ -247,8 +252,8 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
         Sums are divided by `n_own`, a private number, before they are sent: an owner who is a unit
         as a whole sends the mean of its `n_own` rows. The mean lies in the convex hull of single
-        rows, so that a sensitivity to one row holds for it. `weight` times a value that all owners
-        know is the part that this owner adds; by default all owners send equal parts.
+        rows, so that a sensitivity to one row holds for it. Of a value that all owners know, this
+        owner adds the part `weight`; by default all owners send equal parts.
         """
         if plan.delta_tail:
             raise BudgetError("Owners can share no plan with a tail event: delta_tail must be 0.")
@@ -264,7 +269,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return replace(super().spent(), trust=trust + left)
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
-        """Release the sum of all parts; `value` is this owner's part (`PrivacyBudget.release`)."""
+        """Release the sum of the parts of all owners; `value` is the part of this owner."""
         noisy, noise_std = super().release(release, value, *facts, **more)
         return Released(noisy, noise_std * self._shares.excess_without(self._absent))
 
@@ -310,10 +315,10 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
 
 class Party(NamedTuple):
-    """An owner in the fit of a pipeline: functions to use instead of those of a step's fit."""
+    """An owner of rows in the fit of a pipeline; its functions replace those of a step's fit."""
 
-    n_units: int  # of all owners
-    unit: str | None  # protected instead of the unit of the steps
+    n_units: int  # units of all owners together
+    unit: str | None  # what is protected, if not the unit of the steps
     spec_of: Callable[[Any, Any], Any]  # takes a step, and rows like the rows of the step
     validate: Callable[[Any, Any, Any], Any]  # takes a step, X and y
     # Opens the budget of a plan; returns it with the random stream of the algorithm.

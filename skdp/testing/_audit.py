@@ -29,7 +29,7 @@ from sklearn.utils import check_scalar
 
 Fit = Callable[[Any, int | None], Any]
 
-# Types whose members are not in pickles, and the names of these members.
+# Types whose members pickles leave out, and the names of these members.
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
@@ -46,18 +46,20 @@ class Part(NamedTuple):
 
 
 def _digest(data: Any) -> np.ndarray:
-    """Hash bytes to an array that can be compared, but has no numbers."""
+    """Return a hash of bytes as an array of kind V: it can be compared, but is not a number."""
     return np.array(np.void(sha256(data).digest()[:8]))
 
 
 def _inside(value: Any) -> Any:
-    """Return an array, or an object's members by name; raise an error for an unreadable object."""
+    """Return the contents of an object: an array, or a dict of members, which may be unreadable."""
     kind = type(value)
     if kind in (str, bytes, bytearray):
-        return _digest(value.encode(errors="surrogatepass") if kind is str else value).view("S8")
+        encoded = value.encode(errors="surrogatepass") if kind is str else value
+        return _digest(encoded).view("S8")
     if kind in _ARRAYS or isinstance(value, np.generic):
         found = np.array(value)
         if found.dtype.hasobject:
+            # An array of objects, or an int of more than 64 bits.
             return _inside(hex(value)) if kind is int else {"items": found.tolist()}
         return found if found.dtype.kind in "biufc" else _inside(found.tobytes())
     if kind is dict and all(type(key) is str for key in value):
@@ -65,6 +67,7 @@ def _inside(value: Any) -> Any:
     if kind in (list, tuple, dict):
         return dict(enumerate(value.items() if kind is dict else value))
     if isinstance(value, type | FunctionType):
+        # The pickle of a class or function that can be imported is its name.
         with suppress(pickle.PicklingError, AttributeError):
             return _digest(pickle.dumps(value))
     if isinstance(value, type):
@@ -75,7 +78,7 @@ def _inside(value: Any) -> Any:
 
 
 def _reduced(value: Any) -> Any:
-    """Return the members in an object's pickle, and attributes that the pickle leaves out."""
+    """Return the members of an object by name: those in its pickle, and other attributes."""
     if isinstance(value, TracebackType):
         raise TypeError(
             "A pickle of a traceback, as libraries make it, lacks its frames' variables."
@@ -84,6 +87,7 @@ def _reduced(value: Any) -> Any:
     reduced: Any = reduce(value) if reduce else value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return _digest(pickle.dumps(value))
+    # Arguments of the constructor, the state, and the items of a list or a dict.
     arguments, state, items, pairs = [*reduced[1:5], None, None, None][:4]
     named = {"()": arguments, "[]": items and [*items], "{}": pairs and dict(pairs)}
     # Members of an error that are not in its pickle.
@@ -92,22 +96,22 @@ def _reduced(value: Any) -> Any:
     named = {name: one for name, one in named.items() if one is not None}
     # Attributes of data frames that are not in the pickle are caches, and are left out.
     is_frame = "array" in named and not isinstance(value, np.ndarray)
-    for one in (state, None if is_frame else object.__getstate__(value)):
-        for place, part in enumerate(one if isinstance(one, tuple) else (one,)):
+    for held in (state, None if is_frame else object.__getstate__(value)):
+        # With slots, a state is a tuple of two dicts.
+        for place, part in enumerate(held if isinstance(held, tuple) else (held,)):
             if part is not None:
                 named |= part if isinstance(part, dict) else {f"state.{place}": part}
     return named
 
 
 def attributes_of_class(kind: type) -> dict[str, Any]:
-    """Return the members of a class, and the defaults of its functions."""
-    return {
-        name: [getattr(one, each, None) for each in ("__defaults__", "__kwdefaults__")]
-        if hasattr(type(one), "__get__")
-        else one
-        for name, one in vars(kind).items()
-        if not name.startswith(("__", "_abc_"))
-    }
+    """Return the members of a class by name; in place of functions, their default arguments."""
+    members = {n: one for n, one in vars(kind).items() if not n.startswith(("__", "_abc_"))}
+    for name, member in members.items():
+        if hasattr(type(member), "__get__"):
+            defaults = [getattr(member, one, None) for one in ("__defaults__", "__kwdefaults__")]
+            members[name] = defaults
+    return members
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
@@ -120,6 +124,7 @@ def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
         name, value = todo.pop()
         form = type(value).__qualname__
         try:
+            # An object that was seen before counts as its first path: references may form a circle.
             inside = _digest(seen[id(value)][0].encode()) if id(value) in seen else _inside(value)
         except Exception:
             inside = None
@@ -137,8 +142,10 @@ def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
 
 def all_of(value: Any) -> tuple[tuple[str, Any], ...]:
     """Return all objects that a value refers to, in a form that compares and can be hashed."""
-    parts = parts_of(value)
-    return tuple((name, (form, None if x is None else x.tobytes())) for name, (form, x) in parts)
+    return tuple(
+        (path, (form, None if numbers is None else numbers.tobytes()))
+        for path, (form, numbers) in parts_of(value)
+    )
 
 
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -147,7 +154,7 @@ def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
     For an estimator, these are all public attributes that end with an underscore.
     """
     if hasattr(result, "fit"):
-        names = [name for name in dir(result) if name[-1] == "_" != name[0]]
+        names = [name for name in dir(result) if name.endswith("_") and not name.startswith("_")]
         result = {name: getattr(result, name, None) for name in names}
     for name, (form, numbers) in parts_of(result):
         if numbers is None:
@@ -189,9 +196,9 @@ def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
 
 
 def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
-    """Fit to two datasets with several seeds; return an array of dataset, seed and output.
+    """Return the outputs of fits to two datasets, of shape (2, n_seeds, n_outputs).
 
-    Shorter outputs are filled with zeros.
+    The tasks of the second dataset come last. Shorter outputs are filled with zeros.
     """
     outputs = Parallel()(delayed(numbers_of_fit)(fit, *task) for task in tasks)
     rows = np.array([*zip_longest(*outputs, fillvalue=0.0)])
@@ -201,7 +208,7 @@ def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
 
 
 def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
-    """Fit both datasets with the same seeds; return an array of output, dataset and seed."""
+    """Fit both datasets with the same seeds; return outputs, of shape (n_outputs, 2, n_fits)."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
     tasks = product((data, other), seeds_of(n_fits, seed))
     return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
@@ -221,14 +228,16 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
     otherwise nothing is proved.
     """
     wrong, miss = np.asarray(errors), (1 - confidence) / 4
-    first, second = _upper_bound(wrong, n_fits, miss)
+    largest_first, largest_second = _upper_bound(wrong, n_fits, miss)
     mean = _upper_bound(wrong.sum(axis=0), 2 * n_fits, 2 * miss)
-    one = np.minimum(first, np.maximum(mean, 2 * mean - second))
-    return np.array([one, np.minimum(second, 2 * mean - one)])
+    # Equal rates prove least; if bounds exclude them, the rates that are most nearly equal.
+    first = np.minimum(largest_first, np.maximum(mean, 2 * mean - largest_second))
+    return np.array([first, np.minimum(largest_second, 2 * mean - first)])
 
 
 def _upper_bound(wrong: np.ndarray, n_tested: int, miss: float) -> np.ndarray:
-    # The function gives NaN for an error in every guess.
+    """Return the bound that an error rate exceeds with probability at most `miss`."""
+    # `isf` returns NaN if every guess is wrong.
     return np.nan_to_num(beta.isf(miss, wrong + 1, n_tested - wrong), nan=1.0)
 
 
@@ -287,55 +296,59 @@ def lower_bound_of_epsilon(
     3.6
     """
     first, second = error_bounds(errors, n_fits, confidence)
-    ratios = [(1 - delta - one) / other for one, other in ((first, second), (second, first))]
-    return np.log(np.maximum(np.maximum(*ratios), 1.0))
+    ratio = np.maximum((1 - delta - first) / second, (1 - delta - second) / first)
+    return np.log(np.maximum(ratio, 1.0))
 
 
 # ------------------------------
 # Guesses about which of two datasets a fit has seen.
 
-# A guess uses at most this many outputs and squares of outputs, which differ most between the two
-# datasets; and the number of folds of its fits.
+# A guess uses at most `_MOST` outputs and squares of outputs: those that differ most between both
+# datasets. The fits that train it are split into `_N_FOLDS` folds.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # penalties of ridge regressions; not studied
 # Quantiles of scores as thresholds: few, so that none is best by chance; far tails for epsilon.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
-# Confidence at which scores and threshold are chosen: if it were low, a choice with few errors by
-# chance could win.
+# Confidence of the bounds by which scores and threshold are chosen: if it were low, a choice
+# that has few errors by chance could win.
 _CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # size to which outputs are clipped; not tuned
 
-# Scores of fits: of each training fold by a model of the other folds; of all training fits by a
-# model of all; and of the test fits by that model.
+# Three kinds of scores: of each training fold, by a model of the other folds; of all training fits,
+# by a model of all of them; and of the test fits, by that model.
 Scores = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
 def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]:
-    """Yield predictions, by outputs and then also their squares: 1 means the second dataset."""
+    """Yield predictions by several ridge regressions: -1 is the first dataset, 1 the second.
+
+    The inputs are the outputs of fits, first alone and then with their squares.
+    """
     # Fits to both datasets alternate, so that folds have equally many of each.
     rows, new = (np.swapaxes(one, 0, 1).reshape(-1, one.shape[2]) for one in (learned, tested))
     ranks = QuantileTransformer(output_distribution="normal", n_quantiles=min(100, len(rows)))
     X, X_test = ranks.fit_transform(rows), ranks.transform(new)
-    sides = np.tile([-1.0, 1.0], len(X) // 2)
-    parts = np.array_split(np.arange(len(X)).reshape(-1, 2), _N_FOLDS)
-    folds = [(np.delete(np.arange(len(X)), one), one.ravel()) for one in parts]
-    for squares in (X[:, :0], X**2):
-        inputs = np.hstack([X, squares])
-        test_inputs = np.hstack([X_test, X_test**2])[:, : inputs.shape[1]]
+    y = np.tile([-1.0, 1.0], len(X) // 2)
+    pairs_of_folds = np.array_split(np.arange(len(X)).reshape(-1, 2), _N_FOLDS)
+    folds = [(np.delete(np.arange(len(X)), one), one.ravel()) for one in pairs_of_folds]
+    with_squares = np.hstack([X, X**2]), np.hstack([X_test, X_test**2])
+    for inputs, test_inputs in ((X, X_test), with_squares):
         for n_selected in (min(_MOST, inputs.shape[1]), 1):
             model = make_pipeline(SelectKBest(k=n_selected), RidgeCV(_RIDGES))
-            unseen = [model.fit(inputs[a], sides[a]).predict(inputs[b]) for a, b in folds]
-            yield unseen, model.fit(inputs, sides).predict(inputs), model.predict(test_inputs)
+            of_folds = [
+                model.fit(inputs[others], y[others]).predict(inputs[fold]) for others, fold in folds
+            ]
+            yield of_folds, model.fit(inputs, y).predict(inputs), model.predict(test_inputs)
 
 
 def _thresholds(scores: np.ndarray) -> np.ndarray:
-    """Return quantiles of scores as thresholds, and the next floats below, as scores may repeat."""
+    """Return quantiles of scores, and the floats just below them, as many scores may be equal."""
     places = np.quantile(scores, _QUANTILES, method="lower")
     return np.concatenate([places, np.nextafter(places, -np.inf)])
 
 
 def _errors(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Count both kinds of errors of the guess that scores above a threshold mean the second."""
+    """Count the wrong guesses for each dataset, if scores above a threshold mean the second one."""
     is_above = scores.reshape(-1, 2, 1) > thresholds
     return np.array([is_above[:, 0].sum(axis=0), (~is_above[:, 1]).sum(axis=0)])
 
@@ -344,14 +357,14 @@ def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -
     """Choose scores and a threshold on the training fits; count errors on the test fits."""
     best, wrong = -1.0, (0, 0)
     outwards = 1e-9 * np.abs(np.tile(_QUANTILES, 2) - 0.5)
-    for unseen, seen, tested in candidates:
-        errors = np.sum([_errors(one, _thresholds(one)) for one in unseen], axis=0)
-        found = lower_bound(errors, len(seen) // 2, confidence=_CONFIDENCE)
+    for of_folds, trained, tested in candidates:
+        errors = np.sum([_errors(fold, _thresholds(fold)) for fold in of_folds], axis=0)
+        bounds = lower_bound(errors, len(trained) // 2, confidence=_CONFIDENCE)
         # Among equal bounds, the outermost quantile wins; if all are 0, the middle quantile.
-        found += np.where(found > 0, outwards, -outwards)
-        if found.max() > best:
-            best = found.max()
-            first, second = _errors(tested, _thresholds(seen))[:, found.argmax()]
+        bounds += np.where(bounds > 0, outwards, -outwards)
+        if bounds.max() > best:
+            best = bounds.max()
+            first, second = _errors(tested, _thresholds(trained))[:, bounds.argmax()]
             wrong = int(first), int(second)
     return wrong
 

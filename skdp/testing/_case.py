@@ -22,7 +22,7 @@ _LARGEST = np.finfo(np.float64).max
 
 
 def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield rows that break careless code: of all scales, opposite, orthogonal, and random."""
+    """Yield rows that break careless code: of all sizes, opposite to or unlike `first`, random."""
     size, generator = len(first), np.random.default_rng(0)
     signs, axis = (-1.0) ** np.arange(size), np.eye(size)[-1]
     for scale in (0.0, 1e-310, 1e-200, 1.0, 1e9, 1e300):
@@ -34,7 +34,7 @@ def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _has_labels(values: np.ndarray) -> bool:
-    """Return whether values are labels or ids, whose set is public."""
+    """Return whether values are labels or ids, of which it is public which ones may occur."""
     is_whole = values.ndim == 1 and bool(np.all(values == np.round(values)))
     return values.dtype.kind != "f" or is_whole
 
@@ -42,17 +42,18 @@ def _has_labels(values: np.ndarray) -> bool:
 def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """Yield units: for each array an extreme row, a label that occurs, or an extreme number."""
     extremes = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
-    targets = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
-    matrices = [one[0] for one in arrays if one.ndim > 1]
-    for number, row in enumerate(_extreme_rows(np.ravel(matrices[0]) if matrices else np.zeros(1))):
+    # For each array, the values that its entry of a unit may have, if it has one dimension.
+    choices = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
+    first_rows = [np.ravel(one[0]) for one in arrays if one.ndim > 1] or [np.zeros(1)]
+    for number, row in enumerate(_extreme_rows(first_rows[0])):
         yield [
             row.reshape(one.shape[1:]) if one.ndim > 1 else values[number % len(values)]
-            for one, values in zip(arrays, targets, strict=True)
+            for one, values in zip(arrays, choices, strict=True)
         ]
 
 
 def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int) -> Arguments:
-    """Replace all rows of a unit by `count` copies of the row of another unit."""
+    """Replace the rows in which `is_own` is True by `count` copies of the row of another unit."""
     start = [int(np.argmax(is_own))] * count
     pairs = zip(arrays, unit, strict=True)
     return tuple(np.insert(one[~is_own], start, row, axis=0) for one, row in pairs)
@@ -188,7 +189,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
 
 class Subject:
-    """A case in the form that checks use; the tests of skdp have another class of this form."""
+    """A case with the methods that checks call; tests of skdp have another class with them."""
 
     def __init__(self, case: PrivacyCase) -> None:
         self.case, self.data = case, case.data
@@ -197,7 +198,7 @@ class Subject:
         self.places = list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def make(self, **more: Any) -> Any:
-        """Return an unfitted estimator; parameters that it does not have are ignored."""
+        """Return an unfitted estimator with these parameters; leave out those that it lacks."""
         known = {name: value for name, value in more.items() if name in self.parameters}
         return type(self.case.estimator)(**{**self.parameters, **known})
 
@@ -211,10 +212,13 @@ class Subject:
         return groups
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:
-        """Group datasets that differ in a unit; if row 0 can be null, others count twice."""
-        if self.case.null is None or place:
-            return Group(datasets, distance=1.0 if self.case.null is None else 2.0)
-        return Group(datasets, origin=self.data, make_null=self.case.null)
+        """Make a group of datasets that differ in one unit."""
+        if self.case.null is None:
+            return Group(datasets)
+        if place == 0:
+            return Group(datasets, origin=self.data, make_null=self.case.null)
+        # Each dataset is a neighbor of one in which the unit is null: two steps lie between them.
+        return Group(datasets, distance=2.0)
 
     def changed(self, change: Callable[[Any], Any]) -> Arguments:
         """Apply a function to the arrays of the data, except labels and ids."""
@@ -223,7 +227,7 @@ class Subject:
         return tuple(change(one) if changes else one for one, changes in pairs)
 
     def strangers(self) -> list[Arguments]:
-        """Return other data with the same public facts."""
+        """Return datasets of other values with the same public facts."""
         return [self.changed(lambda a: 0 * a), self.changed(lambda a: 1e4 - 3 * a[::-1])]
 
     def unseen(self) -> Arguments:
@@ -231,7 +235,7 @@ class Subject:
         return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:
-        """Return data with the signs of the case and extreme finite sizes."""
+        """Return datasets whose entries have the signs of the data and extreme finite sizes."""
         scales = (0.0, 1e300, 5e-324, 10.0 ** np.linspace(-300, 300, len(self.data[0])))
         return [self.changed(lambda a: (np.sign(a).T * scale).T) for scale in scales]  # noqa: B023
 
@@ -244,7 +248,7 @@ class Subject:
         return list(arguments)
 
     def spoiled(self, place: int, bad: float) -> Arguments | None:
-        """Put NaN or infinity into the data; return None if `fit` accepts them there."""
+        """Return the data with NaN or infinity in one argument; None if it has no floats."""
         values = np.array(self.data[place])
         if values.dtype.kind != "f":
             return None
@@ -264,5 +268,5 @@ class Subject:
         return min(worst.values()) >= self.case.tightness
 
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Return whether two fits may have drawn this noise: no number occurs in both."""
+        """Return whether two different fits may have this noise: no number occurs in both."""
         return not np.isin(one, other).any()

@@ -34,8 +34,8 @@ from skdp.testing._case import PrivacyCase, Subject, climb
 
 #: Factor by which rounding may make a movement exceed its sensitivity.
 ROUNDING = 1 + 1e-12  # not tuned
-# Number of attacks. The weakest attack finds a mistake with probability .4, so all of them miss it
-# with probability .00001.
+# Number of attacks. The weakest kind of attack finds a mistake with probability .4; so many attacks
+# all miss it with probability .00001.
 _N_ATTACKS = 24  # not tuned
 _N_STEPS = 30  # of a search by random steps; not studied
 #: A seed that is easy to find in a pickle.
@@ -51,13 +51,13 @@ def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
 
 
 def attacks(case: Subject) -> Iterator[dict[str, float]]:
-    """Attack repeatedly, with new noise; yield the largest movement of each release so far.
+    """Attack repeatedly; yield how far each release has moved so far, in units of its sensitivity.
 
-    The success of an attack depends on released bases, and so on noise and on rounding.
+    The success of an attack depends on released bases, and so on noise: each attack has new noise.
     """
     worst: dict[str, float] = {}
     for attempt in range(_N_ATTACKS):
-        # Fits in this context get other noise; attempt 0 gets the noise of other checks.
+        # The number of the attempt is added to the seed of the noise.
         with patch.object(fits, "_attempt", attempt):
             for name, ratio in fits.farthest_of(case.make, case.groups()).items():
                 # Skipped releases do not move.
@@ -87,7 +87,8 @@ def _assert_bounded(worst: dict[str, float]) -> None:
 def climbing_finds_no_worse_neighbor(case: Subject) -> None:
     """Random steps find no neighbor that moves a release further than declared."""
 
-    def _ratio(place: int, row: np.ndarray) -> float:
+    def _movement(place: int, row: np.ndarray) -> float:
+        """Put a row into X; return how far a release moves, in units of its sensitivity."""
         first = np.array(case.data[0])
         first[place] = row.reshape(first.shape[1:])
         group = case.group(place, [(first, *case.data[1:]), case.data])
@@ -98,7 +99,7 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
     size = math.prod(np.shape(case.data[0])[1:])
     for place in case.places:
         n_steps = _N_STEPS // 5 if place else _N_STEPS
-        climb(partial(_ratio, place), size, n_steps, np.random.default_rng(place))
+        climb(partial(_movement, place), size, n_steps, np.random.default_rng(place))
 
 
 def a_null_unit_contributes_nothing(case: Subject) -> None:
@@ -166,7 +167,7 @@ def the_record_is_what_was_planned(case: Subject) -> None:
 
 
 def check_plan(planned: Any, spent: Any) -> None:
-    """Compare a plan with the record of a fit."""
+    """Assert that the record of a fit is as planned."""
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         pair = getattr(planned, name), getattr(spent, name)
         assert pair[0] == pair[1], f"{name} is {pair[0]} in the plan, and {pair[1]} in the record"
@@ -174,20 +175,20 @@ def check_plan(planned: Any, spent: Any) -> None:
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
         # All branches of a plan spend the same, up to rounding.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
-    # The nodes that may come next, for each branch of the plan that has the releases so far.
-    begun = [nodes_of(planned.parts)]
+    # For each branch of the plan that begins with the releases so far, the nodes that may follow.
+    followers = [nodes_of(planned.parts)]
     for release in spent.releases:
-        nodes = itertools.chain.from_iterable(begun)
-        begun = [node.following for node in nodes if is_as_planned(node.release, release)]
-    n_branches = begun.count(())
+        nodes = itertools.chain.from_iterable(followers)
+        followers = [node.following for node in nodes if is_as_planned(node.release, release)]
+    n_branches = followers.count(())
     assert n_branches == 1, f"{n_branches} branches of the plan, not 1, have {spent.releases}"
 
 
 def is_as_planned(line: Any, release: Any) -> bool:
     """Return whether a release is as planned, in all facts that the plan states."""
-    is_left_out = is_skipped(release.name) and line.may_be_skipped
-    names = (line.name, line.mechanism), (release.name, release.mechanism)
-    is_same = line.share == release.share and (is_left_out or names[0] == names[1])
+    may_differ = is_skipped(release.name) and line.may_be_skipped
+    has_name = (line.name, line.mechanism) == (release.name, release.mechanism)
+    is_same = line.share == release.share and (may_differ or has_name)
     if line.sensitivity is None:
         return is_same and line.noise_std is None and line.follows != ""
     planned, found = ((one.sensitivity, one.noise_std) for one in (line, release))
@@ -221,15 +222,15 @@ def a_seed_repeats_a_fit(case: Subject) -> None:
 
 def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     """Noise differs with data and parameters, as common noise would reveal the data."""
-    own, seeded = case.parameters, {"random_state": SECRET}
-    others: list[dict[str, Any]] = [{"random_state": SECRET + 1}]
-    others += [{name: own[name] / 2} for name in ("epsilon", "delta") if own.get(name)]
-    if "adjacency" in own:
-        others += [{"adjacency": {"replace": "zero_out"}.get(own["adjacency"], "replace")}]
+    given, seeded = case.parameters, {"random_state": SECRET}
+    changes: list[dict[str, Any]] = [{"random_state": SECRET + 1}]
+    changes += [{name: given[name] / 2} for name in ("epsilon", "delta") if given.get(name)]
+    if "adjacency" in given:
+        changes += [{"adjacency": {"replace": "zero_out"}.get(given["adjacency"], "replace")}]
     base = fits.noise_of(case.make(**seeded), *case.data)
-    for more in others:
-        noise = fits.noise_of(case.make(**seeded | more), *case.data)
-        assert not np.isin(base, noise).any(), f"fits share noise, one of which has {more}"
+    for change in changes:
+        noise = fits.noise_of(case.make(**seeded | change), *case.data)
+        assert not np.isin(base, noise).any(), f"fits share noise, one of which has {change}"
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
     datasets += itertools.chain.from_iterable(group.datasets[:4] for group in groups)
@@ -248,7 +249,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
     """Classes, modules, files, the environment, processes and sockets get nothing of a fit."""
-    # A first fit fills caches and imports modules, which does not depend on the data.
+    # The first fit of a process fills caches and imports modules, whatever the data.
     with fits.leaving():
         case.make().fit(*case.strangers()[-1])
     before = beside(case.make())
@@ -261,7 +262,7 @@ def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Return all objects that classes, modules and context variables refer to, by their names."""
+    """Return what the classes of an estimator, modules and context variables hold, by name."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
@@ -279,23 +280,24 @@ def beside(estimator: Any) -> dict[str, Any]:
 
 
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
-    """Return all objects that an object refers to, by ``id``, except classes, modules and `ends`.
+    """Return all objects that an object refers to, at any depth, by ``id``.
 
-    They are added to `ends`. A value is a pair: the object, and the hash of an array or the ids of
-    all that it refers to. As long as the object itself is stored, no other object gets its id.
+    Classes, modules and objects in `ends` are left out; the ids of all others are added to `ends`.
+    A value is a pair: the object itself, as otherwise another object could get its id, and the hash
+    of an array or the ids of the objects that it refers to.
     """
     todo, found = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
-        # Of objects for each thread, only those of this thread: others may end at any time.
+        # Of a thread-local object, only the values of this thread: other threads may end any time.
         referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
-        # Audit hooks make calls of `id` slow, so each is made once.
-        names = list(map(id, referents))
-        found[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
-        for name, other in zip(names, referents, strict=True):
-            if name not in ends and not isinstance(other, type | ModuleType):
+        # Audit hooks make calls of `id` slow, so that it is called once for each object.
+        ids = list(map(id, referents))
+        found[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else ids
+        for number, other in zip(ids, referents, strict=True):
+            if number not in ends and not isinstance(other, type | ModuleType):
                 todo.append(other)
-                ends.add(name)
+                ends.add(number)
     return found
 
 
@@ -311,7 +313,7 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
         fits.assert_same_fit(restored, estimator)
     # The zero bytes before the last three make the pattern too long to occur by chance.
     assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
-    # A pair of adjacent numbers of the data occurs in no release by chance.
+    # The bytes of two adjacent numbers of the data, different fractions, occur nowhere by chance.
     traces = []
     for values in _numbers_in(case):
         is_fraction, differs = values != np.round(values), values[:-1] != values[1:]
@@ -322,6 +324,7 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
 
 
 def _numbers_in(case: Subject) -> list[np.ndarray]:
+    """Return the numbers in the data, a flat array for each argument of a fit."""
     return [one.data if issparse(one) else np.ravel(one) for one in case.arrays(case.data)]
 
 
@@ -370,7 +373,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
 
 
 def _refusal(estimator: Any, data: Any) -> str:
-    """Return the error of a fit that must be refused before it opens a budget."""
+    """Fit, and assert that the fit is refused before it opens a budget; return the error's text."""
     opened = AssertionError("a budget was opened")
     refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
     with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
@@ -383,7 +386,7 @@ def _refusal(estimator: Any, data: Any) -> str:
 # ------------------------------
 # All checks, and ways to run them.
 
-#: Checks, each with the parameter or method that an estimator needs for it.
+#: Checks, each with the parameter or method of an estimator, or the field of a case, that it needs.
 CHECKS: dict[Callable[[Subject], None], str] = {
     neighbors_move_no_release_further_than_declared: "fit",
     climbing_finds_no_worse_neighbor: "fit",
@@ -425,9 +428,12 @@ def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
     unknown = case.expected_failures.keys() - privacy_checks().keys()
     if unknown:
         raise ValueError(f"expected_failures must name privacy_checks(), got {sorted(unknown)}.")
-    one, given = case.estimator, case.estimator.get_params(deep=False)
-    has = {need for need in CHECKS.values() if callable(getattr(one, need, None)) or need in given}
-    return [check for check, need in CHECKS.items() if need in has or getattr(case, need, None)]
+    estimator, given = case.estimator, case.estimator.get_params(deep=False)
+    return [
+        check
+        for check, need in CHECKS.items()
+        if need in given or callable(getattr(estimator, need, None)) or getattr(case, need, None)
+    ]
 
 
 def check_privacy(case: PrivacyCase) -> list[str]:

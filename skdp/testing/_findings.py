@@ -54,9 +54,9 @@ def find_repeated_noise(
 ) -> list[Finding]:
     """Search for fits that draw the same noise: their difference is then a function of the data.
 
-    Without a seed no two fits may be equal: one after the other, in two threads, in two processes
-    with copies of `fit`, or in forks of this process. With one seed, other data must get other
-    noise.
+    Without a seed no two fits may be equal, whether they run one after the other, in two threads,
+    in two processes with copies of `fit`, or in forks of this process. With the same seed, fits to
+    different data must have different noise.
 
     Parameters
     ----------
@@ -111,11 +111,12 @@ def find_repeated_noise(
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
-    """Return findings about the outputs with these numbers, except texts, which have no noise."""
-    named = fits.outputs_of(fit, data, 0)
-    names = np.repeat([*named], [len(one) for one in named.values()])
+    """Return a finding for each output that has one of the numbers with these indices."""
+    outputs = fits.outputs_of(fit, data, 0)
+    names = np.repeat([*outputs], [len(one) for one in outputs.values()])
     found = dict.fromkeys(map(str, names[numbers]))
-    return [Finding(name, what) for name in found if named[name].dtype != np.uint64]
+    # Texts, which have the type uint64, have no noise.
+    return [Finding(name, what) for name in found if outputs[name].dtype != np.uint64]
 
 
 def _several(fit: Fit, data: Any) -> list[np.ndarray]:
@@ -123,7 +124,7 @@ def _several(fit: Fit, data: Any) -> list[np.ndarray]:
     return [fits.numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
-# The task of a fork, which inherits it.
+# In a forked process, the function that fits and the data.
 _TASK: list[Any] = []
 
 
@@ -133,6 +134,7 @@ def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
     for _ in range(2):
         # Python warns that a fork has none of the threads of this process.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            # The arguments of this call are not pickled, but those of `apply_async` would be.
             pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
         with pool:
             found.append(pool.apply_async(_fit_in_fork).get(_PATIENCE))
@@ -146,9 +148,10 @@ def _fit_in_fork() -> list[np.ndarray]:
 # ------------------------------
 # Low bits.
 
-# Outputs count as equal if they differ by at most this many units in the last place of the largest.
+# Outputs count as equal if they differ by at most so many units in the last place of the largest.
 _ROUNDING = 16  # not tuned
-# Outputs below this many noise standard deviations have digits that larger sums have lost.
+# An output whose size is below this many noise stds is small: it has low bits that larger outputs
+# have lost by rounding.
 _SMALL = 0.25  # not studied
 
 
@@ -157,11 +160,11 @@ def find_low_bits(
 ) -> list[Finding]:
     """Search for noise whose low bits reveal the value behind it.
 
-    A value plus floating-point noise cannot be every number that another value plus noise can be
-    [1]_. An output is named if no two fits give the same number, so that the output is on no
-    lattice that noise of this size would fill, and if one of two signs shows that noise is added:
-    with the same seeds, outputs of both datasets differ by a constant; or only outputs of one
-    dataset have certain low bits.
+    If noise is added in floating point, some sums are possible for one value, and not for another
+    [1]_. An output is named on two conditions. No two fits give the same number: on a lattice of
+    suitable steps, some would. And one of two signs shows that noise is added: with the same seeds,
+    outputs of both datasets differ by a constant, or only outputs of one dataset have certain low
+    bits.
 
     Parameters
     ----------
@@ -218,7 +221,7 @@ def find_low_bits(
 
 
 def _is_plain(pair: np.ndarray) -> bool:
-    """Return whether outputs never repeat, and a sign shows noise in floating point."""
+    """Return whether no output of a dataset repeats, and a sign shows noise in floating point."""
     if not np.isfinite(pair).all() or any(len(np.unique(one)) < len(one) for one in pair):
         return False
     # Whether the outputs of both datasets differ by a constant, up to rounding.
@@ -236,11 +239,12 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
 
 def _bits_differ(pair: np.ndarray) -> bool:
     """Return whether small outputs of one dataset have low bits that those of the other lack."""
-    small = _SMALL * pair.std(axis=1).min()
-    bits = [_lowest_bits(one[np.abs(one) < small]) for one in pair]
-    limit = max((one.min() for one in bits if len(one)), default=0)
-    table = [[np.sum(one < limit), np.sum(one >= limit)] for one in bits]
-    return min(low for low, _ in table) == 0 and fisher_exact(table).pvalue < _CHANCE
+    limit = _SMALL * pair.std(axis=1).min()
+    exponents = [_lowest_bits(outputs[np.abs(outputs) < limit]) for outputs in pair]
+    # The lowest bit of all small outputs of one dataset; those of the other may be lower still.
+    lowest = max((one.min() for one in exponents if len(one)), default=0)
+    table = [[np.sum(one < lowest), np.sum(one >= lowest)] for one in exponents]
+    return min(n_lower for n_lower, _ in table) == 0 and fisher_exact(table).pvalue < _CHANCE
 
 
 # ------------------------------
@@ -298,17 +302,20 @@ def find_data_dependent_attributes(
     data_max_: differs between both datasets, whatever the seed; it is the max of columns
     """
     seeds = fits.seeds_of(_N_SEEDS, random_state)
-    observed = [[_observed(fit, one, seed) for seed in seeds] for one in (data, neighbour)]
-    both = [_statistics(one) for one in (data, neighbour)]
-    statistics = {name: [one.get(name) for one in both] for name in both[0]}
-    names = dict.fromkeys(name for one in observed[0] + observed[1] for name in one)
-    values = {name: [[one.get(name) for one in side] for side in observed] for name in names}
-    faults = {name: _fault(one, statistics) for name, one in values.items()}
-    return [Finding(name, what) for name, what in faults.items() if what]
+    of_data = [_observed(fit, data, seed) for seed in seeds]
+    of_neighbour = [_observed(fit, neighbour, seed) for seed in seeds]
+    first, second = _statistics(data), _statistics(neighbour)
+    statistics = {name: [first[name], second.get(name)] for name in first}
+    found = []
+    for name in dict.fromkeys(name for outputs in of_data + of_neighbour for name in outputs):
+        values = [[outputs.get(name) for outputs in side] for side in (of_data, of_neighbour)]
+        if what := _fault(values, statistics):
+            found.append(Finding(name, what))
+    return found
 
 
 def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
-    """Fit, and return all outputs by name."""
+    """Fit; return by name all that the fit reveals: its result, messages, errors and classes."""
     texts: dict[str, Any] = {}
 
     def _fit() -> Any:
@@ -325,7 +332,7 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
 
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
-    """Describe the mistake in an attribute, from its values by dataset and seed; "" if none."""
+    """Describe the mistake in an output, from its values by dataset and seed; "" if none."""
     parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
     hidden = [one.form for side in parts for one in side if one.numbers is None]
     if hidden:
@@ -334,13 +341,15 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
     both = [*forms[0], *forms[1]]
     if len({*both}) > 1:
         text = "is {} with one dataset, and {} with the other one".format(*both)
+        # A form that differs from seed to seed follows from noise.
         return text if len(both) == 2 else ""
-    firsts = [side[0].numbers for side in parts]
+    # The axes are datasets, seeds, numbers of the output and, in `bits`, bytes of a number.
     numbers = np.array([[np.ravel(one.numbers) for one in side] for side in parts])
     bits = np.ascontiguousarray(numbers)[..., None].view(np.uint8)
     is_fixed = (bits == bits[:, :1]).all(axis=(0, 1, 3))
     apart = is_fixed & (bits[0, 0] != bits[1, 0]).any(axis=1)
     known = statistics if numbers.dtype.kind in "biuf" else {}
+    firsts = [side[0].numbers for side in parts]
     exact = [name for name, pair in known.items() if all(map(np.array_equal, firsts, pair))]
     # A constant whole number may equal a statistic by chance.
     is_distinctive = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)

@@ -34,18 +34,17 @@ class RecordingBudget(PrivacyBudget):
         super()._begin(*plan)
         self.values: list[np.ndarray] = []
         self.released: list[np.ndarray] = []
-        # By the number of a release of prefix sums, a matrix: a square root of the matrix of sums.
+        # For each release of prefix sums, by its number: a matrix that maps the data of the epochs to
+        # the values whose movement the sensitivity bounds.
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
-        """Return the values whose movement the sensitivity bounds.
-
-        For prefix sums of epochs, these are the addends of the epochs times that square root.
-        """
+        """Return the values whose movement the sensitivity of a release bounds."""
         value = self.values[number]
         if number not in self.roots:
             return value
-        return np.tensordot(self.roots[number], np.diff(value, axis=0, prepend=0), 1)
+        of_epochs = np.diff(value, axis=0, prepend=0)
+        return np.tensordot(self.roots[number], of_epochs, 1)
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         self.values.append(np.array(value))
@@ -53,7 +52,7 @@ class RecordingBudget(PrivacyBudget):
         return self.released[-1].copy()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-        """Return the released value; `place` is its number, and that of the epoch of sums."""
+        """Return the released value; `place` has its number and, of prefix sums, the epoch."""
         released = super()._publish(release, value)
         if self.is_private and release.mechanism != CHOICE:
             check_lattice(release, released)
@@ -65,6 +64,7 @@ class RecordingBudget(PrivacyBudget):
         sums.budget, sums.number = self, number
         for recorded in (self.values, self.released):
             recorded.append(np.zeros((correlation.horizon, *shape)))
+        # Column by column, a square root of the matrix that maps epochs to their prefix sums.
         lags = range(correlation.horizon - 1)
         root = [1.0, *(correlation.weights @ correlation.decays**lag for lag in lags)]
         norms = [correlation.column_norm(epoch) for epoch in range(correlation.horizon)]
@@ -73,9 +73,9 @@ class RecordingBudget(PrivacyBudget):
 
 
 class WatchedSums(InitialNoiseSums):
-    """Sums without initial noise, which are recorded when they are read, and get noise only then.
+    """Sums without initial noise: `read` records them first, and then adds their noise.
 
-    The sums of all epochs are one release.
+    The sums of all epochs are recorded as one release.
     """
 
     budget: RecordingBudget
@@ -122,7 +122,7 @@ def check_lattice(release: Release, released: np.ndarray) -> None:
 
 #: Seed of the noise and of the algorithm in fits that are recorded.
 SEED = 2**100 + 7  # not tuned
-_attempt = 0  # added to the seed, in repeated attacks
+_attempt = 0  # number of an attack that is repeated with other noise
 
 
 def current_seed() -> int:
@@ -134,11 +134,12 @@ def current_seed() -> int:
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
-    """Make the i-th budget opened in the context one of class `kind_of(i)`; yield these budgets."""
+    """Make the i-th budget that is opened in the context a `kind_of(i)`; yield all of them."""
     begin = PrivacyBudget._begin
     made: list[Any] = []
 
     def _begin_as_kind(budget: Any, plan: Any, own_source: Any, charge: Any) -> None:
+        # The last line calls this function again, with a budget that has another class.
         if type(budget) is not PrivacyBudget:
             begin(budget, plan, own_source, charge)
             return
@@ -175,7 +176,7 @@ def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> 
 
 
 def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Return the result of a function, and its warnings, printed text and log records."""
+    """Call a function; return its result, its warnings, and its printed text with log records."""
     output, logger, write = io.StringIO(), logging.getLogger(), os.write
     log = logging.Formatter(logging.BASIC_FORMAT)
 
@@ -199,7 +200,8 @@ def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     return result, [*(str(warning.message) for warning in caught), output.getvalue()]
 
 
-# Audit events of Python for data that leave a process, and flags of files opened for writing.
+# Events of Python's audit hooks by which data may leave a process, and flags of files that are
+# opened for writing.
 _EXITS = {
     *("os.link", "os.mkdir", "os.putenv", "os.rename", "os.symlink", "os.truncate", "os.unsetenv"),
     *("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"),
@@ -213,11 +215,11 @@ _listeners: list[Callable[[str, tuple[Any, ...]], None]] = []
 def leaving(ledger: Any = None) -> Iterator[list[str]]:
     """Yield a list of the events by which any thread writes or sends data, except to a ledger."""
     found: list[str] = []
-    own = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
+    ledger_files = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
 
     def _listen(event: str, arguments: tuple[Any, ...]) -> None:
         is_exit = event in _EXITS or (event == "open" and bool(arguments[2] & _WRITES))
-        if is_exit and not str(arguments[0]).startswith(own):
+        if is_exit and not str(arguments[0]).startswith(ledger_files):
             found.append(f"{event} {arguments[0]!r}")
 
     _listen_to_python()
@@ -230,7 +232,7 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 
 @lru_cache
 def _listen_to_python() -> None:
-    # One hook for all contexts: hooks cannot be removed, and slow down every call of `id`.
+    # Only one hook is added, for all contexts: it cannot be removed, and slows down calls of `id`.
     sys.addaudithook(lambda *event: [one(*event) for one in _listeners])
 
 
@@ -262,9 +264,9 @@ def noise_of(estimator: Any, *data: Any) -> np.ndarray:
 # ------------------------------
 # The contents of an estimator.
 
-#: Attributes of a stream that belong to this object, its threads and its process.
+#: Attributes of a stream that are never equal in two streams: its id, lock and process.
 NOT_COMPARED = {"_id", "_lock", "_process"}
-#: Key of the order of the attributes, one of the contents.
+#: Key under which the contents of an estimator have the order of its attributes.
 ATTRIBUTE_ORDER = "the order of attributes"
 
 
@@ -274,10 +276,9 @@ def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> Non
     A refit may have the attributes in another order.
     """
     contents = contents_of(original)
-    assert_holds(
-        again,
-        contents | ({ATTRIBUTE_ORDER: contents_of(again)[ATTRIBUTE_ORDER]} if is_refit else {}),
-    )
+    if is_refit:
+        contents[ATTRIBUTE_ORDER] = contents_of(again)[ATTRIBUTE_ORDER]
+    assert_holds(again, contents)
 
 
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
@@ -291,10 +292,10 @@ def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:
-    """Return attributes, their order and the class; leave out parameters and a patched `fit`."""
+    """Return the attributes of an estimator, their order and its class, but no parameters."""
     kind = type(estimator)
     is_stream = "skdp.decomposition.streams.base" in {base.__module__ for base in kind.__mro__}
-    left_out = estimator.get_params(deep=False).keys() | {"fit"}
+    left_out = estimator.get_params(deep=False).keys() | {"fit"}  # a test may have patched `fit`
     left_out |= NOT_COMPARED if is_stream else set()
     contents = {name: one for name, one in vars(estimator).items() if name not in left_out}
     order = {
@@ -312,9 +313,9 @@ def contents_of(estimator: Any) -> dict[str, Any]:
 class Group:
     """Datasets, each as arguments of `fit`, that are all neighbors of each other.
 
-    With an `origin`, each dataset is a neighbor of the origin only. `make_null` makes the differing
-    unit of the origin null, inside the fit, as no data would have the same effect. The distance of
-    two datasets is in units of the sensitivity.
+    With an `origin`, each dataset is a neighbor of the origin only: in the context of `make_null`,
+    fits treat the unit in which the datasets differ as null, as no value of it would have the same
+    effect. Two datasets are `distance` neighbors apart.
     """
 
     datasets: Sequence[tuple[Any, ...]]
@@ -333,17 +334,18 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
     for group in groups:
         origins = [] if group.origin is None else [group.origin]
         script = record(make_estimator, [*origins, *group.datasets][0]).released
-        answer = partial(fit_with, kind=scripted_budget(script))
-        fits = [messages_of(partial(answer, make_estimator(), one)) for one in group.datasets]
+        fit = partial(fit_with, kind=scripted_budget(script))
+        results = [messages_of(partial(fit, make_estimator(), one)) for one in group.datasets]
         with group.make_null():
-            fits += [messages_of(partial(answer, make_estimator(), one)) for one in origins]
-        contents = contents_of(fits[0][0][0])
-        for (estimator, _), messages in fits[1:]:
+            results += [messages_of(partial(fit, make_estimator(), one)) for one in origins]
+        ((first, _), expected), *others = results
+        contents = contents_of(first)
+        for (estimator, _), messages in others:
             assert_holds(estimator, contents)
-            assert messages == fits[0][1], f"a neighbor has {messages} in place of {fits[0][1]}"
-        budgets = [budget for (_, budget), _ in fits]
-        n_replays = len(group.datasets)
-        for name, ratio in farthest(budgets[:n_replays], *budgets[n_replays:]).items():
+            assert messages == expected, f"a neighbor has {messages} in place of {expected}"
+        budgets = [budget for (_, budget), _ in results]
+        n_datasets = len(group.datasets)
+        for name, ratio in farthest(budgets[:n_datasets], *budgets[n_datasets:]).items():
             worst[name] = max(worst.get(name, 0.0), ratio / group.distance)
     return worst
 
@@ -359,11 +361,11 @@ def farthest(
     ratios: dict[str, float] = {}
     releases = replays[0].spent().releases
     origins = [] if origin is None else [origin]
-    same = [other.spent().releases == releases for other in [*replays, *origins]]
-    assert all(same), "other releases, or other sensitivities"
+    are_same = [budget.spent().releases == releases for budget in [*replays, *origins]]
+    assert all(are_same), "other releases, or other sensitivities"
     for index, release in enumerate(releases):
-        values = np.array([each.bounded(index) for each in replays])
-        starts = np.array([each.bounded(index) for each in origins or replays])
+        values = np.array([budget.bounded(index) for budget in replays])
+        starts = np.array([budget.bounded(index) for budget in origins or replays])
         are_finite = np.isfinite(values).all() and np.isfinite(starts).all()
         assert are_finite, f"{release.name} is not finite"
         if release.mechanism == "symmetric_gaussian":
@@ -378,11 +380,14 @@ def farthest(
 def farthest_apart(mechanism: str, values: np.ndarray, starts: np.ndarray) -> float:
     """Return the largest distance of values from starts, in the norm of the mechanism."""
     _, *shape = values.shape
-    rows = *shape[:1], math.prod(shape[1:])
+    as_rows = *shape[:1], math.prod(shape[1:])
 
-    def _of_rows(one: np.ndarray, other: np.ndarray) -> float:
-        return float(np.linalg.norm((one - other).reshape(rows), axis=-1).sum())
+    def _sum_of_row_norms(one: np.ndarray, other: np.ndarray) -> float:
+        return float(np.linalg.norm((one - other).reshape(as_rows), axis=-1).sum())
 
-    metrics: dict[str, Any] = {CHOICE: lambda one, other: np.ptp(one - other), "laplace": _of_rows}
+    def _range(one: np.ndarray, other: np.ndarray) -> float:
+        return float(np.ptp(one - other))
+
+    metrics: dict[str, Any] = {CHOICE: _range, "laplace": _sum_of_row_norms}
     flat = (one.reshape(len(one), -1) for one in (values, starts))
     return float(cdist(*flat, metrics.get(mechanism, "euclidean")).max())
