@@ -73,22 +73,16 @@ __all__ = [
 
 # Modules are imported on first use, so that an owner in `skdp.federated` starts fast.
 _MODULES = {one.name for one in iter_modules(__path__) if not one.name.startswith("_")}
-_HOMES = {
-    "DPCovariance": "covariance",
-    "DPLinearRegression": "linear_model",
-    "DPLogisticRegression": "linear_model",
-    "DPPersonalizedRegressor": "linear_model",
-    "DPPipeline": "pipeline",
-    "DPStandardScaler": "preprocessing",
-    "DPTraceClassifier": "linear_model",
-    "DPTraceRegressor": "linear_model",
-    "ModelCard": "_handover",
-    "PersonalHead": "linear_model",
-    "make_dp_pipeline": "pipeline",
-    "model_card": "_handover",
-    "privacy_spent": "model_selection",
-    "to_sklearn": "_handover",
+_NAMES_OF_MODULES = {
+    "_handover": "ModelCard model_card to_sklearn",
+    "covariance": "DPCovariance",
+    "linear_model": "DPLinearRegression DPLogisticRegression DPPersonalizedRegressor "
+    "DPTraceClassifier DPTraceRegressor PersonalHead",
+    "model_selection": "privacy_spent",
+    "pipeline": "DPPipeline make_dp_pipeline",
+    "preprocessing": "DPStandardScaler",
 }
+_HOMES = {name: home for home, names in _NAMES_OF_MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -94,7 +94,7 @@ class Progress:
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
-        # Whether a pass has one subtask only: the number of its groups follows from private rows.
+        # Whether a pass shows one subtask only: the number of its groups follows from private rows.
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
@@ -123,7 +123,7 @@ class Progress:
             yield value
 
     def subtask(self, name: str, n_tasks: int | None) -> Any:
-        """Return the next task of the fit; `n_tasks`, the number of its subtasks, may be None."""
+        """Return the next task of the fit, with `n_tasks` subtasks; None if nobody knows."""
         context = self.context
         if context.max_subtasks == len(context._children_map):
             # A fit may need more tasks than it has announced.
@@ -139,7 +139,7 @@ class Progress:
         task.call_on_fit_task_end(estimator=self.estimator)
 
 
-# Progress of the pipeline or search whose step this thread fits.
+# Progress of the pipeline or search (the whole) whose step this thread fits.
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
@@ -147,7 +147,7 @@ _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 def report(
     estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
 ) -> Iterator[None]:
-    """Report a fit's passes to callbacks; without `n_passes`, the fits of a pipeline or search."""
+    """Report the passes of a fit to callbacks; without `n_passes`, the fits of the whole."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
         # The number of blocks of users follows from private rows, and must not be shown.
@@ -173,7 +173,7 @@ def announce_fits(n_fits: int) -> None:
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
     """Report the fit of a step as a task of its pipeline or search."""
-    # Callbacks of the step itself would never hear that its tasks end.
+    # Callbacks of the step itself are dropped: nobody would tell them that its tasks have ended.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -185,8 +185,8 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
         try:
             yield
         finally:
-            for left in _OF_A_FIT:
-                vars(step).pop(left, None)
+            for attribute in _OF_A_FIT:
+                vars(step).pop(attribute, None)
         whole.end(task)
 
 
@@ -204,7 +204,7 @@ def check_unwatched(
     estimator: Any,
     remedy: str = "pass them to set_callbacks of the pipeline or search instead",
 ) -> None:
-    """Refuse callbacks of a part of a pipeline or search, which would not be called."""
+    """Refuse a part of a pipeline or search that has callbacks, as nobody would call them."""
     if getattr(estimator, "_skl_callbacks", None):
         raise TypeError(f"{where}{type(estimator).__name__} has callbacks of its own: {remedy}.")
 
@@ -230,11 +230,11 @@ T = TypeVar("T")
 #: A view of the data for solvers, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]
 
-# Parameters that are no part of the key of the noise: two do not change the result, and the seed is
-# the key itself.
+# Parameters that are not hashed into the key of the noise: `ledger` and `n_jobs` do not change the
+# result, and the seed is part of the key anyway.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-# Parameters of later versions count only if they differ from their defaults, so that older fits
-# keep their noise.
+# Parameters that later versions added: they are hashed only if they are not None, so that a seed
+# repeats older fits.
 _LATER = ("class_weight", "prior", "scales")
 
 #: A function that gets the record of a plan before the first release, and charges a ledger.
@@ -242,18 +242,18 @@ Charge = Callable[[PrivacySpent], None]
 
 
 class Part(NamedTuple):
-    """What a pipeline or search sets on a step: its cost, the charge, and the owner of its rows."""
+    """What a pipeline or search sets on a step before it fits the step."""
 
-    cost: PrivacyCost
+    cost: PrivacyCost  # the part of the budget for this step
     charge: Charge | None = None
-    party: Party | None = None
+    party: Party | None = None  # if several owners have the rows
 
 
 class BudgetMixin(checks.PlainParametersMixin):
     """Base of all objects that spend a budget, which only `_open_budget` opens."""
 
     ledger: Any
-    # A pipeline or search sets it on the clone that it fits, until the end of the fit.
+    # Set by a pipeline or search on the clone that it fits, until the end of the fit.
     _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **checks.BUDGET,
@@ -336,7 +336,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return plan_of(spec, self._plan(spec))
 
     def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
-        """Fit in the one order that keeps a fit private; `users` has the owner of each row."""
+        """Check, plan, release and set attributes, in this order; `users` own the rows."""
         with warnings_together(type(self).__name__):
             hides_groups = users.get("users") is not None
             n_passes = partial(self._expected_passes, X)
@@ -350,7 +350,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _release(
         self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Plan, unless a plan is passed; warn; make all releases; return spec, result, budget."""
+        """Make the releases of `plan`, by default of a new one; return spec, result and budget."""
         plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
         # Nothing is spent yet: if these warnings become errors, the fit costs nothing.
@@ -375,7 +375,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     @abstractmethod
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the spec of a fit, from the size of X and its public layout, that of `like`."""
+        """Return the spec of a fit to an X of this size, with the dtype and layout of `like`."""
 
     def _spec_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
         """Return the spec of a fit; refuse a `like` with another number of features."""
@@ -432,7 +432,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
 
     def _expected_passes(self, X: Any) -> int | None:
-        """Return the number of passes of a fit to X, which is not checked; None for a bad X."""
+        """Estimate the passes of a fit to an unchecked X; None if unknown, or if X is bad."""
         try:
             return self._n_passes(self.plan(X.shape[0], math.prod(X.shape[1:]), like=X))
         except Exception:
@@ -451,7 +451,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Make a dataclass of `facts` and, for its other fields, of parameters as plain values."""
+        """Make the spec of a fit: of `facts`, the cost, and parameters named like other fields."""
         facts, given = {"cost": self._cost(), **facts}, {}
         for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             if name in facts:
@@ -674,10 +674,11 @@ def restored_on_error(
     # the attributes to restore are copied after the call.
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
-    before, about = dict(estimator.__dict__), (estimator, task, n_passes)
+    before = dict(estimator.__dict__)
+    reported = report(estimator, task, n_passes, hides_groups=hides_groups)
     try:
         # An error or a warning about overflow would depend on single units.
-        with limits, np.errstate(all="ignore"), report(*about, hides_groups=hides_groups):
+        with limits, np.errstate(all="ignore"), reported:
             yield
     except BaseException:
         estimator.__dict__.clear()
@@ -742,10 +743,11 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
 
 
 # ------------------------------
-# A model of scikit-learn that is made of a release has the record as text, readable without skdp.
+# The record of a fit as text, in a model of scikit-learn that was made of its releases: skdp is not
+# needed to load the model.
 
 _RECORD = "privacy_record_"
-# Attributes that a pipeline may set on a model: they do not count as a change of it.
+# Attributes that may be set on the model later: they do not count as a change of the model.
 _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 
 
@@ -764,9 +766,9 @@ def carrying(model: Any, maker: Any) -> Any:
 
 
 def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
-    """Return a model's record, fit class, warnings and number of units, which `carrying` stored.
+    """Return what `carrying` stored: record, class of the fit, warnings and number of units.
 
-    The record is None if the model was changed since. Without a record, return None alone.
+    The record is None if the model was changed since. If nothing is stored, return None.
     """
     text = getattr(model, "__dict__", {}).get(_RECORD)
     if text is None:
@@ -778,20 +780,20 @@ def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None
 
 
 def _fingerprint(model: Any) -> str:
-    """Return a hash of the contents of a model."""
+    """Return a hash of the contents of a model, which a pickle does not change."""
     return hashlib.sha256(repr(_state_of(model)).encode()).hexdigest()
 
 
 def _state_of(value: Any) -> Any:
-    """Return the contents of a model as plain values that survive a pickle."""
+    """Return the contents of a model as plain values, with hashes in place of arrays."""
     if isinstance(value, np.ndarray | np.generic):
         is_plain = value.dtype != object
         numbers = hashlib.sha256(value.tobytes()).hexdigest() if is_plain else value.tolist()
         return value.shape, value.dtype.str, numbers
     if hasattr(value, "get_params"):
-        given = sorted(vars(value).items())
-        names = (one for one in given if one[0][0] != "_" and one[0] not in _NOT_RELEASED)
-        return type(value).__name__, [(name, _state_of(one)) for name, one in names]
+        names = [name for name in sorted(vars(value)) if not name.startswith("_")]
+        states = [(n, _state_of(vars(value)[n])) for n in names if n not in _NOT_RELEASED]
+        return type(value).__name__, states
     if isinstance(value, dict):
         return [(key, _state_of(one)) for key, one in value.items()]
     if isinstance(value, list | tuple):

@@ -137,7 +137,8 @@ class _SkdpNames(Pickler):
         self.names: list[str] = []
 
     def find(self, model: Any) -> list[str]:
-        # Without a pickle, the object cannot be loaded elsewhere.
+        """Return these names for a model, which cannot be loaded without skdp if there are any."""
+        # An object that cannot be pickled cannot be handed over, and need not be searched.
         with suppress(Exception):
             self.dump(model)
         return self.names
@@ -146,7 +147,7 @@ class _SkdpNames(Pickler):
         for one in (obj, *getattr(obj, "__mro__", type(obj).__mro__)):
             if str(getattr(one, "__module__", "")).partition(".")[0] == "skdp":
                 self.names.append(getattr(one, "__qualname__", type(one).__name__))
-        # Functions are replaced by 0, as a function without a pickle would end the search.
+        # Functions are pickled as 0: one without a pickle, such as a lambda, would end the search.
         return (int, ()) if isinstance(obj, FunctionType) else NotImplemented
 
 
@@ -156,7 +157,8 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     if isinstance(model, str) or model is None:
         return model
     if (record := carried(model)) is not None and record[0] is not None:
-        return deepcopy(model)  # a model of scikit-learn that is made of a release
+        # A model of scikit-learn that was made of a release, and has not been changed.
+        return deepcopy(model)
     if kind in _TWINS:
         check_is_fitted(model)
         return carrying(_TWINS[kind](model), model)
@@ -167,8 +169,9 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     if (fitted := parts_of(model, is_fitted=True)) is not None:
         twins = {name: _twin_of(part, is_public=is_public) for name, part in fitted}
         both = [*(parts_of(model) or ()), *fitted]
-        # By this memo, deepcopy puts twins for parts, and drops unfitted parts, of no columns.
-        memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
+        # With this memo, deepcopy replaces each part by its twin, and drops parts that were not
+        # fitted, as they had no columns.
+        memo = {id(part): twins.get(name, "drop") for name, part in both if type(part) is not str}
         return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
         return deepcopy(model)
@@ -200,9 +203,9 @@ _OUTPUT = "_sklearn_output_config"  # set by set_output
 
 
 def _copied(model: Any, twin: Any, *names: str) -> Any:
-    """Copy attributes about features, and the named attributes, to a twin."""
-    given = set() if model is None else vars(model).keys()
-    for name in (*names, *({*FEATURE_ATTRIBUTES, _OUTPUT} & given)):
+    """Copy the named attributes, and what is known of features and output, to a twin."""
+    known = {*FEATURE_ATTRIBUTES, _OUTPUT} & vars(model).keys() if model is not None else ()
+    for name in (*names, *known):
         setattr(twin, name, deepcopy(getattr(model, name)))
     return twin
 
@@ -212,7 +215,7 @@ _VARIANCES = ("explained_variance_", "explained_variance_ratio_", "singular_valu
 
 
 def _components(model: Any, twin: Any, *names: str) -> Any:
-    """Copy components, variances and named attributes; refuse units that normalize rows."""
+    """Copy components, variances and named attributes to a twin; refuse units that divide rows."""
     if type(model._unit).normalize is not ResolvedUnit.normalize:
         raise ValueError(
             f"{type(model).__name__} with privacy_unit={model.privacy_unit!r} divides each row by "
@@ -223,6 +226,7 @@ def _components(model: Any, twin: Any, *names: str) -> Any:
 
 
 def _pca(model: DPPCA) -> PCA:
+    """Return a twin that projects, and perhaps whitens, rows as the model does."""
     twin = PCA(n_components=model.n_components_, whiten=model.whiten)
     _components(model, twin, "mean_", "noise_variance_", "n_components_", "n_samples_")
     if model.whiten:
@@ -239,14 +243,15 @@ def _linear_regression(model: DPLinearRegression) -> Any:
     steps = {}
     if model.feature_bounds_ is not None:
         steps = _clip_between(model, *model.feature_bounds_.astype(np.float64))
-    if (whole := model._whole) is not None:  # coefficients of a prior, for rows before clipping
-        product = TruncatedSVD(1)
-        product.components_ = whole[np.newaxis]
+    if (prior_coef := model._whole) is not None:
+        # The prior predicts rows that are not clipped: its predictions are a further feature.
+        product = TruncatedSVD(1)  # it multiplies rows by the coefficients of the prior
+        product.components_ = prior_coef[np.newaxis]
         ends = _clip_between(None, *np.array(model._ends)[:, np.newaxis])
         rows = _steps(steps) if steps else FunctionTransformer()
         both = [("rows", rows), ("prior", _steps({"predictions": product, **ends}))]
         steps = {"both": FeatureUnion(both)}
-        twin.coef_ = np.append(model.coef_ - whole, 1.0)
+        twin.coef_ = np.append(model.coef_ - prior_coef, 1.0)
         twin.n_features_in_ = len(twin.coef_)
     return _steps({**steps, "predict": twin})
 
@@ -276,7 +281,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
 
 
 def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """Return steps that clip each column: one maps the ends to 0 and 1 and clips, one maps back."""
+    """Return two steps: one maps the ends of columns to 0 and 1 and clips, the other maps back."""
     width = high - low
     # A column with equal ends is constant; its divisor must not be 0.
     divisor = np.where(width > 0, width, 1.0)
@@ -294,31 +299,34 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
 
 
 def _steps(steps: dict[str, Any]) -> Any:
-    """Make a pipeline of steps; later steps have feature names only if they get data frames."""
+    """Make a pipeline of steps, or return a single step."""
     first, *others = steps.values()
+    # Unless `set_output` asks for data frames, steps behind the first get rows without names.
     if getattr(first, _OUTPUT, {}).get("transform", "default") == "default":
         for step in others:
             vars(step).pop("feature_names_in_", None)
     return Pipeline([*steps.items()]) if others else first
 
 
-# The prefix "dp" in names of components, such as dppca0: the twin calls this column pca0.
+# The prefix "dp" in names of output columns, such as dppca0: the twin names this column pca0.
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
-# Their results may be sparse, and no parameter of theirs makes them dense.
+# Steps whose results may be sparse, and which have no parameter that makes them dense.
 _MAY_BE_SPARSE = FeatureHasher, FeatureUnion, FrozenEstimator
 
 
 def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -> Pipeline:
     """Return a pipeline of twins, without the memory and callbacks of the original."""
     twins = [(name, _twin_of(step, is_public=is_public)) for name, step in steps]
-    for place, (_, twin) in [*enumerate(twins)][:0:-1]:
-        inner = getattr(twin, "regressor_", twin)
-        first = inner[0] if type(inner) is Pipeline else inner
+    # Backwards, as a step may be inserted before the one that is treated.
+    for place in range(len(twins) - 1, 0, -1):
+        twin = twins[place][1]
+        model = getattr(twin, "regressor_", twin)
+        first = model[0] if type(model) is Pipeline else model
         if "feature_names_in_" in getattr(first, "__dict__", ()):
-            names = first.feature_names_in_
-            first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
+            names = [_OUR_NAME.sub("", name) for name in first.feature_names_in_]
+            first.feature_names_in_ = np.array(names, object)
         # The clipping step takes no sparse rows, so steps before it must make dense ones.
         for _, before in twins[:place] if type(first) is MinMaxScaler else ():
             if type(before) is OneHotEncoder:
@@ -354,8 +362,8 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
 
 # Deltas for which a card states epsilon, beside that of the record.
 _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
-# Parameters that a card leaves out: the budget, which the record states; secrets; and parameters
-# without an effect on the model.
+# Parameters that a card leaves out: the budget, which the record states; secrets; and those that do
+# not change the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
 # Parameters that state facts about the data: a card lists these in full, as assumed to be public.
 _ASSUMED = {
@@ -363,7 +371,7 @@ _ASSUMED = {
     *("edges", "knots", "largest", "max_entries", "max_rows_per_user", "mean_norm", "n_users"),
     *("prior", "response_bound", "row_norm", "sensitivity", "vocabulary"),
 }
-# What an attacker guesses about one unit.
+# What an attacker tries to guess about one unit, by the name of the unit.
 _GUESSES = {
     **dict.fromkeys(("row", "record"), "that a person, of whom there is one row, is in the data"),
     "response": "which of two responses a person gave",
@@ -379,8 +387,8 @@ _MODEL |= {"data_source_type": "Static", "access_type": "Non-interactive"}
 _CENTRAL = "central: whoever ran the fit has read the data"
 _LOCAL = "local: each person has added the noise before anybody else saw its row"
 _NOT_COVERED = "Not covered: the running time, and predictions for private rows and their scores."
-_FALSE = 0.01  # not tuned
-_WIDEST = 60  # not tuned
+_FALSE = 0.01  # false positive rate of an attack; not tuned
+_WIDEST = 60  # characters of a parameter in a card; not tuned
 
 
 @dataclass(frozen=True, repr=False)
@@ -581,6 +589,7 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def _trust(self) -> str:
+        """Who has seen the data."""
         of_reports = {one.name for one in self.spent.releases} == {REPORT}
         return self.spent.trust or (_LOCAL if of_reports else _CENTRAL)
 
@@ -696,16 +705,20 @@ def _assumptions(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
 
     A search has fitted its candidates, and not the estimator that it was made with.
     """
-    candidates = getattr(estimator, "cv_results_", {}).get("params", ())
-    tried = [clone(estimator.estimator).set_params(**clone(one, safe=False)) for one in candidates]
-    of_all = [one.get_params().items() for one in tried]
-    named = [(f"estimator__{key}", one) for items in of_all for key, one in items]
-    found = dict[str, list[Any]]()
-    for key, one in named or given.items():
-        if key.rpartition("__")[2] in _ASSUMED and one is not None:
-            values, plain = found.setdefault(key, []), _plain(one, math.inf)
-            values += [plain] * (plain not in values)
-    return {key: {"candidates": one} if one[1:] else one[0] for key, one in found.items()}
+    named = []
+    for candidate in getattr(estimator, "cv_results_", {}).get("params", ()):
+        tried = clone(estimator.estimator).set_params(**clone(candidate, safe=False))
+        named += [(f"estimator__{name}", value) for name, value in tried.get_params().items()]
+    assumed = dict[str, list[Any]]()
+    for name, value in named or given.items():
+        if name.rpartition("__")[2] in _ASSUMED and value is not None:
+            plain, different = _plain(value, math.inf), assumed.setdefault(name, [])
+            if plain not in different:
+                different.append(plain)
+    return {
+        name: values[0] if len(values) == 1 else {"candidates": values}
+        for name, values in assumed.items()
+    }
 
 
 def _holds_steps(value: Any) -> bool:
@@ -717,7 +730,8 @@ def _holds_steps(value: Any) -> bool:
 def _plain(value: Any, widest: float = _WIDEST) -> Any:
     """Return a parameter's value in plain types.
 
-    Objects, functions and long texts may contain seeds and paths: only their type is named.
+    Objects, functions and texts of more than `widest` characters may contain seeds and paths: only
+    their type is named.
     """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
@@ -745,5 +759,6 @@ def _cut(value: Any) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a table in Markdown, and an empty line."""
     lines = [head, ("---",) * len(head), *rows]
     return [*(f"| {' | '.join(line)} |" for line in lines), ""]

@@ -24,10 +24,12 @@ from skdp.privacy.precision import as_python
 
 #: Share of the budget for the counts of all columns.
 MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
-# Number of bins of a column. Bins are equal steps of arcsinh of `_FINE` times standardized numbers.
-# Both ends and 0 have counts besides.
+# Number of bins of a column. The edges of bins are equally spaced in arcsinh of `_FINE` times the
+# standardized number: bins are narrow near the center, and wide far from it.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
-_ENDS_AND_ZERO = 3  # not tuned
+_ENDS_AND_ZERO = (
+    3  # further counts: of numbers at the lower end, at the upper end, and 0; not tuned
+)
 # Least scale of the bins of a column, relative to the width of its bounds.
 _LEAST_SCALE = 1e-9  # not tuned
 
@@ -55,12 +57,12 @@ def release_marginals(
     is_binary: np.ndarray,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release counts of columns with more than two numbers; return the quantiles of all columns.
+    """Release counts of the columns that are not binary; return the quantiles of all columns.
 
-    Quantiles are corners of a piecewise linear function for each column: levels and numbers. The
-    function is flat at a number that many rows have, and jumps at a gap between numbers. Return
-    also the standard deviation of the noise of a count, as a fraction of the rows. `released` are
-    the attributes of the moment.
+    The quantiles of a column are a piecewise linear function from levels to numbers, of which the
+    corners are returned. It is flat at a number that many rows have, and steep at a gap between
+    numbers. Return also the standard deviation of the noise of a count, as a fraction of the rows.
+    `released` are the attributes that follow from the moment.
     """
     assert spec.interval is not None
     (low, high), n_rows = spec.interval, spec.n_units
@@ -68,17 +70,17 @@ def release_marginals(
     ends = np.stack([low, high], axis=1)
     scale = np.maximum(released["scale_"], _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
-    fraction = (center - low) / (high - low)
-    # Quantiles if all entries of a column are at its two ends, with the released mean.
-    shares = np.zeros((len(low), _N_BINS + 2))
-    shares[:, 0], shares[:, -1] = 1 - fraction, fraction
-    quantiles = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
+    of_high = (center - low) / (high - low)
+    # The quantiles of columns whose entries are all at their two ends, with the released mean.
+    fractions_at_ends = np.zeros((len(low), _N_BINS + 2))
+    fractions_at_ends[:, 0], fractions_at_ends[:, -1] = 1 - of_high, of_high
+    quantiles = [_corners(edges[j], fractions_at_ends[j], 0.0) for j in range(len(low))]
     if release is None:
         return np.stack(quantiles), 0.0
-    chosen = np.flatnonzero(~is_binary)
-    kernel = counting(partial(_bins_of, edges=edges[chosen]), release.shape[1], chosen)
+    counted = np.flatnonzero(~is_binary)
+    kernel = counting(partial(_bins_of, edges=edges[counted]), release.shape[1], counted)
     counts, noise_std = budget.release(release, view.map_sum(kernel, math.prod(release.shape)))
-    for fractions, j in zip(counts / n_rows, chosen, strict=True):
+    for fractions, j in zip(counts / n_rows, counted, strict=True):
         expected = ndtr((edges[j] - center[j]) / scale[j])
         quantiles[j] = _quantiles(fractions, noise_std / n_rows, edges[j], expected, quantiles[j])
         if _has_many(quantiles[j]):
@@ -98,24 +100,24 @@ def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarra
 
 def _bins_of(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the bin of each number; the ends of its column, and 0, have bins of their own."""
-    places = np.empty(values.shape, np.intp)
-    for place, line, of_column in zip(places, values, edges, strict=True):
-        place[:] = np.searchsorted(of_column[1:-1], line, side="right")
-        place[line <= of_column[0]] = _N_BINS
-        place[line >= of_column[-1]] = _N_BINS + 1
-        if of_column[0] < 0 < of_column[-1]:
-            place[line == 0] = _N_BINS + 2
-    return places
+    bins = np.empty(values.shape, np.intp)
+    for own_bins, numbers, own_edges in zip(bins, values, edges, strict=True):
+        own_bins[:] = np.searchsorted(own_edges[1:-1], numbers, side="right")
+        own_bins[numbers <= own_edges[0]] = _N_BINS
+        own_bins[numbers >= own_edges[-1]] = _N_BINS + 1
+        if own_edges[0] < 0 < own_edges[-1]:
+            own_bins[numbers == 0] = _N_BINS + 2
+    return bins
 
 
 # ------------------------------
 # Quantiles from counts.
 
-# A fraction of the rows is visible above so many standard deviations of its noise: at an end or 0,
-# and in a bin.
+# A fraction of the rows stands out from noise if it exceeds so many standard deviations of noise:
+# `_SINGLE` at an end or at 0, `_VISIBLE` in a bin.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column is assumed to have entries only at its ends if the fraction in between is at most
-# `_MISSING` standard deviations of noise, and if so much noise is below `_FEW`.
+# A column counts as binary if the fraction of its entries between both ends is at most `_MISSING`
+# standard deviations of noise, and if this much noise is a fraction below `_FEW`.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
@@ -124,13 +126,13 @@ def _quantiles(
 ) -> np.ndarray:
     """Compute quantiles from noisy fractions of the rows: in the bins, at the ends, and at 0.
 
-    If noise hides all other entries, return `ends`. Fractions in bins are shrunk toward a normal
-    distribution, by the part of their squared distance that is noise. Bins far from visible bins
-    have at most their fractions by the normal distribution.
+    If noise hides all entries but those at the ends, return `ends`, the quantiles of such a column.
+    Fractions in bins are shrunk toward those of a normal distribution (`expected` has its levels at
+    the edges), by the part of their squared distance that is noise. If no bin beside a bin stands
+    out from noise, its fraction is at most that of the normal distribution.
     """
     bins, single = parts[:_N_BINS], parts[_N_BINS:]
-    hidden = _MISSING * noise_std
-    if 1 - single[:2].sum() <= hidden < _FEW:
+    if 1 - single[:2].sum() <= _MISSING * noise_std < _FEW:
         return ends
     single = np.where(single > _SINGLE * noise_std, single, 0.0)
     normal = np.diff([0.0, *expected[1:-1], 1.0]) * max(1 - single.sum(), 0.0)
@@ -150,14 +152,18 @@ def _quantiles(
 
 
 def _has_many(corners: np.ndarray) -> bool:
-    """Return whether a column has numbers between its ends."""
+    """Return whether the quantiles of a column show numbers between its ends."""
     return bool(corners[0, -2] > corners[0, 1])
 
 
 def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray:
-    """Return the corners of a quantile function, from fractions of rows at 0 and in the bins."""
+    """Return the corners of a quantile function, from fractions of rows at 0 and in the bins.
+
+    `parts` has the fraction at the lower end, those in the bins, and that at the upper end.
+    """
     numbers = np.array([edges[0], *edges, edges[-1]])
     levels = np.concatenate([[0.0], np.cumsum(parts)])
+    # Two corners with the number 0 are inserted, and the fraction of 0 lies between their levels.
     zero = float(np.clip(0.0, edges[0], edges[-1]))
     at = 1 + int(np.clip(np.searchsorted(edges, zero), 1, _N_BINS))
     step = numbers[at] - numbers[at - 1]
@@ -168,30 +174,33 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
 
 
 # ------------------------------
-# Rows drawn from a Gaussian copula, and columns of 0 and 1 drawn with linear probabilities.
+# Rows drawn from a Gaussian copula, and binary columns drawn with linear probabilities.
 
-# A warning says that drawn rows show little if the noise of correlations (root mean square) or of
-# counts (as a fraction of the rows) is larger.
+# A warning says that drawn rows resemble the data little if noise exceeds these numbers: the root
+# mean square noise of correlations, and the noise of a count as a fraction of the rows.
 _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
-# Correlations are shrunk by this part of the penalty of regressions: linear models of drawn rows
-# are then about as good as regressions of the release, and correlations change little.
+# This part of the penalty of regressions is added to the variances of columns, which shrinks
+# correlations a little. Linear models of drawn rows are then about as good as regressions of the
+# release.
 _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
-# From this number of rows per column on, normal scores are made exactly uncorrelated.
+# If there are at least so many rows per column, the normal scores, from which rows are made, are
+# transformed to be exactly uncorrelated.
 _LEAST_DRAWS = 10  # not studied
-# Grid of normal scores; terms of the Hermite expansion; steps of the bisection; largest latent
-# correlation.
+# Grid of normal scores. For the correlations of scores: terms of a Hermite expansion, steps of a
+# bisection, and the largest correlation.
 _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
 _N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
-# Number of alternating projections on correlation matrices, and their least eigenvalue.
+# Number of projections that find the nearest correlation matrix, and the least eigenvalue of it.
 _N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied
-# Probabilities are clipped to [0, 1], which reduces correlations: the number of corrections for
-# this, and the penalty of the regressions that give the probabilities.
+# Probabilities of binary columns are linear functions of other columns, clipped to [0, 1].
+# Clipping reduces correlations, for which `_N_CORRECTIONS` steps correct; `_PENALTY` is the penalty
+# of the linear regressions.
 _N_CORRECTIONS = 30  # benchmarks/covariance/samples.md
 _PENALTY = 1e-3  # benchmarks/covariance/samples.md
 
 
 def hides_samples(covariance: np.ndarray, noise_std: np.ndarray, noise_of_counts: float) -> bool:
-    """Return whether noise hides most correlations or marginals of drawn rows."""
+    """Return whether noise hides most of the correlations, or most counts of entries."""
     stds = np.sqrt(np.diag(covariance))
     stds = np.where(stds > 0, stds, np.inf)
     noise = (noise_std / np.outer(stds, stds))[np.triu_indices(len(stds), 1)]
@@ -216,6 +225,8 @@ def sample_rows(
     has_many = np.array([_has_many(corners) for corners in marginals])
     many, rows = np.flatnonzero(has_many), np.empty((n, len(marginals)))
     if len(many):
+        # Normal scores become numbers by the quantile function of their column. Their correlations
+        # are such that the numbers have the wanted correlations.
         facts = marginals[many], is_whole[many]
         transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), *facts)
         wanted = correlation[np.ix_(many, many)]
@@ -231,7 +242,7 @@ def sample_rows(
 def _transformed(levels: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray) -> np.ndarray:
     """Return the quantiles of each column at its levels; columns of integers are rounded."""
     pairs = zip(levels, marginals, strict=True)
-    numbers = np.stack([np.interp(one, *corners) for one, corners in pairs])
+    numbers = np.stack([np.interp(of_column, *corners) for of_column, corners in pairs])
     numbers[is_whole] = np.rint(numbers[is_whole])
     return numbers
 
@@ -239,8 +250,9 @@ def _transformed(levels: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
     r"""Find correlations of normal scores with which their transforms have given correlations.
 
-    Let a and b be the Hermite coefficients of two transforms. If the scores have the correlation r,
-    the transforms have the correlation :math:`\sum_k a_k b_k r^k`, which rises with r.
+    `transforms` has, for each column, the transform of each of `_SCORES`. Let a and b be the
+    Hermite coefficients of two transforms. If the scores have the correlation r, the transforms
+    have the correlation :math:`\sum_k a_k b_k r^k`, which rises with r: a bisection finds r.
     """
     weights = np.exp(-np.square(_SCORES) / 2)
     weights /= weights.sum()
@@ -254,17 +266,18 @@ def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
     high = -low
     for _ in range(_N_STEPS):
         middle = (low + high) / 2
-        correlations = np.zeros_like(middle)
+        # The sum at r = `middle`, by Horner's rule.
+        reached = np.zeros_like(middle)
         for term in terms[::-1]:
-            correlations = (correlations + np.outer(term, term)) * middle
-        low = np.where(correlations < correlation, middle, low)
-        high = np.where(correlations < correlation, high, middle)
+            reached = (reached + np.outer(term, term)) * middle
+        low = np.where(reached < correlation, middle, low)
+        high = np.where(reached < correlation, high, middle)
     varies = stds > 0
     return _nearest_correlation(np.where(np.outer(varies, varies), (low + high) / 2, 0.0))
 
 
 def _nearest_correlation(matrix: np.ndarray) -> np.ndarray:
-    """Find the nearest correlation matrix (N. J. Higham, 2002)."""
+    """Find the correlation matrix nearest to a symmetric matrix (N. J. Higham, 2002)."""
     correction = np.zeros_like(matrix)
     for _ in range(_N_PROJECTIONS):
         np.fill_diagonal(matrix, 1.0)
@@ -284,21 +297,21 @@ def _with_binaries(
     correlation: np.ndarray,
     generator: Any,
 ) -> np.ndarray:
-    """Draw columns of 0 and 1 in turn, with probabilities that are linear in earlier columns."""
+    """Draw binary columns in turn, with probabilities that are linear in earlier columns."""
     n = len(rows)
-    units, order = _standardized(rows[:, done]), list(done)
+    before, order = _standardized(rows[:, done]), list(done)
     for j in binary:
         fraction = float(1 - marginals[j, 0, 1])
         std = math.sqrt(fraction * (1 - fraction))
-        gram = units.T @ units / n + _PENALTY * np.eye(len(order))
-        wanted = std * correlation[order, j]
-        missing, linear = wanted, np.full(n, fraction)
+        gram = before.T @ before / n + _PENALTY * np.eye(len(order))
+        covariances = std * correlation[order, j]
+        missing, linear = covariances, np.full(n, fraction)
         for _ in range(_N_CORRECTIONS):
-            linear = linear + units @ np.linalg.solve(gram, missing)
-            probability = _with_mean(linear, fraction)
-            missing = wanted - units.T @ probability / n
+            linear = linear + before @ np.linalg.solve(gram, missing)
+            probability = _clipped_with_mean(linear, fraction)
+            missing = covariances - before.T @ probability / n
         rows[:, j] = marginals[j, 1][np.where(generator.random(n) < probability, -1, 0)]
-        units, order = np.column_stack([units, _standardized(rows[:, j])]), [*order, j]
+        before, order = np.column_stack([before, _standardized(rows[:, j])]), [*order, j]
     return rows
 
 
@@ -308,8 +321,8 @@ def _standardized(columns: np.ndarray) -> np.ndarray:
     return np.asarray(centered / np.where(stds > 0, stds, 1.0))
 
 
-def _with_mean(values: np.ndarray, mean: float) -> np.ndarray:
-    """Shift numbers so that their mean is `mean` after they are clipped to [0, 1]."""
+def _clipped_with_mean(values: np.ndarray, mean: float) -> np.ndarray:
+    """Shift numbers and clip them to [0, 1], by the shift after which their mean is `mean`."""
 
     def _excess(shift: float) -> float:
         return float(np.clip(values + shift, 0.0, 1.0).mean()) - mean

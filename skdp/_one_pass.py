@@ -24,17 +24,17 @@ _FORMAT = 1  # not tuned
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Replaces the rows of all calls, which are not stored, by their `moment` and cached sums."""
+    """Stands for the rows of all calls, which are not stored: it has their `moment` and sums."""
 
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the known moment; all other sums of the fit are in the cache."""
+        """Return the moment, the only sum of a fit that the cache of rows does not have."""
         return self.moment.copy()
 
 
 class OpenSums(NamedTuple):
-    """Sums stored from the first `partial_fit` until `finalize` releases them, secret as rows."""
+    """Exact sums, as secret as the rows, from the first `partial_fit` to their release."""
 
     key: bytes  # hash of the parameters on which the sums depend
     spec: Any  # public facts of the first rows

@@ -11,42 +11,44 @@ from sklearn.preprocessing import StandardScaler
 from skdp.exceptions import shown
 from skdp.preprocessing import DPStandardScaler
 
-#: Words for a prior of covariances in errors.
+#: What errors call a prior of covariances.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
 #: Name of the release that sets the weight of a prior.
 AGREEMENT = "prior agreement"
-#: Words for the names of columns in errors.
+#: What errors call the names of columns.
 FEATURES = "names of features"
-#: Arrays of a prior, such as coefficients and intercept; then its classes, if any; then the names
-#: of its columns.
+#: The arrays of a prior, such as coefficients and intercept; then the classes of a classifier.
 Values = tuple[Any, ...]
 
 
 class PriorParameter:
-    """A descriptor of `prior` that stores the arrays of a fitted model, which a clone would unfit.
+    """A descriptor of `prior`: of a fitted model, it stores the arrays and names of columns.
 
-    Objects without such arrays are stored unchanged, and a fit refuses them.
+    scikit-learn's `clone` would replace the model itself by an unfitted one. Models without the
+    arrays, and other objects, are stored unchanged, and a fit refuses them.
     """
 
-    def __init__(self, read: Callable[[Any], Values]) -> None:
-        self._read = read
+    def __init__(self, values_of: Callable[[Any], Values]) -> None:
+        self._values_of = values_of
 
     def __get__(self, estimator: Any, _: type) -> Any:
-        return None if estimator is None else vars(estimator)["prior"]  # None: the default
+        # Read from the class, the descriptor is the default value of the parameter.
+        return None if estimator is None else vars(estimator)["prior"]
 
     def __set__(self, estimator: Any, value: Any) -> None:
         model = _innermost(value)
         if hasattr(model, "fit"):
             try:
                 names = getattr(model, "feature_names_in_", None)
-                value = (*self._read(model), None if names is None else tuple(map(str, names)))
+                columns = None if names is None else tuple(map(str, names))
+                value = (*self._values_of(model), columns)
             except (AttributeError, TypeError, ValueError):
                 value = model
         vars(estimator)["prior"] = value
 
 
 def _innermost(model: Any) -> Any:
-    """Return the fitted model inside a frozen estimator, a search or a pipeline of skdp."""
+    """Return the fitted model in a frozen estimator, a search or a pipeline of skdp, or itself."""
     if isinstance(model, FrozenEstimator):
         model = model.estimator
     for name in ("best_estimator_", "pipeline_"):
@@ -55,7 +57,7 @@ def _innermost(model: Any) -> Any:
 
 
 def linear_model(model: Any) -> Values:
-    """Return coefficients and intercept of a linear model, for rows before its scaling steps."""
+    """Return coefficients and intercept of a linear model; in a pipeline, for unscaled rows."""
     *steps, last = (one for _, one in model.steps) if isinstance(model, Pipeline) else (model,)
     coef, intercept = np.array(last.coef_, np.float64), np.array(last.intercept_, np.float64)
     for step in map(_innermost, reversed(steps)):
@@ -107,8 +109,9 @@ def check_prior(
             raise ValueError("prior must have finite numbers only.")
         if expected == NORMAL_LAW and one.ndim == 2 and not np.allclose(one, one.T):
             raise ValueError("prior must have a symmetric matrix as its covariances.")
-    for own, (what, given) in zip(prior[len(shapes) :], facts.items(), strict=False):
-        if not (own is None or given is None or [*own] == [*given]):
+    # Behind its arrays, a prior may have classes and names of columns.
+    for own, (what, of_fit) in zip(prior[len(shapes) :], facts.items(), strict=False):
+        if not (own is None or of_fit is None or [*own] == [*of_fit]):
             raise ValueError(
                 f"prior has other {what} than this fit, or in another order: fit both to the same."
             )

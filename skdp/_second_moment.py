@@ -22,29 +22,32 @@ from skdp.privacy.plan import left_of
 # ------------------------------
 # The plan: scales of columns, and the second moment of scaled rows.
 
-# Share of the scales: the smaller number for strengths from `WEAK` on; for weaker ones it grows as
-# one over the root of the strength, up to the larger number. Chosen on half of the sweep's tables.
+# Share of the budget for the scales of columns. If the strength n mu / d is at least `WEAK`, it is
+# the smaller number. Below, it grows as one over the root of the strength, up to the larger number.
+# Chosen on half of the sweep's tables.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Part of this share for the sizes of columns: if noise hides the size of a target, most is lost.
+# Part of this share for the sizes of columns; the rest is for places and moments. A regression is
+# worst if noise hides the size of its target.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
-# Below a strength n mu / d of 100, a warning says that fits of single models are better; rows are
-# clipped to the root of d + 1, and entries to 5 standard deviations. Above, the clipping norm of
-# rows grows with the fourth root of the strength, and the limit of entries with its square root, up
-# to the clipping norm: less noise favors less clipping. From three times the norm on, noise is
-# small, and the norm grows with the power 3/8, with which noise still falls.
-# benchmarks/sweep/sweep.md.
+# If the strength is below `WEAK`, a warning says that fits of single models are better, rows are
+# clipped to the root of d + 1, and entries to `_ENTRY` standard deviations. Above, there is less
+# noise, and less clipping is best: the clipping norm of rows grows with the fourth root of the
+# strength, and the limit of entries with its square root, up to the clipping norm. Once the norm
+# has grown by `_CLEAR_FACTOR`, it grows with the power 3/8. benchmarks/sweep/sweep.md.
 WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# With more columns than this there is more noise, and lengths of rows vary less, so the strength is
-# divided by the root of the ratio. benchmarks/covariance/covariance.md, "Rare targets, ...".
+# With more than `_MANY` columns there is more noise, and the lengths of rows vary less. So the
+# strength is divided by the root of the number of columns over `_MANY`.
+# benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
-# If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, a rough moment gets the part
-# `_OF_ROUGH` of the share. The rest is for the moment of rows that the rough moment whitens, with
-# noise in proportion to the variance along each direction.
+# If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are released. A
+# rough one gets the part `_OF_ROUGH` of the share. The other one is of rows that the rough moment
+# whitens, so that its noise is in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
-# Columns are nearly collinear if an eigenvalue of the rough moment is below its noise, or below
-# this part of the mean eigenvalue. Otherwise no rows are whitened, and both moments are averaged.
+# Rows are whitened only if columns are nearly collinear: an eigenvalue of the rough moment is below
+# the noise, or below this part of the mean eigenvalue. Otherwise both moments are averaged.
 _COLLINEAR = 0.1  # benchmarks/covariance/covariance.md, "Nearly collinear columns"
-# In units of bounds, rows are clipped to this mean square, which uniformly drawn entries have.
+# If bounds give the scales, the clipping norm of rows assumes this mean square of an entry, which
+# uniformly distributed entries between the bounds have.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 
@@ -74,7 +77,7 @@ class CovarianceReleases(NamedTuple):
 
 
 def strength_of(spec: ScaleSpec) -> float:
-    """Return n mu / d, on which the accuracy of a moment depends."""
+    """Return n mu / d: how strong the moment of n rows of d columns is, relative to its noise."""
     return spec.n_units * spec.cost.mu / spec.n_features
 
 
@@ -85,10 +88,11 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
         return NO_CLIPPING, entry
     if spec.scales is not None:
         return math.sqrt(_USUAL_SQUARE * spec.n_features + 1), entry
-    clear = strength_of(spec) / WEAK * min(1.0, math.sqrt(_MANY / spec.n_features))
-    factor = max(1.0, clear**0.25, clear**0.375 / math.sqrt(_CLEAR_FACTOR))
+    strength = strength_of(spec) / WEAK * min(1.0, math.sqrt(_MANY / spec.n_features))
+    factor = max(1.0, strength**0.25, strength**0.375 / math.sqrt(_CLEAR_FACTOR))
     row_norm = factor * math.sqrt(spec.n_features + 1)
-    # A long entry would shorten its whole row, for which no model of the moment allows.
+    # Entries are clipped, too: a single long entry would shorten its whole row, and models that are
+    # computed from the moment do not allow for this.
     return row_norm, min(_ENTRY * factor**2, row_norm)
 
 
@@ -96,34 +100,41 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     """Plan all releases, in order."""
     n_counted = int((~spec.are_binary).sum()) if spec.marginals else 0
     marginals = plan_marginals(spec.cost, n_counted, spec.unit.adjacency)
-    left, (least, largest), scales, share = left_of(marginals), _SCALES_SHARES, None, 0.0
+    left, scales, of_scales = left_of(marginals), None, 0.0
     if spec.scales is None:
-        share = left * float(np.clip(least * math.sqrt(WEAK / strength_of(spec)), least, largest))
-        scales = column_scales.plan_scales_by_share(spec, share, _OF_SIZES)
+        least, largest = _SCALES_SHARES
+        part = float(np.clip(least * math.sqrt(WEAK / strength_of(spec)), least, largest))
+        of_scales = left * part
+        scales = column_scales.plan_scales_by_share(spec, of_scales, _OF_SIZES)
     change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
     row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
     known = {"row_norm": row_norm, "rounding": spec.rounding}
-    shape, left = (spec.n_features + 1,) * 2, left - share
+    shape, left = (spec.n_features + 1,) * 2, left - of_scales
 
     def _moment(name: str, share: float) -> Release:
         return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
 
-    # Whitening mixes columns, which gaps and priors of single columns do not allow.
+    # Gaps and a prior concern single columns, which whitening would mix.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
-    least = max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
-    whitens = is_plain and spec.cost.is_private and strength_of(spec) >= least
-    of_rough = _OF_ROUGH * left * whitens
-    rough = _moment("rough second moment", of_rough) if of_rough else None
+    is_strong = strength_of(spec) >= max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
+    rough, of_rough = None, 0.0
+    if is_plain and is_strong and spec.cost.is_private:
+        of_rough = _OF_ROUGH * left
+        rough = _moment("rough second moment", of_rough)
     moment = _moment("scaled second moment", left - of_rough)
     return CovarianceReleases(scales, rough, moment, marginals)
 
 
 def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: str) -> float:
+    """Return the sensitivity of the mean of the outer products of rows."""
     return sensitivity.second_moment(row_norm, adjacency, rounding) / n_units
 
 
 # ------------------------------
 # The release.
+
+#: Centers and scales of the columns.
+Units = tuple[np.ndarray, np.ndarray]
 
 
 class Moment(NamedTuple):
@@ -135,10 +146,11 @@ class Moment(NamedTuple):
     noise_std: float  # of an entry off the diagonal
     scales: Scales
     is_constant: np.ndarray  # columns that are constant by released values
-    shows_nothing: np.ndarray  # columns that may vary, but whose scales are noise
+    shows_nothing: np.ndarray  # columns that may vary, but whose released scales are mostly noise
     ends: np.ndarray  # lower and upper ends to which entries are clipped
-    is_in_bounds: bool  # whether bounds give the units
-    root: np.ndarray | None  # maps whitened rows, of which the matrix is the moment, to scaled rows
+    is_in_bounds: bool  # whether public bounds give center and scale
+    # If the rows were whitened, the matrix that maps whitened rows back to scaled rows.
+    root: np.ndarray | None
 
 
 def release_moment(
@@ -149,11 +161,11 @@ def release_moment(
     *,
     is_centered: bool,
 ) -> Moment:
-    """Release the scales, unless bounds give the units, and then the moment.
+    """Release the scales, unless public bounds give them, and then the moment.
 
     If rows are centered already, the center is 0.
     """
-    none = np.zeros(spec.n_features, bool)
+    none = np.zeros(spec.n_features, bool)  # no column
     is_constant = shows_nothing = none
     if plan.scales is None:
         center, scale = units_of_bounds(spec, is_centered=is_centered)
@@ -165,9 +177,9 @@ def release_moment(
         if is_centered:
             center, squares = np.zeros(len(center)), squares + np.square(center)
         scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-        # Without noise, a column that varies only by rounding counts as constant: divided by so
-        # small a scale, its entries would be huge, and all rows would be clipped. The scale of a
-        # centered column is its size, which is not small.
+        # Without noise, a column that varies only by rounding counts as constant: its entries,
+        # divided by a tiny scale, would be huge, and all rows would be clipped. If columns are
+        # centered already, their scale is their size around 0, which is not tiny.
         are_points = scales.is_point if spec.cost.is_private else scales.is_flat
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.may_be_constant() & spec.cost.is_private & (not is_centered)
@@ -177,6 +189,7 @@ def release_moment(
         squares, means = np.diag(matrix)[:-1], matrix[-1, :-1]
         is_flat = squares - means**2 <= column_scales.ROUNDING * np.maximum(squares, 1.0)
         is_constant = is_flat & (not spec.cost.is_private) & (not is_centered)
+        # The variances of the columns are unknown: no scales were released.
         unknown = {"off_mode": ~none, "variance_std": np.full(len(scale), np.inf)}
         scales = Scales(center, scale**2, ~none, none, presence=np.ones(len(scale)), **unknown)
     entry = clip_of(spec)[1]
@@ -199,21 +212,22 @@ def _release_matrix(
     spec: CovarianceSpec,
     view: Rows,
     budget: PrivacyBudget,
-    units: tuple[np.ndarray, np.ndarray],
+    units: Units,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:
-    """Release the moment of scaled rows, perhaps after a rough one; return also noise and root.
+    """Release the moment of scaled rows; return it with the std of its noise and a root.
 
-    If the rough moment has a root, the moment is of rows that the root whitens. Otherwise the
-    result is the average of both moments, and None in place of the root.
+    If a rough moment is planned, and shows that columns are nearly collinear, the moment is of rows
+    that the root of the rough moment whitens. Otherwise the root is None, and the two moments are
+    averaged.
     """
     rough = root = None
     if plan.rough is not None:
-        rough = budget.release(plan.rough, summed_moment(spec, view, *units) / spec.n_units)
+        rough = budget.release(plan.rough, summed_moment(spec, view, units) / spec.n_units)
         root = _root_of(*rough)
-    total = summed_moment(spec, view, *units, root)
+    total = summed_moment(spec, view, units, root)
     matrix, noise_std = budget.release(plan.moment, total / spec.n_units)
     if rough is not None and root is None:
-        # Weights are one over the variance of the noise.
+        # Each moment has a weight in proportion to one over the variance of its noise.
         weight = noise_std**2 / (noise_std**2 + rough.noise_std**2)
         matrix = matrix + weight * (rough.value - matrix)
         noise_std *= math.sqrt(1 - weight)
@@ -221,9 +235,9 @@ def _release_matrix(
 
 
 def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
-    """Return the root that whitens rows, or None if no columns are nearly collinear.
+    """Return a root of a moment, by which rows are whitened; None if no columns are collinear.
 
-    Eigenvalues below the edge of the noise are raised to it.
+    Eigenvalues below the edge of the noise are raised to this edge.
     """
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
     edge = noise_edge(noise_std * math.sqrt(0.5), len(values))
@@ -232,8 +246,8 @@ def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
     return np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
 
 
-def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middle and half width of bounds; if rows are centered, 0 and the largest size."""
+def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> Units:
+    """Return the middle and half of the width of bounds; if `is_centered`, 0 and the larger end."""
     assert spec.interval is not None
     low, high = spec.interval
     if is_centered:
@@ -242,22 +256,18 @@ def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> tuple[np.ndar
 
 
 def summed_moment(
-    spec: CovarianceSpec,
-    view: Rows,
-    center: np.ndarray,
-    scale: np.ndarray,
-    root: np.ndarray | None = None,
+    spec: CovarianceSpec, view: Rows, units: Units, root: np.ndarray | None = None
 ) -> np.ndarray:
     """Sum the outer products of scaled, clipped rows with a 1 appended.
 
     A `root` whitens rows before they are clipped.
     """
-    row_norm, entry = clip_of(spec)
-    # The inverse transpose of the root, whose columns are orthogonal.
+    (center, scale), (row_norm, entry) = units, clip_of(spec)
+    # The inverse of the transposed root: its columns are orthogonal, so that division inverts it.
     whitening = None if root is None else root / np.square(root).sum(axis=0)
 
     def _joint_gram(_: slice, block: Any) -> np.ndarray:
-        """Sum the outer products of a block."""
+        """Scale, whiten and clip the rows of a block; sum their outer products."""
         rows = np.asarray(block.raw, np.float64)
         joint = np.ones((len(rows), rows.shape[1] + 1))
         joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
@@ -267,7 +277,8 @@ def summed_moment(
         joint[is_gap] = 0.0
         if whitening is not None:
             plain = DenseBlock(joint[:, :-1], None, joint[:, :-1])
-            # A user may move the rows of other users, whose rounding must not depend on positions.
+            # With users, the rounding of a product must not depend on the position of a row: a user
+            # with more or fewer rows would move the rows of others.
             by_row = plain.matmul if block.sample_weight is None else plain.matmul_anywhere
             joint[:, :-1] = by_row(whitening)
         norms, weighting = row_norms(joint), weighting_to(row_norm, joint.shape[1])
@@ -281,19 +292,20 @@ def summed_moment(
 # ------------------------------
 # Covariances from the moment.
 
-# Mean weight of rows after clipping: least, usual, and standard deviation.
+# Mean weight of rows after clipping: its least value, its usual value, and the standard deviation
+# with which it varies from table to table.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# `left_` is the ratio of two variances of a column: from the moment, and from the scale. This part
-# of the noise of the scale is added to its variance, as intervals of skewed targets would otherwise
-# be too short. The ratio is at least `_LEAST_RATIO`.
+# `left_` is the ratio of two variances of a column: that of clipped rows, from the moment, and that
+# from its scale. `_NOISE_OF_SCALE` times the noise of the scale's variance is added to it, as
+# intervals of skewed targets would otherwise be too short. The ratio is at least `_LEAST_RATIO`.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
-# A column whose scale is noise has covariances only if its variance in the moment exceeds this many
-# standard deviations of noise.
+# If noise hides the scale of a column, its covariances are kept only if its variance in the moment
+# exceeds this many standard deviations of noise.
 _LEAST_SEEN = 4.0  # not studied
-# A column whose variance is below its noise is not located if its location is farther from 0 than
-# this many scales: then its scale comes from a far wider interval.
+# If noise hides the variance of a column, and its location is farther from 0 than this many scales,
+# the column is not located: its scale reflects the width of an interval, and not the column.
 _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
-# Standard deviation of a mean that is not released: its square is finite.
+# Stands for an infinite standard deviation, of a mean that is not released: its square is finite.
 _UNKNOWN = 1e150  # not tuned
 
 
@@ -304,27 +316,30 @@ def attributes_of(
 
     Return also for which columns noise hides the variance in the moment.
 
-    Let :math:`p_i` be the fraction of rows with an entry in column i. A sum over a pair of columns
-    i and j contains only rows with both entries. If gaps are at random, the sum is divided by
-    :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
+    Gaps: let :math:`p_i` be the fraction of rows with an entry in column i. A sum over a pair of
+    columns i and j contains only rows with both entries. If gaps are at random, the sum is divided
+    by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
     :doi:`10.3150/12-BEJ487`). Rows that have only gaps count nowhere; in all other rows, the
-    fraction of entries in column i is :math:`p_i / (1 - \prod_j (1 - p_j))`. Sums are divided by
-    the mean weight of clipped rows, and covariances twice: long rows, which clipping shortens, have
-    more than their part of the variance.
+    fraction of entries in column i is :math:`p_i / (1 - \prod_j (1 - p_j))`.
+
+    Clipping: means are divided by the mean weight of clipped rows, and covariances by its square,
+    as long rows, which clipping shortens, have more than their part of the variance.
     """
     scales = moment.scales
     present, weight = _mean_weights(moment)
     unclipped = weight / present
-    # In units of bounds, rows are about equally long, so clipping shortens all rows alike.
+    # In units of bounds, rows are about equally long, so that clipping shortens all rows alike.
     second_weight = 1.0 if moment.is_in_bounds else unclipped
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / second_weight
     presence_error = scales.presence_std / scales.presence
     presence = np.minimum(scales.presence / present, 1.0)
     pairs = np.outer(presence, presence)
     np.fill_diagonal(pairs, presence)
+    # The moment has the means of the columns beside the appended 1.
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / second_weight
     root = np.eye(len(mean)) if moment.root is None else moment.root
+    # The noise of the covariances is A N A' for a noise matrix N and a matrix A with A A' = metric.
     metric = noise_std * root @ root.T
     mean_std = math.sqrt(noise_std) * np.sqrt(np.diag(metric)) * second_weight / presence
     noise = np.sqrt(np.outer(np.diag(metric), np.diag(metric)) + metric**2) / pairs
@@ -332,22 +347,24 @@ def attributes_of(
     if prior is not None:
         is_seen = ~(moment.is_constant | moment.shows_nothing)
         covariance, noise, prior_weight = denoising.toward_prior(covariance, noise, prior, is_seen)
+    # The noise of the released fractions p adds to that of the moment.
     noise = np.hypot(noise, np.hypot.outer(presence_error, presence_error) * covariance)
-    # Covariances are divided by the noisy weight once, or twice if clipping is corrected.
+    # So does the noise of the weight, by which covariances are divided once or twice.
     weight_error = (1 + (second_weight < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, weight_error * (root @ covariance @ root.T))
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
     edge = noise_edge((1 - prior_weight) * noise_std * root_mean_square, len(mean))
     repaired = _repaired(covariance, edge, root)
     covariance, mean = root @ covariance @ root.T, root @ mean
-    # In the small unit of a constant column, covariances of noise would be large: they become 0.
+    # In units of the tiny scale of a constant column, its covariances are large, but noise: they
+    # become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     may_covary = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     repaired, metric = repaired * may_covary, metric * may_covary
-    # Gaps and a prior add variance that is independent for each entry.
+    # What gaps and a prior add to the noise is independent for each entry, and not in the metric.
     metric = (1 - prior_weight) * metric / np.sqrt(np.outer(presence, presence))
-    # An assumed center has no noise.
+    # If the center is assumed to be 0, it has no noise.
     offset_std = (not is_centered) * moment.scale * mean_std
     is_shown = np.diag(repaired) >= np.diag(noise)
     location, location_std, is_located = _located(
@@ -379,16 +396,17 @@ def attributes_of(
 
 
 def _mean_weights(moment: Moment) -> tuple[float, float]:
-    """Estimate the part of rows with entries, and the mean clip weight, by the appended 1."""
+    """Estimate the fraction of rows with entries, and the mean weight of clipped rows."""
+    # A row has a 1 at its end, so that the last entry of the moment is a mean of squared weights.
     present = 1 - float(np.prod(1 - moment.scales.presence))
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
-    # The noisier the released weight, the more the usual weight counts.
+    # The noisier the released weight is, the nearer to the usual weight is the estimate.
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * present - weight)
     return present, float(np.clip(weight, _LEAST_WEIGHT * present, present))
 
 
 def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarray:
-    """Make a covariance of whitened rows definite; return the covariance of scaled rows."""
+    """Make a covariance of whitened rows positive; return the covariance of scaled rows."""
     values, vectors = np.linalg.eigh(covariance)
     vectors = root @ vectors
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
@@ -404,15 +422,15 @@ def _located(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Combine means of clipped rows with released centers, which have more noise, but no bias.
 
-    Return locations, their noise, and which stand out. A column `is_shown` if its variance exceeds
-    the noise; others are located only near 0.
+    Return locations, the std of their noise, and which of them stand out from noise. A column
+    `is_shown` if its variance exceeds the noise; other columns are located only near 0.
     """
     mean, unit = moment.center + offset, moment.scale
-    other = moment.center, moment.scales.center_std
+    center, center_std = moment.center, moment.scales.center_std
     if moment.is_in_bounds:
-        # In units of bounds no center is released, so its error counts as infinite.
-        other, unit = (mean, np.full(len(mean), _UNKNOWN)), unit * stds
-    location, std, is_located = denoising.located(mean, offset_std, *other, unit)
+        # Bounds give the center, which therefore tells nothing: its error counts as infinite.
+        center, center_std, unit = mean, np.full(len(mean), _UNKNOWN), unit * stds
+    location, std, is_located = denoising.located(mean, offset_std, center, center_std, unit)
     is_far = (np.abs(location) > _FAR * moment.scale) & ~moment.is_constant
     return location, std, is_located & (is_shown | moment.is_in_bounds | ~is_far)
 

@@ -40,7 +40,7 @@ from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# Whether scikit-learn prints an estimator, by the call stack.
+# The call stack tells whether scikit-learn prints an estimator.
 
 
 class _Hidden:
@@ -56,10 +56,9 @@ HIDDEN = _Hidden()
 def is_printing() -> bool:
     """Return whether scikit-learn calls `get_params` to print the parameters.
 
-    scikit-learn prints the result of `get_params`, also of estimators inside others. No argument
-    tells the purpose of a call, only the call stack.
+    No argument of `get_params` tells the purpose of a call: only the call stack does.
     """
-    # Functions on the stack between printing and this one.
+    # Functions that may be on the stack between the one that prints and this one.
     within = {"is_printing", "get_params", "_get_params"}
     above = dropwhile(lambda caller: caller[1] in within, callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
@@ -90,9 +89,7 @@ FINITE_BOUND = Interval(Real, SMALLEST_BOUND, NO_CLIPPING, closed="both")  # not
 ANY_BOUND = (FINITE_BOUND, Options(Real, {np.inf}))
 _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
-
-
-# Key in pickles, for the version of skdp that has written the pickle.
+# Key of a pickle for the version of skdp that has written the pickle.
 _VERSION = "_skdp_version"
 
 
@@ -103,10 +100,11 @@ class PlainParametersMixin:
     """Base of estimators whose parameters are checked as plain Python values."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
-    # For the links of scikit-learn's HTML representation.
+    # scikit-learn reads these, and calls the method, for links in its HTML representation.
     _doc_link_module, _doc_link_template = "skdp", "{address}"
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
+        """Return the address of the page of this class; "" if the documentation has none."""
         base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
         # A page of the documentation has the name of the module that exports the class.
         is_at_the_top = hasattr(sys.modules["skdp"], name)
@@ -131,7 +129,7 @@ class PlainParametersMixin:
         super().__setstate__(attributes)  # type: ignore[misc]
 
     def _validate_params(self) -> None:
-        # get_params would inspect the signature, which is slow. Subclasses may lack a parameter.
+        # `get_params` is not called, as it is slow. Subclasses may lack a constrained parameter.
         constraints = self._parameter_constraints
         given = {name: getattr(self, name) for name in constraints if hasattr(self, name)}
         validate_plain(constraints, given, type(self).__name__)
@@ -166,7 +164,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # Raised outside the handler: Python would attach scikit-learn's error, with the value.
+            # Inside the handler, Python would attach scikit-learn's error, which shows the value.
             mend = " Counts of labels are private." * (shown(value) == "'balanced'")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
 
@@ -177,7 +175,7 @@ def check_sizes(**sizes: Any) -> None:
         check_scalar(size, name, Integral, min_val=1)
 
 
-# The default of all constructors.
+# The default delta of all constructors.
 _DEFAULT_DELTA = 1e-6  # not studied
 
 
@@ -186,7 +184,7 @@ def warnings_for_settings(
 ) -> Iterator[str]:
     """Warn of a seed that may be guessed, and of a delta that allows publishing single units.
 
-    A GuessableSeed is derived from another seed, of which an outer fit has warned.
+    A GuessableSeed gives no warning: an outer fit has warned of the seed that it follows from.
     """
     if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
@@ -229,7 +227,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # The caches of joblib hash an estimator to find the result of an earlier fit.
+        # A cache of joblib pickles an estimator to hash it, and returns earlier fits of this hash.
         pairs = pairwise(callers())
         if any(outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairs):
             raise ValueError(
@@ -237,7 +235,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
                 f"{type(self).__name__} for equal data, and so reveal whether data are equal. Pass "
                 "memory=None."
             )
-        # Another process that fits the estimator needs its seed and its ledger.
+        # Before a fit, seed and ledger are kept: another process that makes the fit needs them.
         state = super().__getstate__()
         return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 
@@ -261,8 +259,8 @@ R = TypeVar("R")
 #: Arguments of scikit-learn's validation of X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _SHAPE = r"\([\d, ]*\)"
-# Beginnings of error texts of scikit-learn and numpy, which show only shapes and types. The rest of
-# an error may show values, and is cut off.
+# Patterns for the beginnings of errors of scikit-learn and numpy, which show shapes and types only.
+# The rest of an error may show values, and is cut off.
 _TEXTS = (
     r"Expected 2D array, got (?:1D|scalar) array instead",
     rf"Expected 2D input, got input with shape {_SHAPE}",
@@ -293,8 +291,8 @@ _TEXTS = (
     r"(?s:The feature names should match those that were passed during fit.*)",
 )
 _KNOWN = re.compile("|".join(_TEXTS))
-# Only errors of these packages are quoted: other code, such as an object in X, could raise an error
-# with such a text and values in it.
+# Only errors that these packages raise are quoted. Other code, such as a method of an object in X,
+# could raise an error with a text that fits a pattern, and shows values.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
@@ -334,7 +332,7 @@ _HINTS = {
     "logarithm, to a lower end above 0: numpy.log(numpy.clip(y, .01, None)).",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
 }
-# Errors about entries that are no finite numbers: the names of the columns are appended.
+# Beginnings of errors about entries that are no finite numbers: names of columns are added to them.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", "int too large")
 _OF_COLUMNS += ("setting an array", "Input X contains", "Complex data")
 _OF_COLUMNS += (containers.UNREADABLE, containers.TIMES)
@@ -347,8 +345,8 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = containers.checked_container(X)
         try:
-            # scikit-learn's check for infinity sums entries, and the sum may overflow. The check is
-            # made whatever `assume_finite` in scikit-learn's configuration says.
+            # scikit-learn looks for infinity by a sum of all entries, which may overflow. The check
+            # is made even if scikit-learn's configuration has `assume_finite`.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
@@ -361,9 +359,9 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
 
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
-    """Return an error without values: a known beginning of the text, if it has one, and advice."""
+    """Return an error without values: the beginning of the text, if it is known, and advice."""
     text = advice = ""
-    # An error of foreign code may have no text, and raise another error instead.
+    # The text of an error of foreign code may itself raise an error.
     with suppress(Exception):
         text = str(error)
     known = None if _is_foreign(error) else _KNOWN.match(text)
@@ -407,7 +405,7 @@ def _is_foreign(error: Exception) -> bool:
 
 @redact_errors
 def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
-    """Check X like scikit-learn, without warnings or errors that show values."""
+    """Check X as scikit-learn does, but with no warning or error that shows values."""
     containers.refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
@@ -472,13 +470,13 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
     return X.y
 
 
-# Rows for a fitted estimator, in memory or in blocks.
+# Checks and maps of rows that are passed to a fitted estimator, in memory or in blocks.
 
 
 def check_rows_of(
     X: Any, estimator: Any, *, accept_sparse: Any = "csr", ensure_all_finite: Any = True
 ) -> Any:
-    """Check rows and their feature names; blocks are checked when read."""
+    """Check the rows of a call to a fitted estimator; values of blocks are checked when read."""
     check_is_fitted(estimator)
     if not isinstance(X, RowBlocks):
         own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
@@ -497,7 +495,7 @@ def _validated(X: Any, /, estimator: Any, **settings: Any) -> Any:
 def check_transformed(
     X: Any, n_columns: int, estimator_name: str, *, accept_sparse: Any = "csr"
 ) -> Any:
-    """Check transformed rows and their width; blocks are checked when read."""
+    """Check rows that were transformed, such as those of `inverse_transform`, and their width."""
     _refuse_sparse(X, accept_sparse)
     checked = X if isinstance(X, RowBlocks) else check_rows(X, estimator_name)
     if checked.shape[1] != n_columns:
@@ -517,7 +515,7 @@ def transformed(
     *,
     allow_nan: bool = False,
 ) -> Any:
-    """Map checked rows by a function of single rows; blocks are mapped when they are read.
+    """Map checked rows by a function that maps each row by itself; blocks are mapped when read.
 
     A row of a block whose result is not finite becomes NaN: reading must not raise an error, and
     the next fit refuses NaN.
@@ -530,12 +528,13 @@ def transformed(
 
 
 def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
-    """Compute results for checked rows; rows in blocks give `PartResults`."""
+    """Compute results for checked rows, such as predictions; rows in blocks give `PartResults`."""
     if not isinstance(rows, RowBlocks):
         return function(rows)
-    none = function(np.empty((0, rows.shape[1]), rows.dtype))
-    of_block = partial(_map_block, function=function, dtype=none.dtype)
-    return PartResults(rows, of_block, (rows.shape[0], *none.shape[1:]), none.dtype)
+    # The result for no row has the shape and the dtype of all results.
+    empty = function(np.empty((0, rows.shape[1]), rows.dtype))
+    of_block = partial(_map_block, function=function, dtype=empty.dtype)
+    return PartResults(rows, of_block, (rows.shape[0], *empty.shape[1:]), empty.dtype)
 
 
 def _map_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
@@ -550,7 +549,7 @@ def feature_names(X: Any) -> list[Any] | None:
 
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
-    """Compare number and names of features with those of the fit, or set them; read no values."""
+    """Compare number and names of features with those of the fit; with `reset`, store them."""
     # `feature_names` may read the first block, and raise an error of skdp.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
@@ -575,7 +574,7 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 
 
 # ------------------------------
-# Collections of dask become rows in parts for fits and scores; other methods map chunk by chunk.
+# Fits and scores turn a collection of dask into rows in parts; other methods map it by chunks.
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
@@ -614,11 +613,11 @@ def by_chunks(
     def _by_chunks(self: Any, X: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         is_collection = containers.is_collection(X)
         if is_collection or isinstance(X, RowBlocks):
-            # Results are computed when they are read, and another fit in between must not change
-            # the model: fits replace attributes.
-            model = object.__new__(type(self))
-            vars(model).update(vars(self))
-            self = model
+            # Results are computed later, when they are read, by a copy of the model: another fit in
+            # between does not change the copy, as fits replace attributes.
+            copied = object.__new__(type(self))
+            vars(copied).update(vars(self))
+            self = copied
         if not is_collection:
             return method(self, X, *args, **kwargs)
         from skdp.data.dask_rows import mapped_by_chunks

@@ -20,19 +20,12 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skdp import _second_moment as moments
+from skdp import _validation as checks
 from skdp._estimator import carrying
 from skdp._marginals import are_whole, hides_samples, release_marginals, sample_rows
 from skdp._one_pass import OnePassMixin
 from skdp._prior import FEATURES, NORMAL_LAW, PriorParameter, check_prior, mean_and_covariance
 from skdp._second_moment import CovarianceSpec
-from skdp._validation import (
-    by_chunks,
-    check_numbers,
-    check_rows_of,
-    in_parts,
-    results_of,
-    with_parameters,
-)
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
 from skdp.linalg import denoising
@@ -43,14 +36,14 @@ from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
 
-# At least this fraction of the variance of a target of 0 and 1 counts as unexplained.
+# Least fraction of the variance of the classes that counts as unexplained by the other columns.
 _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 # ------------------------------
 # The estimator.
 
 
-@with_parameters
+@checks.with_parameters
 class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     """Covariances, correlations and models of all columns, by one private release.
 
@@ -243,7 +236,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         check_is_fitted(self)
         return np.asarray(pinvh(self.covariance_, check_finite=False))
 
-    @by_chunks
+    @checks.by_chunks
     def mahalanobis(self, X: Any) -> Any:
         """Compute squared Mahalanobis distances of rows. Not covered by the guarantee.
 
@@ -257,7 +250,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         ndarray, PartResults or dask array of shape (n_samples,)
             Squared distances from `location_`; those of blocks or chunks are computed when read.
         """
-        rows = check_rows_of(X, self, accept_sparse=False)
+        rows = checks.check_rows_of(X, self, accept_sparse=False)
         location, precision = self.location_, self.get_precision()
 
         def _distances(block: np.ndarray) -> np.ndarray:
@@ -266,7 +259,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
                 np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True)
             )
 
-        return results_of(rows, _distances)
+        return checks.results_of(rows, _distances)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of rows under a normal law. Not covered by the guarantee.
@@ -283,7 +276,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         float
             Mean log-likelihood.
         """
-        X, _ = in_parts(X)
+        X, _ = checks.in_parts(X)
         mean = mean_of_results(self.mahalanobis(X), self.n_jobs)
         log_volume = np.linalg.slogdet(self.get_precision())[1]
         return float(log_volume - mean - self.n_features_in_ * math.log(2 * math.pi)) / 2
@@ -309,7 +302,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         float
             The norm.
         """
-        comp_cov = check_numbers(comp_cov, "comp_cov")
+        comp_cov = checks.check_numbers(comp_cov, "comp_cov")
         return float(self._twin().error_norm(comp_cov, norm, scaling, squared))
 
     def regression(self, target: Any, on: Any = None, alpha: float | None = None) -> Any:
@@ -433,6 +426,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         pca = self._named(PCA(n_components=k), columns)
         variances, noise = np.diag(self.covariance_), np.diag(self.noise_std_)
         is_flat = denoising.are_flat(variances, noise, self.n_samples_seen_)
+        # A flat column has no variance: the 1 on the diagonal of the correlations is removed.
         matrix = self.correlation_ - np.diag(1.0 * is_flat) if scale else self.covariance_
         values, vectors = np.linalg.eigh(matrix[np.ix_(columns, columns)])
         # PCA of scikit-learn divides variances by n - 1.
@@ -481,7 +475,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         """
         fit, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])
-        # Noise triples a variance of 1/4 only in fits that are all noise.
+        # A column of 0 and 1 has a variance of at most 1/4. Noise triples it only if all is noise.
         is_wide = fit.moment[-1, -1] > 3 / 4
         if self.assume_centered or is_wide or not 0 < fraction < 1:
             other = "fit with assume_centered=False" * self.assume_centered or "pass another target"
@@ -497,14 +491,14 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         # within classes is S - c c' / v. Its inverse times c / v is the regression b = S^-1 c,
         # divided by v - c' b (J. Sherman, W. J. Morrison, 1950).
         variance, covariances = fraction * (1 - fraction), fit.moment[:-1, -1]
-        left = max(variance - float(covariances @ fit.coef), _LEAST_UNEXPLAINED * variance)
-        coef, odds = fit.coef / left, math.log(fraction / (1 - fraction))
+        unexplained = max(variance - float(covariances @ fit.coef), _LEAST_UNEXPLAINED * variance)
+        coef, log_odds = fit.coef / unexplained, math.log(fraction / (1 - fraction))
         model.xbar_ = self.location_[columns]
         model.means_ = model.xbar_ + np.outer([-1 / (1 - fraction), 1 / fraction], covariances)
         model.covariance_ = fit.moment[:-1, :-1] - np.outer(covariances, covariances) / variance
         model.classes_, model.priors_ = np.array([0, 1]), np.array([1 - fraction, fraction])
         model.coef_ = coef[np.newaxis]
-        model.intercept_ = np.array([odds - float(coef @ model.means_.mean(axis=0))])
+        model.intercept_ = np.array([log_odds - float(coef @ model.means_.mean(axis=0))])
         return self._clipping(model, columns)
 
     def sample(self, n: int, random_state: Any = None) -> Any:
@@ -551,23 +545,23 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         return frame.astype(dict(zip(frame, self.dtypes_, strict=True)))
 
     def _clipping(self, model: Any, columns: list[int]) -> Any:
-        """Put the clipping of the fit before a model, as the released moment is of clipped rows."""
+        """Put steps before a model that fill and clip rows, as the fit did for the moment."""
         low, high = self.feature_bounds_[:, columns]
         if not np.isfinite([low, high]).all():
             return carrying(model, self)
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
-        # The clipping step passes on rows without column names, which the model would miss.
+        # The clipping step passes on rows without column names: the model must not expect any.
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
-        before: dict[str, Any] = {"clip": clip}
+        steps = [("clip", clip), *steps]
         if self.missing != "refuse":
-            # Imported here, as importing it takes long. Fitted to one row, it fills gaps from it.
+            # Imported here, as importing it takes long.
             from sklearn.impute import SimpleImputer
 
-            fill = SimpleImputer().fit(self.location_[columns][np.newaxis])
-            before = {"fill": fill, "clip": clip}
-        self._named(next(iter(before.values())), columns)
-        return carrying(Pipeline([*before.items(), *steps]), self)
+            # An imputer that is fitted to a single row fills gaps with the entries of this row.
+            steps = [("fill", SimpleImputer().fit(self.location_[columns][np.newaxis])), *steps]
+        self._named(steps[0][1], columns)
+        return carrying(Pipeline(steps), self)
 
     def _regress(
         self, target: Any, on: Any, alpha: float = 0.0
@@ -587,8 +581,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         penalty = alpha / self.n_samples_seen_
         common = self._weight_noise_std * self.covariance_
         noise = denoising.MomentNoise(self.noise_std_, self.noise_metric_, common)
-        unseen = float(np.mean(1 / self.presence_[columns])) ** 2 - 1
-        gaps = math.sqrt(max(unseen, 0.0) / self.n_samples_seen_)
+        # Gaps leave fewer pairs of entries than rows, which makes the moment less accurate.
+        missing_pairs = float(np.mean(1 / self.presence_[columns])) ** 2 - 1
+        gaps = math.sqrt(max(missing_pairs, 0.0) / self.n_samples_seen_)
         return denoising.regress(self.covariance_, noise, columns, at, penalty, gaps), columns
 
     def _place(self, parameter: str, column: Any) -> int:
@@ -672,7 +667,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
 
     def _sums_of(self, spec: Any, view: Any) -> tuple[np.ndarray, ...]:
         units = moments.units_of_bounds(spec, is_centered=self.assume_centered)
-        return (moments.summed_moment(spec, view, *units),)
+        return (moments.summed_moment(spec, view, units),)
 
     def _solve(
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
@@ -685,7 +680,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
                 plan.marginals, view, spec, attributes, spec.are_binary, budget
             )
             attributes["dtypes_"] = np.array(spec.dtypes, dtype=object)
-        # A column stays flat only if its variance in the moment is hidden, too.
+        # A column counts as flat only if noise hides its variance in the moment, too.
         return attributes, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # ------------------------------
-# What several functions share: checks of parameters, and correlated features.
+# Checks of parameters, and correlated features, for several functions below.
 
 _COUNT = [AT_LEAST_ONE]  # not tuned
 _NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]  # not tuned
@@ -145,6 +145,7 @@ def _bernoulli_pairs(
     first: np.ndarray, n_partners: np.ndarray, probability: float, random: np.random.RandomState
 ) -> np.ndarray:
     """Draw edges of node i to some of the nodes ``first[i] ... first[i] + n_partners[i] - 1``."""
+    # Possible edges are numbered node by node; those of node i begin at offsets[i].
     offsets = np.concatenate([[0], np.cumsum(n_partners)])
     size = int(offsets[-1])
     number = random.binomial(size, probability)
@@ -156,8 +157,9 @@ def _bernoulli_pairs(
 # ------------------------------
 # Interactions of users and items.
 
-# Standard deviation of the log-activities of users, and concentration of the Dirichlet law of
-# tastes. They give the singular value and the coherence in the docstring of `make_interactions`.
+# Standard deviation of the logarithm of a user's activity, and concentration of the Dirichlet law
+# of tastes. With these numbers a table has the singular value and the coherence that the docstring
+# of `make_interactions` states.
 _ACTIVITY_SPREAD = 0.5  # not tuned
 _TASTE_CONCENTRATION = 0.5  # not tuned
 _MOST_ROUNDS = 20  # not tuned
@@ -240,8 +242,10 @@ def make_interactions(
     items = random.dirichlet(concentration, size=n_items).T * attraction
     users = random.dirichlet(concentration, size=n_users)
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
+    # For each taste, the cumulative distribution of its items.
     tables = np.cumsum(items, axis=1)
-    # Rates of users by taste: a taste weighs as much as its items together, to keep popularities.
+    # The part of all interactions that a user makes by a taste. Tastes with popular items are
+    # chosen more often, so that items keep their popularity.
     rates = activities * users * tables[:, -1]
     rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)
@@ -270,8 +274,8 @@ def _distinct_cells(
         cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
         if len(fresh) >= missing:
             break
-        # The next number of draws follows from the fraction of new cells, with a margin, as this
-        # fraction falls.
+        # The fraction of drawn cells that were new tells how many draws are needed. It falls from
+        # round to round, so there is a margin.
         still_missing = missing - len(fresh)
         n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
     return cells
@@ -289,11 +293,12 @@ def _fresh_cells(drawn: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
 
 def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """Draw cells with repetition: a Poisson number for each user and taste."""
+    """Draw cells with repetition: for each user and taste, a Poisson number with mean `rates`."""
     n_tastes, n_items = tables.shape
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
-    # Each cumulative table ascends from 0 to 1. With i added to table i, one search serves all.
+    # Each cumulative table ascends from 0 to 1. With i added to table i, all tables in a row ascend,
+    # and one search finds the items of all tastes.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     places = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
     return users * n_items + np.minimum(places - tastes * n_items, n_items - 1)
@@ -466,13 +471,15 @@ def _singular_vectors(
 
 def _places(size: int, n_vectors: int, coherence: float) -> tuple[int, int]:
     """Return the number of nonzero entries, and of vectors that have them in the same places."""
+    # Candidates for the number of sign patterns, and for each the number of groups of vectors.
     n_patterns = 2 ** np.arange(int(size).bit_length())
     n_groups = -(-n_vectors // n_patterns)
     most = size // n_groups // n_patterns
+    # The numbers of nonzero entries just below and above size / coherence.
     multiples = np.floor(size / coherence / n_patterns) + np.array([[0], [1]])
     n_places = np.clip(multiples, 1, np.maximum(most, 1)) * n_patterns
-    miss = np.where(most > 0, np.abs(size / n_places - coherence), np.inf)
-    best = np.unravel_index(np.argmin(miss.T), miss.T.shape)[::-1]
+    error = np.where(most > 0, np.abs(size / n_places - coherence), np.inf)
+    best = np.unravel_index(np.argmin(error.T), error.T.shape)[::-1]
     return int(n_places[best]), int(n_patterns[best[1]])
 
 
@@ -599,7 +606,7 @@ def make_trace_regression(
 
 
 def _values_of_matrix(singular_values: Any, rank: int, norm: float, n_most: int) -> np.ndarray:
-    """Return the singular values; refuse unacceptable ones."""
+    """Return the given singular values, or those of the given rank and norm; refuse bad ones."""
     if singular_values is not None:
         return checked_singular_values(singular_values, n_most, "the smaller number in shape")
     if rank > n_most:

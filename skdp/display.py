@@ -281,7 +281,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
 
 @dataclass(eq=False, repr=False)
 class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
-    """Parts of a budget: of the releases of a fit, or of the fits charged to a ledger.
+    """Shares of a budget: of the releases of a fit, or of the fits that were charged to a ledger.
 
     Make one with `from_plan` or `from_ledger`.
 
@@ -405,11 +405,12 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 # ------------------------------
 # Scores of private rows, counted in bins.
 
-# The outermost finite edges lie this many standard deviations from the mean.
+# The first and the last edge between bins lie this many standard deviations from the mean.
 _HALF_WIDTH = 2.5  # not studied
-# For the edges, standard deviations of uncentered scores count as at least this part of their mean.
+# Of scores that are not centered, a standard deviation counts as at least this part of the mean.
 _LEAST = 0.25  # not studied
-# Probability that at least one drawn cell has no row.
+# A cell is drawn only if noise alone would rarely give its count: this is the probability that any
+# cell without rows is drawn.
 _CHANCE = 0.05  # not studied
 _N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
 
@@ -579,11 +580,10 @@ def score_histogram(
     names, codes = _groups_of(groups, classes, rows.shape[0])
     shape = (n_bins, n_bins) if names is None else (len(names), n_bins, n_bins)
     scores = of_people(pca._projection.apply, people, rows)
-    # Cells are numbered group after group.
+    # Cells are numbered group after group, and within a group bin after bin of the first component.
+    cells = codes
     for component, ends in zip(components, edges, strict=True):
-        bins = np.searchsorted(ends, scores[:, int(component)], side="right")
-        codes = codes * (len(ends) + 1) + bins
-    cells = np.asarray(codes)
+        cells = cells * n_bins + np.searchsorted(ends, scores[:, int(component)], side="right")
     cost = PrivacyCost(epsilon, delta)
     name, change, known = "score histogram", sensitivity.histogram, {"adjacency": adjacency}
     release = cost.release(name, "gaussian", 1.0, change, known, shape=shape)
@@ -596,7 +596,7 @@ def score_histogram(
 
 
 def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
-    """Return edges of bins from released values: around the mean, in standard deviations."""
+    """Return edges of bins: the released mean plus multiples of released standard deviations."""
     are_two = isinstance(components, tuple | list) and len(components) == 2
     known = range(len(pca.components_))
     if not are_two or components[0] == components[1] or any(one not in known for one in components):
@@ -611,12 +611,13 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
         spread = np.maximum(np.sqrt(pca.explained_variance_[axes]), _LEAST * np.abs(middle))
     else:
         spread = np.ones(2) if pca.whiten else pca._whitening_stds()[axes]
-    around = np.outer(np.linspace(-_HALF_WIDTH, _HALF_WIDTH, n_bins - 1), spread + (spread == 0))
-    return np.asarray(middle + around).T
+    spread = np.where(spread > 0, spread, 1.0)
+    multiples = np.linspace(-_HALF_WIDTH, _HALF_WIDTH, n_bins - 1)
+    return np.asarray(middle + np.outer(multiples, spread)).T
 
 
 def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray | int]:
-    """Return the names of the groups, and the index of the group of each row."""
+    """Return the names of the groups and each row's group, as an index; None and 0 without any."""
     if (groups is None) != (classes is None):
         lacks = "groups, one per row" if groups is None else "classes, all possible groups"
         raise ValueError(f"groups and classes go together: also pass {lacks}.")
@@ -715,7 +716,9 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
 
         ax, released = self._open(ax), self.histogram
         counts = released.counts.reshape(-1, *released.counts.shape[-2:])
-        least, largest = -ndtri(_CHANCE / counts.size) * released.std, counts.argmax(axis=0)
+        # A smaller count may be noise alone.
+        least = -ndtri(_CHANCE / counts.size) * released.std
+        largest_group = counts.argmax(axis=0)
         # Unbounded bins are drawn as wide as their neighbors.
         lines = [np.r_[2 * e[0] - e[1], e, 2 * e[-1] - e[-2]] for e in released.edges]
         self.meshes_, names = [], released.groups or (f"{released.privacy_spent.unit}s",)
@@ -723,8 +726,9 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
             color = f"C{number}"
             shades = LinearSegmentedColormap.from_list("", [to_rgba(color, 0.1), to_rgba(color)])
             options = {"cmap": shades, "vmin": 0, "vmax": max(counts.max(), 1), **mesh_options}
-            shown = np.ma.masked_where((cells <= least) | (largest != number), cells).T
-            self.meshes_.append(ax.pcolormesh(*lines, shown, **options))
+            is_hidden = (cells <= least) | (largest_group != number)
+            drawn = np.ma.masked_where(is_hidden, cells).T
+            self.meshes_.append(ax.pcolormesh(*lines, drawn, **options))
             ax.plot([], [], "s", color=color, label=str(name))
         if len(names) > 1:
             ax.legend(frameon=False)

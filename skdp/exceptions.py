@@ -17,7 +17,7 @@ __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 # At most this many names are shown in a warning.
 _MOST_NAMED = 10  # not tuned
-# Errors do not show tuples with more entries than this: they may be columns of data.
+# Errors show no tuples with more entries than this, as such a tuple may be a column of data.
 _MOST_SHOWN = 3  # not tuned
 
 
@@ -86,7 +86,7 @@ def shortened(names: Sequence[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Put a number before a noun, in the plural unless it is 1."""
+    """Return text such as "1 column" or "3 columns"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -105,8 +105,7 @@ def is_called_by(module: str) -> bool:
 # ------------------------------
 # Errors about arguments that a method does not take.
 
-# Advice, by the name of an argument that only other classes take, or of a class that is called with
-# wrong arguments.
+# Advice by name: of an argument that only other classes take, or of the class that was called.
 _INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes one. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
@@ -134,9 +133,9 @@ def named(method: F) -> F:
             expected.bind(self, *args, **kwargs)
         except TypeError as error:
             who = f"{getattr(self, '__name__', type(self).__name__)}.{method.__name__}"
-            others = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
-            hint = "".join(sorted({_INSTEAD.get(one.rpartition("__")[2], "") for one in others}))
-            names = ", ".join([*expected.parameters][1:])
+            unknown = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
+            advice = {_INSTEAD.get(name.rpartition("__")[2], "") for name in unknown}
+            hint, names = "".join(sorted(advice)), ", ".join([*expected.parameters][1:])
             if str(error) == "too many positional arguments":
                 hint = _by_keyword(expected, who.removesuffix(".__init__"))
             raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
@@ -158,16 +157,16 @@ def _by_keyword(expected: Signature, who: str) -> str:
 # ------------------------------
 # Privacy warnings: each fit gives one warning at its end, with all messages.
 
-# Packages whose functions may be on the call stack between the user's code and a fit.
+# Packages whose functions may be on the call stack between the user's code and a warning.
 _BETWEEN = {"concurrent", "contextlib", "joblib", "multiprocessing", "runpy", "threading"}
 _BETWEEN |= {"skdp", "sklearn"}
-# Numbers and lists of numbers, but not numbers in names such as dppca-2.
+# Numbers and lists of numbers, but no numbers within names such as dppca-2.
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
 # The messages of the fit, pipeline or search that is running.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
-#: Messages with these words are about a default, and are shown once in a process.
+#: A message with these words is about the default of a parameter, and is shown once in a process.
 THE_DEFAULT = ", the default,"
-_given_once = set[str]()
+_given_once = set[str]()  # such messages that were shown
 
 
 def warn_of_privacy(*messages: str) -> None:
@@ -227,7 +226,7 @@ def _warn(message: str) -> None:
 def _place() -> tuple[int, FrameType]:
     """Return the stack level and frame of the user's code: the first outside `_BETWEEN`.
 
-    In a thread or process started by joblib no frame is the user's. Warnings then point at skdp.
+    In a thread or process of joblib the user's code is not on the stack: a frame of skdp is taken.
     """
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))

@@ -15,7 +15,7 @@ from skdp.exceptions import warn_of_privacy
 
 __all__ = ["InteractionTable", "interaction_table", "top_items"]
 
-# Number of scores in a batch.
+# Scores are computed for as many users at a time as have about this many scores together.
 _BATCH_ENTRIES = 1 << 22  # not studied
 
 
@@ -140,19 +140,19 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return each id's index in `given`, or -1, and `given`; None means the column's sorted ids."""
-    names, codes = _unique(column, f"{name} in pairs")
+    """Return the index of each id in `given`, or -1, and `given`; by default, the sorted ids."""
+    ids, codes = _unique(column, f"{name} in pairs")
     if given is None:
-        return codes, names
+        return codes, ids
     listed = checked_ids(given, name)
     if len(_unique(listed, name)[0]) < len(listed):
         raise ValueError(f"{name} must have every id once, got some ids twice.")
-    if len(names) and len(listed) and (kind := _kind(listed)) != (in_pairs := _kind(names)):
+    if len(ids) and len(listed) and (kind := _kind(listed)) != (in_pairs := _kind(ids)):
         place = "first" if name == "users" else "second"
         raise ValueError(f"{name} must be {in_pairs}, as in the {place} column, got {kind}.")
-    numbers = {one: number for number, one in enumerate(listed.tolist())}
-    places = np.array([numbers.get(one, -1) for one in names.tolist()], dtype=np.intp)
-    return places[codes], listed
+    places = {one: place for place, one in enumerate(listed.tolist())}
+    places_of_ids = np.array([places.get(one, -1) for one in ids.tolist()], dtype=np.intp)
+    return places_of_ids[codes], listed
 
 
 def _kind(ids: np.ndarray) -> str:
@@ -251,10 +251,10 @@ def top_items(
         with without_warnings():  # about names, which were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
-            # A row without entries has no scores, so items are ranked by popularity, which is the
-            # diagonal of the released second moment of a table of zeros and ones.
-            energy = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
-            scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = energy
+            # A user without items has no scores, and gets the most popular items. For a table of 0
+            # and 1, popularities are the diagonal of the released second moment.
+            popularity = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
+            scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = popularity
         scores[:, ~is_candidate] = -np.inf
         if not with_seen:
             seen = X[batch].tocoo()

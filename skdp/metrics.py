@@ -16,7 +16,7 @@ from skdp.linalg.spectrum import orthonormal_basis
 
 __all__ = ["captured_variance", "coherence", "ndcg_at_k", "recall_at_k", "subspace_distance"]
 
-# Number of scores in a batch.
+# Rankings are evaluated for as many users at a time as have about this many scores together.
 _BATCH_ENTRIES = 1 << 22  # not studied
 
 
@@ -181,10 +181,10 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     values = []
     for gains, scores in _rankings(y_true, y_score, k, seen, "ndcg_at_k"):
         ranks = np.where(scores > -np.inf, rankdata(scores, "dense", axis=1), -1)
-        # If fewer than `k` items are ranked, items without gain follow them.
+        # Items of no gain are appended, ahead of items that are not ranked: these earn nothing.
         n_first = min(k, gains.shape[1])
-        none = np.zeros((len(gains), n_first))
-        mean = ndcg_score(np.hstack([gains, none]), np.hstack([ranks, none]), k=n_first)
+        zeros = np.zeros((len(gains), n_first))
+        mean = ndcg_score(np.hstack([gains, zeros]), np.hstack([ranks, zeros]), k=n_first)
         # The mean of the batch is repeated for each of its users, so that users have equal weights.
         values.append(np.full(len(gains), mean))
     return float(np.concatenate(values).mean())
@@ -234,14 +234,14 @@ def _rankings(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield gains and scores in batches of users, without users who have no gains."""
     validate_plain({"k": [AT_LEAST_ONE]}, {"k": k}, name)
-    given = y_true, seen
-    tables = [one for one in given if isinstance(one, InteractionTable)]
-    if not all(map(np.array_equal, tables[0][1:], tables[-1][1:]) if tables else ()):
+    tables = [one for one in (y_true, seen) if isinstance(one, InteractionTable)]
+    # Users and items are the second and the third field of a table.
+    if len(tables) == 2 and not all(map(np.array_equal, tables[0][1:], tables[1][1:])):
         raise ValueError(
             "y_true and seen must have the same users and items in the same order: pass users=..., "
             "items=... to interaction_table."
         )
-    y_true, seen = (one.X if isinstance(one, InteractionTable) else one for one in given)
+    y_true, seen = (one.X if isinstance(one, InteractionTable) else one for one in (y_true, seen))
     gains = check_rows(y_true, name)
     scores = check_numbers(y_score, "y_score", ensure_all_finite=False)
     if gains.shape != scores.shape or gains.shape[1] < 2:
@@ -254,13 +254,15 @@ def _rankings(
     if gains.min() < 0:
         raise ValueError("y_true has a negative gain: pass 0 for what a user did not choose.")
     if seen is not None:
-        had = check_rows(seen, name)
-        if had.shape != gains.shape:
-            raise ValueError(f"seen must have the shape of y_true, {gains.shape}, got {had.shape}.")
-        is_new = (had.toarray() if issparse(had) else had) == 0
+        seen = check_rows(seen, name)
+        if seen.shape != gains.shape:
+            raise ValueError(
+                f"seen must have the shape of y_true, {gains.shape}, got {seen.shape}."
+            )
+        is_new = (seen.toarray() if issparse(seen) else seen) == 0
         scores = np.where(is_new, scores, -np.inf)
         gains = gains.multiply(is_new).tocsr() if issparse(gains) else gains * is_new
-    # As no gain is negative, a user has a gain if the sum is positive.
+    # Users whose gains have a positive sum, as no gain is negative.
     users = np.flatnonzero(np.asarray(gains.sum(axis=1)).ravel() > 0)
     if not len(users):
         raise ValueError("y_true has no gain, so that there is nothing to rank: pass other users.")

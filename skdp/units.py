@@ -10,13 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from skdp._validation import (
-    ANY_BOUND,
-    AT_LEAST_ONE,
-    FINITE_BOUND,
-    PlainParametersMixin,
-    with_parameters,
-)
+from skdp import _validation as checks
 from skdp.data.rows import Rows
 from skdp.exceptions import shown
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -50,21 +44,21 @@ class ResolvedUnit:
     is_symmetric: ClassVar[bool] = False
     #: Whether the second moment of the rows is decomposed, instead of the matrix.
     is_second_moment: ClassVar[bool] = False
-    #: Whether clipping removes most entries, so that a sparse matrix is best.
+    #: Whether clipping removes most entries: the clipped matrix is then stored as a sparse one.
     is_sparse: ClassVar[bool] = False
     #: How to get a better result if noise hides the signal, for warnings.
     remedy: ClassVar[str] = "a larger epsilon"
 
     adjacency: str
-    #: False if the guarantee needs a promise of the caller: the size of changes, or the classes.
+    #: False if the guarantee needs a promise of the caller, on the size of changes or on classes.
     is_enforced: bool = field(default=True, kw_only=True)
 
     def clipped(self, block: Any) -> Any:
-        """Clip rows to the bounds that the sensitivities assume."""
+        """Clip entries or rows to the bounds that the sensitivities assume."""
         return block
 
     def normalize(self, X: Any) -> Any:
-        """Map rows as passed to the rows whose components are computed."""
+        """Return the rows whose components are computed, for rows as the user passes them."""
         return X
 
 
@@ -72,17 +66,18 @@ class ResolvedUnit:
 class MatrixUnit(ResolvedUnit, ABC):
     """Sensitivities of products of a matrix A with public bases, from the row norms of the bases.
 
-    If `is_laplace`, a sensitivity is the sum of row norms of a change, as Laplace noise is drawn
-    row by row: useful if a unit changes few rows (`is_local`).
+    A sensitivity bounds the Frobenius norm of a change. If `is_laplace`, it bounds the sum of the
+    norms of the rows of the change, as Laplace noise is drawn row by row.
     """
 
+    # Whether a unit changes so few rows of a product that Laplace noise is useful.
     is_local: ClassVar[bool] = False
     # Whether the sensitivity of a product depends on the row norms of the basis.
     follows_rows: ClassVar[bool] = True
-    # Whether column means and the sum of squares have bounded sensitivities.
+    # Whether the column means and the sum of squares have finite sensitivities.
     has_totals: ClassVar[bool] = True
-    # Whether left factors are released. Units that are rows do not release them, as each row of the
-    # left factors belongs to one row of the matrix.
+    # Whether left factors are released. They are not if the unit is a row, as each row of the left
+    # factors belongs to one row of the matrix.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -95,7 +90,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Largest absolute value of an entry."""
 
     def weighted(self, rows: Rows) -> Rows:
-        """Return rows with the weights that the decomposition uses."""
+        """Return a view of the rows with the weights that the decomposition gives them."""
         return rows
 
     @abstractmethod
@@ -125,12 +120,12 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     def row_errors(self, n_rows: int) -> float:
         """Bound how far the rounding of A Z can differ, in multiples of the error of one row."""
-        # An edge changes two rows of the product; no bit of other rows changes.
+        # A unit changes at most two rows of the product; no bit of other rows changes.
         return 2.0
 
     def whole(self, shape: tuple[int, int]) -> float:
         """Sensitivity of the whole matrix."""
-        # Entries are rounded first and clipped then, so that the bounds hold exactly.
+        # No rounding is added: entries are rounded first and clipped then.
         return self.product(np.ones(1))
 
 
@@ -139,7 +134,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
 T = TypeVar("T", bound=ResolvedUnit)
 
-# Strings that users may pass instead of an object, and code for the object.
+# Strings that users may pass by mistake, and the code that an error advises instead.
 _EXAMPLES = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
@@ -151,7 +146,7 @@ _EXAMPLES = {
 }
 
 
-class Unit(PlainParametersMixin, BaseEstimator):
+class Unit(checks.PlainParametersMixin, BaseEstimator):
     """A privacy unit with bounds; parameters are set like those of an estimator."""
 
     #: Whether X has to be symmetric.
@@ -218,7 +213,7 @@ ONE_ROW_EACH = (
 
 
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Return the unit that fits use for a unit object; refuse anything else, and name an object."""
+    """Return the unit that fits use for a unit object; refuse anything else, with an example."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     name = str(given).replace("_", "").lower().removesuffix("change")
@@ -236,7 +231,7 @@ def supported_unit(
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
     unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
-    # Types must be equal: an edge, a subclass of ResolvedEntry, is not accepted for an entry.
+    # Subclasses are refused: an edge, of a subclass of ResolvedEntry, is no entry.
     if isinstance(unit, kinds) and type(unit) in kinds:
         return unit
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
@@ -246,7 +241,7 @@ def supported_unit(
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
     """Return the bounds of an entry as floats; refuse infinite ones, unless `epsilon` is inf."""
     try:
-        # numpy would read strings of digits as numbers; they are refused.
+        # Strings are refused, as numpy would read strings of digits as numbers.
         values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -268,7 +263,7 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
 
 
 def checked_size(unit: Unit, size: float, epsilon: float) -> float:
-    """Return the largest size of an entry as a float; refuse a size too large for any noise."""
+    """Return the largest size of an entry as a float; refuse more than 1e100 if noise is added."""
     if math.isfinite(epsilon) and not size <= clipping.NO_CLIPPING:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: bounds must have "
@@ -285,7 +280,7 @@ def checked_size(unit: Unit, size: float, epsilon: float) -> float:
 class ResolvedEntry(MatrixUnit):
     """One entry, clipped to bounds; with `keep_zeros`, a 0 is a missing entry and stays 0.
 
-    `shift` is subtracted from all entries but zeros, before clipping.
+    Before clipping, `shift` is subtracted from all entries that are not 0.
     """
 
     name: ClassVar[str] = "entry"
@@ -300,7 +295,7 @@ class ResolvedEntry(MatrixUnit):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Smallest and largest possible entry; with 0 in between if entries may become 0."""
+        """Smallest and largest entry in any dataset; 0 is between them if entries may become 0."""
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
         return self.lower, self.upper
@@ -315,7 +310,7 @@ class ResolvedEntry(MatrixUnit):
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
-        # Clipping comes last, so that the bounds hold for the rounded differences.
+        # Clipping comes last, so that the bounds hold after the rounding of the subtraction.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
         return clipping.clip_entries(
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
@@ -361,7 +356,7 @@ class ResolvedEdge(ResolvedEntry):
         return sensitivity.edge_squares(*self.value_range, point)
 
 
-@with_parameters
+@checks.with_parameters
 class Entry(Unit):  # numpydoc ignore=PR02
     """One entry of X: a rating, a click, a measurement.
 
@@ -468,7 +463,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Smallest and largest possible entry; removed entries are 0."""
+        """Smallest and largest entry in any dataset; entries that are removed become 0."""
         return min(self.lower, 0.0), max(self.upper, 0.0)
 
     @property
@@ -478,7 +473,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # Among equal entries, a public random order of the columns decides which stay.
+        # Of equal entries, those stay that come first in a public random order of the columns.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
@@ -500,7 +495,7 @@ class ResolvedSparseRow(ResolvedEntry):
         )
 
 
-@with_parameters
+@checks.with_parameters
 class SparseRow(Unit):  # numpydoc ignore=PR02
     """One row of X, cut to its largest entries: a person with few items, say.
 
@@ -534,7 +529,7 @@ class SparseRow(Unit):  # numpydoc ignore=PR02
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_entries": [AT_LEAST_ONE],
+        "max_entries": [checks.AT_LEAST_ONE],
         "bounds": "no_validation",
     }
 
@@ -592,7 +587,7 @@ class ResolvedInteraction(MatrixUnit):
         return sensitivity.interaction_squares(self.degree_floor)
 
 
-@with_parameters
+@checks.with_parameters
 class Interaction(Unit):  # numpydoc ignore=PR02
     """One entry of a 0/1 table that is 1 where X is not 0: whether a person used an item.
 
@@ -623,7 +618,7 @@ class Interaction(Unit):  # numpydoc ignore=PR02
     DPTruncatedSVD(privacy_unit=Interaction(degree_floor=5))
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"degree_floor": [AT_LEAST_ONE]}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"degree_floor": [checks.AT_LEAST_ONE]}
 
     degree_floor: int = 1
 
@@ -675,7 +670,7 @@ class ResolvedChange(MatrixUnit):
         rounding = UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
         return super().whole(shape) + 2 * rounding
 
-    # The promise bounds neither statistic, and neither is released: `has_totals` is False.
+    # The promise bounds neither statistic, so that neither is released: `has_totals` is False.
     def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
         return math.inf
 
@@ -687,8 +682,8 @@ class ResolvedChange(MatrixUnit):
 class ResolvedSpectralChange(ResolvedChange):
     """A symmetric change of the whole matrix with spectral norm at most 1.
 
-    The promise is about matrices whose entries have absolute values up to `size`. Clipping larger
-    entries may increase the spectral norm by up to the square root of the order.
+    The promise concerns matrices of entries that are at most `size` in absolute value: clipping
+    larger entries may multiply the spectral norm by up to the square root of the order.
     """
 
     name: ClassVar[str] = "spectral"
@@ -711,7 +706,7 @@ class ResolvedFrobeniusChange(ResolvedChange):
         return sensitivity.frobenius_product(self.change)
 
 
-@with_parameters
+@checks.with_parameters
 class SpectralChange(Unit):  # numpydoc ignore=PR02
     r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
 
@@ -740,7 +735,7 @@ class SpectralChange(Unit):  # numpydoc ignore=PR02
     """
 
     is_pairwise: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"largest": [*ANY_BOUND]}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"largest": [*checks.ANY_BOUND]}
 
     largest: float = DEFAULT_LARGEST
 
@@ -748,7 +743,7 @@ class SpectralChange(Unit):  # numpydoc ignore=PR02
         return ResolvedSpectralChange(adjacency, checked_size(self, self.largest, epsilon))
 
 
-@with_parameters
+@checks.with_parameters
 class FrobeniusChange(Unit):  # numpydoc ignore=PR02
     r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
 
@@ -781,8 +776,8 @@ class FrobeniusChange(Unit):  # numpydoc ignore=PR02
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "sensitivity": [FINITE_BOUND],
-        "largest": [*ANY_BOUND],
+        "sensitivity": [checks.FINITE_BOUND],
+        "largest": [*checks.ANY_BOUND],
     }
 
     sensitivity: float
@@ -794,7 +789,8 @@ class FrobeniusChange(Unit):  # numpydoc ignore=PR02
 
 
 # ------------------------------
-# Units with a response: a record, which is a matrix or row with its response, or the response.
+# Units of regressions and classifiers: a record, that is a row or matrix with its response, or the
+# response alone.
 
 
 @dataclass(frozen=True)
@@ -829,11 +825,11 @@ class ResolvedUpdate(ResolvedUnit):
 
     @property
     def step(self) -> float:
-        """Largest change of the matrix, in one cell or split equally between two cells."""
+        """Largest change of the matrix: of one cell, or by half as much of two cells each."""
         return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
 
 
-@with_parameters
+@checks.with_parameters
 class Update(Unit):  # numpydoc ignore=PR02
     """One update of a stream: its cell and its value.
 
@@ -857,7 +853,7 @@ class Update(Unit):  # numpydoc ignore=PR02
     Update(bound=1.0)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"bound": [FINITE_BOUND]}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"bound": [checks.FINITE_BOUND]}
 
     bound: float
 

@@ -139,13 +139,9 @@ class Search(Release):  # numpydoc ignore=PR02
         Share of all counts together.
     sensitivity, noise_std : float or None, default=None
         Sensitivity of the counts of a step together, and noise std of each count.
-    follows : str, default=""
-        Not used.
     shape : tuple of int, default=()
         Shape of what one step releases.
-    may_be_skipped : bool, default=False
-        Not used.
-    sensitivity_of : callable or None, default=None
+    follows, may_be_skipped, sensitivity_of : object
         Not used.
     grid : ndarray of shape (n_points,)
         Ascending public numbers, one of which is the result.

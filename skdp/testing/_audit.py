@@ -142,10 +142,8 @@ def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
 
 def all_of(value: Any) -> tuple[tuple[str, Any], ...]:
     """Return all objects that a value refers to, in a form that compares and can be hashed."""
-    return tuple(
-        (path, (form, None if numbers is None else numbers.tobytes()))
-        for path, (form, numbers) in parts_of(value)
-    )
+    parts = parts_of(value)
+    return tuple((path, (form, None if x is None else x.tobytes())) for path, (form, x) in parts)
 
 
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:

@@ -34,8 +34,8 @@ class RecordingBudget(PrivacyBudget):
         super()._begin(*plan)
         self.values: list[np.ndarray] = []
         self.released: list[np.ndarray] = []
-        # For each release of prefix sums, by its number: a matrix that maps the data of the epochs to
-        # the values whose movement the sensitivity bounds.
+        # For releases of prefix sums, by their number: a matrix that maps the data of epochs to the
+        # values whose movement the sensitivity bounds.
         self.roots: dict[int, np.ndarray] = {}
 
     def bounded(self, number: int) -> np.ndarray:
