@@ -297,8 +297,8 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     n_tastes, n_items = tables.shape
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
-    # Each cumulative table ascends from 0 to 1. With i added to table i, all tables in a row ascend,
-    # and one search finds the items of all tastes.
+    # Each cumulative table ascends from 0 to 1. With i added to table i, all of them together
+    # ascend, and one search finds the items of all tastes.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     places = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
     return users * n_items + np.minimum(places - tastes * n_items, n_items - 1)

@@ -581,7 +581,7 @@ def score_histogram(
     shape = (n_bins, n_bins) if names is None else (len(names), n_bins, n_bins)
     scores = of_people(pca._projection.apply, people, rows)
     # Cells are numbered group after group, and within a group bin after bin of the first component.
-    cells = codes
+    cells: Any = codes
     for component, ends in zip(components, edges, strict=True):
         cells = cells * n_bins + np.searchsorted(ends, scores[:, int(component)], side="right")
     cost = PrivacyCost(epsilon, delta)
