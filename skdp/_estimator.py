@@ -577,8 +577,7 @@ class PlannedEstimator(PrivateEstimator):
         ValueError
             If `plan` differs from the plan of the parameters; nothing has been spent then.
         """
-        what = f"{type(self).__name__}.fit"
-        return self._open_budget(self._checked(plan), what)
+        return self._open_budget(self._checked(plan), f"{type(self).__name__}.fit")
 
     def _checked(self, plan: Any) -> Plan:
         """Return the author's plan; refuse one with another cost, unit or adjacency."""

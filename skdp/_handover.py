@@ -460,9 +460,9 @@ class ModelCard:  # numpydoc ignore=PR02
             return "No person in the data has a guarantee, for the reasons below."
         unit = self.spent.unit
         guess = _GUESSES.get(unit, f"which of two values one {unit} has")
-        promised = "As long as what is promised holds, whoever" * (not self.spent.enforced)
+        who = "Whoever" if self.spent.enforced else "As long as what is promised holds, whoever"
         return (
-            f"{promised or 'Whoever'} suspects {guess}, and sees the model, is right with at most "
+            f"{who} suspects {guess}, and sees the model, is right with at most "
             f"{math.ceil(50 * (1 + self.advantage))} instead of 50 of 100 such guesses."
         )
 
@@ -722,9 +722,10 @@ def _assumptions(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _holds_steps(value: Any) -> bool:
-    """Return whether a parameter is an estimator or a list of steps."""
-    steps = value if isinstance(value, list | tuple) else [(value,)]
-    return any(hasattr(one, "fit") for step in steps if isinstance(step, tuple) for one in step)
+    """Return whether a parameter is an estimator, or a list of tuples with estimators."""
+    tuples = value if isinstance(value, list | tuple) else [(value,)]
+    parts = [part for step in tuples if isinstance(step, tuple) for part in step]
+    return any(hasattr(part, "fit") for part in parts)
 
 
 def _plain(value: Any, widest: float = _WIDEST) -> Any:

@@ -299,12 +299,14 @@ def _with_binaries(
 ) -> np.ndarray:
     """Draw binary columns in turn, with probabilities that are linear in earlier columns."""
     n = len(rows)
+    # The standardized columns that were drawn before, and their places.
     before, order = _standardized(rows[:, done]), list(done)
     for j in binary:
         fraction = float(1 - marginals[j, 0, 1])
         std = math.sqrt(fraction * (1 - fraction))
         gram = before.T @ before / n + _PENALTY * np.eye(len(order))
         covariances = std * correlation[order, j]
+        # Clipping takes away a part of the covariances, which each correction adds again.
         missing, linear = covariances, np.full(n, fraction)
         for _ in range(_N_CORRECTIONS):
             linear = linear + before @ np.linalg.solve(gram, missing)

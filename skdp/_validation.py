@@ -165,8 +165,8 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
             # Inside the handler, Python would attach scikit-learn's error, which shows the value.
-            mend = " Counts of labels are private." * (shown(value) == "'balanced'")
-            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{mend}")
+            reason = " Counts of labels are private." if shown(value) == "'balanced'" else ""
+            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{reason}")
 
 
 def check_sizes(**sizes: Any) -> None:

@@ -478,18 +478,21 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         # A column of 0 and 1 has a variance of at most 1/4. Noise triples it only if all is noise.
         is_wide = fit.moment[-1, -1] > 3 / 4
         if self.assume_centered or is_wide or not 0 < fraction < 1:
-            other = "fit with assume_centered=False" * self.assume_centered or "pass another target"
+            remedy = "pass another target"
+            if self.assume_centered:
+                remedy = "fit with assume_centered=False"
             raise ValueError(
                 f"target={target!r} has the released mean {fraction:.3g} and the released variance "
                 f"{fit.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and 1 and "
-                f"a variance of 1/4 at most, of a column of 0 and 1: {other}."
+                f"a variance of 1/4 at most, of a column of 0 and 1: {remedy}."
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)
-        # Let S be the covariance of the columns, c their covariances with the class, and v = p (1 -
-        # p) the variance of the class. The means of the classes differ by c / v, and the covariance
-        # within classes is S - c c' / v. Its inverse times c / v is the regression b = S^-1 c,
-        # divided by v - c' b (J. Sherman, W. J. Morrison, 1950).
+        # Let S be the covariance of the columns, c their covariances with the class, and v the
+        # variance p (1 - p) of the class. The means of both classes differ by c / v, and the
+        # covariance within classes is S - c c' / v. The coefficients are its inverse times c / v.
+        # They equal b / (v - c' b), where b = inverse(S) c are the coefficients of the regression
+        # (J. Sherman, W. J. Morrison, 1950).
         variance, covariances = fraction * (1 - fraction), fit.moment[:-1, -1]
         unexplained = max(variance - float(covariances @ fit.coef), _LEAST_UNEXPLAINED * variance)
         coef, log_odds = fit.coef / unexplained, math.log(fraction / (1 - fraction))

@@ -456,7 +456,7 @@ def make_low_rank(
 def _singular_vectors(
     size: int, n_vectors: int, coherence: float | None, random: np.random.RandomState
 ) -> np.ndarray:
-    """Draw orthonormal columns, (size, n_vectors), uniformly or of a given coherence."""
+    """Draw orthonormal vectors, of shape (size, n_vectors): uniformly, or of a given coherence."""
     if coherence is None:
         return orthonormal_basis(random.normal(size=(size, n_vectors)))
     n_places, n_patterns = _places(size, n_vectors, coherence)

@@ -147,11 +147,13 @@ def named(method: F) -> F:
 def _by_keyword(expected: Signature, who: str) -> str:
     """Return advice to pass arguments by keyword; "" if no parameter is keyword-only."""
     kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
-    first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
+    positional = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
-    usual = [one for one in ("classes", "bounds", "epsilon") if one in by_keyword]
-    call = ", ".join([*first, *(f"{one}=..." for one in usual or by_keyword[:1])])
-    return f"Pass others by keyword: {who}({call}). " * bool(by_keyword)
+    if not by_keyword:
+        return ""
+    usual = [name for name in ("classes", "bounds", "epsilon") if name in by_keyword]
+    examples = [f"{name}=..." for name in usual or by_keyword[:1]]
+    return f"Pass others by keyword: {who}({', '.join([*positional, *examples])}). "
 
 
 # ------------------------------

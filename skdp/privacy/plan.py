@@ -494,7 +494,7 @@ class Node(NamedTuple):
 def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
     """Return the nodes with which a part of a plan may begin; the default node comes first.
 
-    All alternatives of an `AnyOf` lead to the same `following` nodes: no node is made twice.
+    `following` are the nodes behind the part: all branches of an `AnyOf` lead to the same ones.
     """
     if isinstance(part, AnyOf):
         of_branch = partial(nodes_of, following=following)
@@ -543,8 +543,9 @@ def branches_of(part: Any) -> list[tuple[Release, ...]]:
         return [_single_releases(part)]
     found: list[tuple[Release, ...]] = [()]
     for step in part or ():
-        usual, *others = branches_of(step)
-        found = [branch + usual for branch in found] + [found[0] + other for other in others]
+        default, *others = branches_of(step)
+        # Each other branch of a step begins like the default branch, and so differs in one choice.
+        found = [branch + default for branch in found] + [found[0] + other for other in others]
     return found
 
 

@@ -80,11 +80,12 @@ def clipped_projection(
 
     .. math:: D = u^2 + v^2 + 2 \kappa u v [\sqrt{(1 - A)(1 - B)} - \kappa \sqrt{AB}].
 
-    The distance falls in A where :math:`u = b`, so let :math:`A = u^2 \le b^2`, :math:`B = v^2 \le
-    b^2`. If the best :math:`\kappa` is below 1, :math:`D = A + B + (1 - A)(1 - B)/2`, which rises
-    in A and in B. If it is 1, then with :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has
-    :math:`D = \sin^2(s + t)`, and :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so D rises in s and
-    in t. Hence :math:`A = B = b^2`, where :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
+    Where :math:`u = b`, D falls as A rises, so let :math:`A = u^2 \le b^2` and
+    :math:`B = v^2 \le b^2`. If the :math:`\kappa` with the largest D is below 1, then
+    :math:`D = A + B + (1 - A)(1 - B)/2`, which rises in A and in B. If it is 1, then with
+    :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has :math:`D = \sin^2(s + t)`, and
+    :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so that D rises in s and in t. Hence D is largest
+    for :math:`A = B = b^2` and :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
     """
     # For an infinite norm, inf / inf would be NaN.
     clipped = min(level / row_norm, 1.0) if math.isfinite(row_norm) else 1.0
@@ -216,9 +217,9 @@ def class_moment(
     .. math:: \|u\|^2 \le Q = c^2 + a^2 + b^2 (1 - 1/K),
 
     attained by rows of norm c, whatever the class. So the sensitivity is that of `second_moment`: Q
-    for zero_out, :math:`\sqrt 2 Q` for replace. The latter is attained by u and v that are
-    orthogonal: by rows with :math:`x \cdot y = b^2/K - a^2` and different classes, which there are
-    from two features on if :math:`|b^2/K - a^2| \le c^2`.
+    for zero_out, :math:`\sqrt 2 Q` for replace. The latter is attained by records u and v that are
+    orthogonal: they have different classes, and rows with :math:`x \cdot y = b^2/K - a^2`. Such
+    rows exist if there are two features, and :math:`|b^2/K - a^2| \le c^2`.
     """
     label = label_weight * math.sqrt(1 - 1 / n_classes)
     longest = math.hypot(row_norm, constant, label) * (1 + _MARGIN)
@@ -246,8 +247,9 @@ def response_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> f
 def calibration(bounds: tuple[float, float], adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i (p_i t_i, \sqrt 2 p_i^2 T / P, e_i P / \sqrt 2)`.
 
-    Predictions `|p| <= P`, responses `|t| <= T`, errors `|e| <= T`. :math:`\sqrt 6 P T` for
-    replace, :math:`\sqrt{3.5} P T` for zero_out. Proof for P = T = 1:
+    The predictions are clipped to `|p| <= P`, the responses to `|t| <= T` and the errors to
+    `|e| <= T`; `bounds` are P and T. The sensitivity is :math:`\sqrt 6 P T` for replace and
+    :math:`\sqrt{3.5} P T` for zero_out. Proof for P = T = 1:
 
     - zero_out: :math:`p^2 t^2 + 2 p^4 + e^2 / 2 \le 3.5`, attained by p = t = e = 1.
     - Replace: the third number adds at most 2 to the squared distance. With r and s the absolute

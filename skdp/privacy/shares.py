@@ -264,9 +264,10 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far; it names whom owners trust, and who left."""
-        trust, absent = self._shares.trust, ", ".join(map(str, self._absent))
-        left = f"; owners who left before the end: {absent}" * bool(absent)
-        return replace(super().spent(), trust=trust + left)
+        trust = self._shares.trust
+        if self._absent:
+            trust += f"; owners who left before the end: {', '.join(map(str, self._absent))}"
+        return replace(super().spent(), trust=trust)
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
         """Release the sum of the parts of all owners; `value` is the part of this owner."""
@@ -305,6 +306,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         return super()._book(planned, sensitivity, shape, instead)
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
+        """Send this owner's part of a release; return the sum of all parts."""
         if value.size == 0:
             # A skipped release has no value.
             return value

@@ -421,7 +421,7 @@ def audit(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> AuditReport:
-    """Bound from below how much fits to two neighboring datasets reveal.
+    """Compute lower bounds of mu and epsilon from fits to two neighboring datasets.
 
     Half of the fits train a guess about which dataset a fit has seen; the other half tests the
     guess, whose errors bound mu and epsilon. In ``joblib.parallel_config(n_jobs=2, verbose=1)`` two

@@ -208,7 +208,8 @@ class Subject:
         for number, place in enumerate(self.places):
             found = list(self.case.neighbours(*self.data, place=place))
             # The first unit is exchanged for all extreme units, any other unit for a third of them.
-            groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
+            chosen = found[number % 3 :: 3] if number else found
+            groups.append(self.group(place, [self.data, *chosen]))
         return groups
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:

@@ -234,10 +234,11 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
     datasets += itertools.chain.from_iterable(group.datasets[:4] for group in groups)
-    # -0 becomes 0, so that equal numbers have equal bytes.
-    arrays = [[x.toarray() if issparse(x) else x for x in case.arrays(one)] for one in datasets]
-    contents = [all_of([np.where(x == 0, 0, x) for x in one]) for one in arrays]
-    distinct = dict(zip(contents, datasets, strict=True))
+    distinct = {}
+    for data in datasets:
+        arrays = [x.toarray() if issparse(x) else x for x in case.arrays(data)]
+        # -0 becomes 0, so that equal numbers have equal bytes.
+        distinct[all_of([np.where(x == 0, 0, x) for x in arrays])] = data
     noises = [fits.noise_of(case.make(**seeded), *one) for one in distinct.values()]
     for first, second in itertools.combinations(noises, 2):
         assert case.may_share_noise(first, second), "neighbors share noise"
@@ -261,22 +262,25 @@ def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
     assert not changed, f"a fit has changed {', '.join(changed)}"
 
 
+# Attributes of modules that Python itself changes: shown warnings, builtins, and the loader.
+_CHANGED_BY_PYTHON = ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
+
+
 def beside(estimator: Any) -> dict[str, Any]:
     """Return what the classes of an estimator, modules and context variables hold, by name."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
     ends = {id(getattr(one, "__dict__", None)) for one in list(sys.modules.values())}
-    context = {str(one): _referents_of(value, ends) for one, value in copy_context().items()}
-    return {"np.geterr": np.geterr(), **context} | {
-        f"{owner}.{name}": _referents_of(value, ends)
-        for owner, one in owners.items()
-        for name, value in list(vars(one).items())
-        # Python itself changes these: shown warnings, builtins, and the loader of the module.
-        if name not in ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
-        # Caches and registries of imported classes serve other libraries, too.
-        and not (isinstance(value, type | FunctionType) and value.__module__ not in owners)
-    }
+    held: dict[str, Any] = {"np.geterr": np.geterr()}
+    held |= {str(one): _referents_of(value, ends) for one, value in copy_context().items()}
+    for owner, one in owners.items():
+        for name, value in list(vars(one).items()):
+            # Caches and registries of imported classes serve other libraries, too.
+            is_imported = isinstance(value, type | FunctionType) and value.__module__ not in owners
+            if name not in _CHANGED_BY_PYTHON and not is_imported:
+                held[f"{owner}.{name}"] = _referents_of(value, ends)
+    return held
 
 
 def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:

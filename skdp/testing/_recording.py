@@ -99,6 +99,7 @@ class ReplayBudget(RecordingBudget):
     script: Sequence[np.ndarray] = ()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
+        """Return the released value that the script has for this place."""
         answer: np.ndarray = self.script[place[0]][place[1:]]
         return answer
 
