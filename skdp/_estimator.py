@@ -687,10 +687,8 @@ def restored_on_error(
 
 def plan_of(spec: Any, parts: Any) -> Plan:
     """Make a plan from releases, for the cost and unit of a spec."""
-    unit = spec.unit
-    return Plan(
-        spec.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
-    )
+    cost, unit = spec.cost, spec.unit
+    return Plan(cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced)
 
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:

@@ -334,9 +334,8 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
             elif type(before) is ColumnTransformer:
                 before.sparse_threshold, before.sparse_output_ = 0, False
             elif type(before) in _MAY_BE_SPARSE or hasattr(before, "build_analyzer"):
-                dense = ColumnTransformer(
-                    [("all", "passthrough", slice(0, None))], sparse_threshold=0
-                )
+                all_columns = [("all", "passthrough", slice(0, None))]
+                dense = ColumnTransformer(all_columns, sparse_threshold=0)
                 twins.insert(place, ("dense", dense.fit(np.zeros((1, first.n_features_in_)))))
                 break
     return Pipeline(twins)

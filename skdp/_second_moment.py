@@ -436,7 +436,7 @@ def _located(
 
 
 def _correlations(covariance: np.ndarray) -> np.ndarray:
-    """Return correlations, which are 0 for a constant column."""
+    """Return correlations; those of a constant column with other columns are 0."""
     stds = np.sqrt(np.diag(covariance))
     stds = np.where(stds > 0, stds, 1.0)
     correlations = np.clip(covariance / np.outer(stds, stds), -1.0, 1.0)

@@ -622,8 +622,8 @@ def by_chunks(
             return method(self, X, *args, **kwargs)
         from skdp.data.dask_rows import mapped_by_chunks
 
-        container = _get_output_config("transform", self)["dense"]
-        is_wrapped = method.__name__ == "transform" and _auto_wrap_is_configured(self)
+        name, container = method.__name__, _get_output_config("transform", self)["dense"]
+        is_wrapped = name == "transform" and _auto_wrap_is_configured(self)
         if is_wrapped and container != "default":
             # scikit-learn would load the whole result.
             raise ValueError(
@@ -631,8 +631,6 @@ def by_chunks(
                 "leave it at 'default', and make a data frame by "
                 "dask.dataframe.from_dask_array(result, columns=estimator.get_feature_names_out())."
             )
-        return mapped_by_chunks(
-            lambda rows: method(self, rows, *args, **kwargs), X, method.__name__
-        )
+        return mapped_by_chunks(lambda rows: method(self, rows, *args, **kwargs), X, name)
 
     return cast(Callable[Concatenate[Any, Any, P], Any], named(_by_chunks))

@@ -255,9 +255,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
 
         def _distances(block: np.ndarray) -> np.ndarray:
             centered = block - location
-            return np.asarray(
-                np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True)
-            )
+            products = np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True)
+            return np.asarray(products)
 
         return checks.results_of(rows, _distances)
 
@@ -375,9 +374,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         denoising.check_visible(fit)
         involved = [*columns, self._place("target", target)]
         presence, left = self.presence_[involved], self.left_[involved]
-        return denoising.coefficient_errors(
-            fit, self.n_samples_seen_, presence, self.unclipped_, left
-        )
+        n_rows, unclipped = self.n_samples_seen_, self.unclipped_
+        return denoising.coefficient_errors(fit, n_rows, presence, unclipped, left)
 
     def r2(self, target: Any, on: Any = None) -> denoising.Estimate:
         """Estimate R2 of `regression` on new rows: a function of released values.
@@ -478,13 +476,13 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         # A column of 0 and 1 has a variance of at most 1/4. Noise triples it only if all is noise.
         is_wide = fit.moment[-1, -1] > 3 / 4
         if self.assume_centered or is_wide or not 0 < fraction < 1:
-            remedy = "pass another target"
+            fix = "pass another target"
             if self.assume_centered:
-                remedy = "fit with assume_centered=False"
+                fix = "fit with assume_centered=False"
             raise ValueError(
                 f"target={target!r} has the released mean {fraction:.3g} and the released variance "
                 f"{fit.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and 1 and "
-                f"a variance of 1/4 at most, of a column of 0 and 1: {remedy}."
+                f"a variance of 1/4 at most, of a column of 0 and 1: {fix}."
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)

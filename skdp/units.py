@@ -538,9 +538,8 @@ class SparseRow(Unit):  # numpydoc ignore=PR02
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
         lower, upper = checked_bounds(self, self.bounds, epsilon)
-        return ResolvedSparseRow(
-            adjacency, lower, upper, keep_zeros=True, n_entries=int(self.max_entries)
-        )
+        n_entries = int(self.max_entries)
+        return ResolvedSparseRow(adjacency, lower, upper, keep_zeros=True, n_entries=n_entries)
 
 
 # ------------------------------

@@ -73,9 +73,8 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     low, high = _representable(lower, upper, entries.dtype)
     if low > high:
         # No number of this dtype lies between the bounds: continue in float64.
-        return clip_entries(
-            values.astype(np.float64), lower=lower, upper=upper, keep_zeros=keep_zeros
-        )
+        values = values.astype(np.float64)
+        return clip_entries(values, lower=lower, upper=upper, keep_zeros=keep_zeros)
     if not entries.size or (entries.min() >= low and entries.max() <= high):
         return values
     # fmax and fmin replace NaN by a bound; numpy.clip would keep NaN.

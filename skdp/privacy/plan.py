@@ -245,10 +245,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         # A choice releases an index, an exact integer: rounding reveals nothing.
         if not self.is_private or mechanism == CHOICE:
             return
-        size = distinct_entries(mechanism, shape)
-        largest = largest_size(
-            mechanism, self.guarantee(mechanism, share), joint_entries(mechanism, shape)
-        )
+        size, n_joint = distinct_entries(mechanism, shape), joint_entries(mechanism, shape)
+        largest = largest_size(mechanism, self.guarantee(mechanism, share), n_joint)
         if size > largest:
             raise BudgetError(
                 f"The budget is too small: release {name!r} has {size} numbers, and its share of "

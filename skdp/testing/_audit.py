@@ -109,8 +109,7 @@ def attributes_of_class(kind: type) -> dict[str, Any]:
     members = {n: one for n, one in vars(kind).items() if not n.startswith(("__", "_abc_"))}
     for name, member in members.items():
         if hasattr(type(member), "__get__"):
-            defaults = [getattr(member, one, None) for one in ("__defaults__", "__kwdefaults__")]
-            members[name] = defaults
+            members[name] = [getattr(member, n, None) for n in ("__defaults__", "__kwdefaults__")]
     return members
 
 

@@ -60,7 +60,7 @@ def attacks(case: Subject) -> Iterator[dict[str, float]]:
         # The number of the attempt is added to the seed of the noise.
         with patch.object(fits, "_attempt", attempt):
             for name, ratio in fits.farthest_of(case.make, case.groups()).items():
-                # Skipped releases do not move.
+                # A skipped release has no value: that it does not move proves nothing.
                 if ratio or not is_skipped(name):
                     worst[name] = max(worst.get(name, 0.0), ratio)
         yield worst

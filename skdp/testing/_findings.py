@@ -234,6 +234,7 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
     """Return the exponent of the lowest bit of each number."""
     mantissas, exponents = np.frexp(numbers)
     whole = np.ldexp(mantissas, 53).astype(np.int64)
+    # Of an integer, `whole & -whole` keeps only the lowest bit.
     return exponents - 53 + np.log2(np.maximum(whole & -whole, 1)).astype(int)
 
 
@@ -333,31 +334,32 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
     """Describe the mistake in an output, from its values by dataset and seed; "" if none."""
-    parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
-    hidden = [one.form for side in parts for one in side if one.numbers is None]
-    if hidden:
-        return fits.UNREADABLE.format(hidden[0])
-    forms = [{one.form for one in side} for side in parts]
-    both = [*forms[0], *forms[1]]
-    if len({*both}) > 1:
-        text = "is {} with one dataset, and {} with the other one".format(*both)
+    absent = Part("missing", np.empty(0))
+    parts = [[part or absent for part in of_dataset] for of_dataset in values]
+    unreadable = [part.form for part in [*parts[0], *parts[1]] if part.numbers is None]
+    if unreadable:
+        return fits.UNREADABLE.format(unreadable[0])
+    forms, other_forms = ({part.form for part in of_dataset} for of_dataset in parts)
+    if len(forms | other_forms) > 1:
         # A form that differs from seed to seed follows from noise.
-        return text if len(both) == 2 else ""
+        if len(forms) > 1 or len(other_forms) > 1:
+            return ""
+        return f"is {forms.pop()} with one dataset, and {other_forms.pop()} with the other one"
     # The axes are datasets, seeds, numbers of the output and, in `bits`, bytes of a number.
-    numbers = np.array([[np.ravel(one.numbers) for one in side] for side in parts])
+    numbers = np.array([[np.ravel(part.numbers) for part in of_dataset] for of_dataset in parts])
     bits = np.ascontiguousarray(numbers)[..., None].view(np.uint8)
-    is_fixed = (bits == bits[:, :1]).all(axis=(0, 1, 3))
-    apart = is_fixed & (bits[0, 0] != bits[1, 0]).any(axis=1)
+    has_no_noise = (bits == bits[:, :1]).all(axis=(0, 1, 3))
+    leaks = has_no_noise & (bits[0, 0] != bits[1, 0]).any(axis=1)
     known = statistics if numbers.dtype.kind in "biuf" else {}
-    firsts = [side[0].numbers for side in parts]
-    exact = [name for name, pair in known.items() if all(map(np.array_equal, firsts, pair))]
+    firsts = [of_dataset[0].numbers for of_dataset in parts]
+    equal = [name for name, pair in known.items() if all(map(np.array_equal, firsts, pair))]
     # A constant whole number may equal a statistic by chance.
-    is_distinctive = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
-    if apart.any():
-        part = "" if apart.all() else f" in {apart.sum()} of {apart.size} numbers"
-        is_exactly = f"; it is {exact[0]}" if is_distinctive else ""
-        return f"differs between both datasets{part}, whatever the seed{is_exactly}"
-    return f"is {exact[0]}, to the last bit" if is_distinctive else ""
+    is_distinctive = equal and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
+    if leaks.any():
+        where = "" if leaks.all() else f" in {leaks.sum()} of {leaks.size} numbers"
+        is_exactly = f"; it is {equal[0]}" if is_distinctive else ""
+        return f"differs between both datasets{where}, whatever the seed{is_exactly}"
+    return f"is {equal[0]}, to the last bit" if is_distinctive else ""
 
 
 def _statistics(data: Any) -> dict[str, Any]:
