@@ -27,6 +27,7 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
+from skdp.privacy.releases import Charge as Charge  # other rooms import it from here
 from skdp.privacy.sensitivity import ADJACENCIES
 from skdp.privacy.shares import Party
 from skdp.units import Unit
@@ -42,7 +43,7 @@ except ImportError:
 
 # Arguments of callbacks that hold data, or results computed from data.
 _OF_DATA = {"X", "y", "metadata", "fitted_estimator"}
-# Attributes that scikit-learn sets on an estimator when its fit begins.
+# Attributes that scikit-learn sets on an estimator when its fit begins, and removes at its end.
 _OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 if CallbackSupportMixin is None:
@@ -236,9 +237,6 @@ _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 # Parameters that later versions added: they are hashed only if they are not None, so that a seed
 # repeats older fits.
 _LATER = ("class_weight", "prior", "scales")
-
-#: A function that gets the record of a plan before the first release, and charges a ledger.
-Charge = Callable[[PrivacySpent], None]
 
 
 class Part(NamedTuple):
@@ -696,6 +694,7 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
     refuse_masked(like)
     if getattr(n_samples, "shape", ()):
         raise TypeError("n_samples must be an int or a shape: pass X.shape, as no plan reads X.")
+    # The shape of X may be passed as n_samples; the number of features may be that of `like`.
     if isinstance(n_samples, tuple) and len(n_samples) > 1 and n_features is None:
         like = np.zeros((1, *n_samples[1:])) if like is None else like
         n_samples, n_features = n_samples[0], math.prod(n_samples[1:])

@@ -750,10 +750,12 @@ def _plain(value: Any, widest: float = _WIDEST) -> Any:
 
 
 def _escaped(value: Any) -> str:
+    """Return a value as text for a table in Markdown, whose columns are separated by "|"."""
     return str(value).replace("|", "\\|")
 
 
 def _cut(value: Any) -> str:
+    """Return at most `_WIDEST` characters of the text of a value."""
     text = _escaped(value)
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
 

@@ -320,6 +320,7 @@ def _with_binaries(
 
 
 def _standardized(columns: np.ndarray) -> np.ndarray:
+    """Center columns and divide them by their standard deviations; a constant column becomes 0."""
     centered = columns - columns.mean(axis=0)
     stds = centered.std(axis=0)
     return np.asarray(centered / np.where(stds > 0, stds, 1.0))

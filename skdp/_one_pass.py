@@ -207,15 +207,18 @@ class OnePassMixin(PrivateEstimator):
         return f"{cls.__name__}, version {_FORMAT}"
 
     def _rows_so_far(self) -> OpenSums:
+        """Return the stored sums; raise an error if there are none."""
         if self._open_sums is None:
             raise ValueError(f"This {type(self).__name__} has no rows: call partial_fit first.")
         return self._open_sums
 
     def _keep(self, *solved: Any) -> list[str]:
+        """Set the fitted attributes, and delete the sums."""
         self.__dict__.pop("_open_sums", None)
         return super()._keep(*solved)
 
     def _key_of_sums(self) -> bytes:
+        """Hash the parameters, on which the sums depend."""
         return digest_of(parameters_by_value(self), self._is_seeded)
 
     def _check_unchanged(self, sums: OpenSums) -> None:

@@ -208,11 +208,7 @@ def release_moment(
 
 
 def _release_matrix(
-    plan: CovarianceReleases,
-    spec: CovarianceSpec,
-    view: Rows,
-    budget: PrivacyBudget,
-    units: Units,
+    plan: CovarianceReleases, spec: CovarianceSpec, view: Rows, budget: PrivacyBudget, units: Units
 ) -> tuple[np.ndarray, float, np.ndarray | None]:
     """Release the moment of scaled rows; return it with the std of its noise and a root.
 
@@ -406,7 +402,7 @@ def _mean_weights(moment: Moment) -> tuple[float, float]:
 
 
 def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarray:
-    """Make a covariance of whitened rows positive; return the covariance of scaled rows."""
+    """Make a covariance of whitened rows definite; return the covariance of the scaled rows."""
     values, vectors = np.linalg.eigh(covariance)
     vectors = root @ vectors
     repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T

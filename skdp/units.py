@@ -316,6 +316,7 @@ class ResolvedEntry(MatrixUnit):
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
         )
 
+    # One row of a product and one mean change, so that both norms of the change are equal.
     def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.entry_product(self.step, norms)
 
@@ -568,12 +569,14 @@ class ResolvedInteraction(MatrixUnit):
         return clipping.binarize(block)
 
     def normalize(self, X: Any) -> Any:
+        """Return the 0/1 table with its rows divided by the square roots of their sums."""
         table = clipping.binarize(X)
         sums = np.asarray(table.sum(axis=1)).ravel()
         weights = (1 / np.sqrt(np.maximum(sums, self.degree_floor))).astype(X.dtype)
         return table.multiply(weights[:, None]).tocsr() if issparse(X) else table * weights[:, None]
 
     def weighted(self, rows: Rows) -> Rows:
+        """Divide the rows, whose norms are the square roots of their sums."""
         return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
 
     def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Self
@@ -23,7 +23,7 @@ from skdp.privacy.noise import (
     with_noise,
 )
 from skdp.privacy.plan import SHARE_TOLERANCE, Node, Plan, PrivacyCost, nodes_behind, nodes_of
-from skdp.privacy.releases import PrivacySpent, Release, Released, Search, warnings_for_ends
+from skdp.privacy.releases import Charge, PrivacySpent, Release, Released, Search, warnings_for_ends
 from skdp.privacy.sensitivity import ADJACENCIES
 
 # ------------------------------
@@ -220,7 +220,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         noise_source: NoiseSource | None = None,
         enforced: bool = True,
         delta_tail: float = 0.0,
-        charge: Callable[[PrivacySpent], None] | None = None,
+        charge: Charge | None = None,
     ) -> None:
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
@@ -232,10 +232,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
 
     @classmethod
     def of(
-        cls,
-        plan: Plan,
-        noise_source: NoiseSource | None = None,
-        charge: Callable[[PrivacySpent], None] | None = None,
+        cls, plan: Plan, noise_source: NoiseSource | None = None, charge: Charge | None = None
     ) -> Self:
         """Open the budget of a plan.
 
@@ -257,12 +254,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         budget._begin(plan, noise_source, charge)
         return budget
 
-    def _begin(
-        self,
-        plan: Plan,
-        noise_source: NoiseSource | None,
-        charge: Callable[[PrivacySpent], None] | None,
-    ) -> None:
+    def _begin(self, plan: Plan, noise_source: NoiseSource | None, charge: Charge | None) -> None:
+        """Set all attributes, for a plan of which nothing has been released."""
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         seed = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
@@ -698,6 +691,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     def _start(
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
+        """Make the sums of a booked release; budgets that record releases override it."""
         return InitialNoiseSums(release, shape, unit, correlation)
 
     def _book(

@@ -365,6 +365,7 @@ def _without_tail(delta: float, delta_tail: float) -> float:
 
 
 def _checked_tail(delta_tail: float) -> float:
+    """Return the probability as a float; refuse numbers outside [0, 1]."""
     if not 0 <= delta_tail <= 1:
         raise ValueError(f"delta_tail must lie in [0, 1], got {delta_tail!r}.")
     return float(delta_tail)

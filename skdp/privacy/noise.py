@@ -313,23 +313,24 @@ def _to_fractions(
     key: bytes,
     place: tuple[Any, ...],
     out: np.ndarray,
-    n_words: int = _MOST_WORDS,
+    n_left: int = _MOST_WORDS,
 ) -> None:
     """Turn words of 64 random bits into fractions in (0, 1] of at least 53 bits, written to `out`.
 
     A single word has steps of 2 ** -64, too coarse for the small probabilities far out in a tail.
     So a word below 2 ** 53 is extended by a second word, from a stream that `key` and `place`
-    determine, and so on, up to sixteen words. The relative error is 2 ** -52 for fractions down to
-    2 ** -972, which is beyond 36.5 standard deviations. The smallest is 2 ** -1025.
+    determine, and so on, up to sixteen words: `n_left` of them are left. The relative error is
+    2 ** -52 for fractions down to 2 ** -972, which is beyond 36.5 standard deviations. The smallest
+    fraction is 2 ** -1025.
     """
     np.add(words, 0.5, out=out)
     is_short = words < _SHORT
-    if n_words > 1 and np.count_nonzero(is_short):
+    if n_left > 1 and np.count_nonzero(is_short):
         short = np.flatnonzero(is_short)
         rest = np.empty(short.size)
         key = _hash(key, place)
         (more,) = _words(short.size, key)
-        _to_fractions(more, key, ("more",), rest, n_words - 1)
+        _to_fractions(more, key, ("more",), rest, n_left - 1)
         out[short] = words[short] + rest
     out *= 2.0**-64
 

@@ -392,6 +392,7 @@ class Plan:  # numpydoc ignore=PR02
     branches: tuple[tuple[Release, ...], ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        # With so small a mu, noise could not hide the rounding of a single number.
         if largest_size("gaussian", self.cost.mu) < 1:
             raise ValueError(
                 f"epsilon={self.epsilon} with delta={self.delta - self.delta_tail} is too small; "

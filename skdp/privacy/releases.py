@@ -483,6 +483,10 @@ class PrivacySpent:  # numpydoc ignore=PR02
         return as_html(repr(self))
 
 
+#: A function that gets the record of a plan before the first release, and charges a ledger.
+Charge = Callable[[PrivacySpent], None]
+
+
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
     """Return the unit of composed records; refuse different units, but for row and record."""
     if len(units) == 1:

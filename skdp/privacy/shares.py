@@ -24,7 +24,7 @@ from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
-from skdp.privacy.releases import PrivacySpent, Release, Released
+from skdp.privacy.releases import Charge, PrivacySpent, Release, Released
 
 # A release with parameter mu may have at most (_ROOT * mu) ** 2 counts, of all owners together:
 # `SCALE_MARGIN` pays for the rounding of so many. The proof allows slightly more.
@@ -246,7 +246,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         *,
         n_own: int = 1,
         weight: float | None = None,
-        charge: Callable[[PrivacySpent], None] | None = None,
+        charge: Charge | None = None,
     ) -> Self:
         """Open the budget of a plan.
 
@@ -325,4 +325,4 @@ class Party(NamedTuple):
     validate: Callable[[Any, Any, Any], Any]  # takes a step, X and y
     # Opens the budget of a plan; returns it with the random stream of the algorithm.
     open: Callable[..., tuple[PrivacyBudget, np.random.Generator]]
-    charge: Callable[[PrivacySpent], None] | None
+    charge: Charge | None

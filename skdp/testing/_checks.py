@@ -43,6 +43,7 @@ SECRET = 0xD1CE << 100  # not tuned
 
 
 def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
+    """Fit with changed parameters; return the model, and the budget with all releases."""
     return fits.fit_with(case.make(**more), case.data, fits.RecordingBudget)
 
 
@@ -80,6 +81,7 @@ def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
 
 
 def _assert_bounded(worst: dict[str, float]) -> None:
+    """Assert that no release moved further than declared."""
     for name, ratio in worst.items():
         assert ratio <= ROUNDING, f"{name} moved {ratio:.15g} times its declared sensitivity"
 

@@ -59,6 +59,7 @@ class RecordingBudget(PrivacyBudget):
         return released
 
     def _start(self, release: Release, shape: tuple[int, ...], *how: Any) -> InitialNoiseSums:
+        """Make sums that are recorded, and compute how their sensitivity is bounded."""
         sums = WatchedSums(release, shape, *how)
         correlation, number = sums._correlation, len(self.values)
         sums.budget, sums.number = self, number
@@ -82,6 +83,7 @@ class WatchedSums(InitialNoiseSums):
     number: int
 
     def _draw(self) -> np.ndarray:
+        """Return zeros in place of the noise, which `read` adds."""
         return np.zeros(self.counts.shape)
 
     def read(self) -> Released:
