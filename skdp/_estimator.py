@@ -99,7 +99,7 @@ class Progress:
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-        """Yield the sums of a pass, one for each group of blocks; each group is a subtask."""
+        """Report a pass, of which each group of blocks is a subtask; yield the sums of `groups`."""
         # A pass is named after the releases that may come next.
         nodes = self.budget._nodes or () if self.budget else ()
         names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
@@ -109,7 +109,7 @@ class Progress:
         for number in range(1, n_groups + 1):
             if group is None:
                 group = self.begin(task.subcontext(f"group {number}"))
-            # A pass that starts within this pass is not reported.
+            # If computing a sum starts a pass of its own, that pass is not reported.
             token = OBSERVER.set(None)
             try:
                 value = next(groups)
@@ -124,7 +124,7 @@ class Progress:
             yield value
 
     def subtask(self, name: str, n_tasks: int | None) -> Any:
-        """Return the next task of the fit, with `n_tasks` subtasks; None if nobody knows."""
+        """Return the next task of the fit; `n_tasks` is the number of its subtasks, if known."""
         context = self.context
         if context.max_subtasks == len(context._children_map):
             # A fit may need more tasks than it has announced.

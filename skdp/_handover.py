@@ -319,15 +319,16 @@ _MAY_BE_SPARSE = FeatureHasher, FeatureUnion, FrozenEstimator
 def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -> Pipeline:
     """Return a pipeline of twins, without the memory and callbacks of the original."""
     twins = [(name, _twin_of(step, is_public=is_public)) for name, step in steps]
-    # Backwards, as a step may be inserted before the one that is treated.
+    # From the last step to the second, as steps may be inserted before the one at `place`.
     for place in range(len(twins) - 1, 0, -1):
         twin = twins[place][1]
+        # `first` is the estimator within the step that gets the rows of the steps before.
         model = getattr(twin, "regressor_", twin)
         first = model[0] if type(model) is Pipeline else model
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = [_OUR_NAME.sub("", name) for name in first.feature_names_in_]
             first.feature_names_in_ = np.array(names, object)
-        # The clipping step takes no sparse rows, so steps before it must make dense ones.
+        # A MinMaxScaler, which clips, takes no sparse rows: steps before it must make dense ones.
         for _, before in twins[:place] if type(first) is MinMaxScaler else ():
             if type(before) is OneHotEncoder:
                 before.sparse_output = False
@@ -608,7 +609,7 @@ class ModelCard:  # numpydoc ignore=PR02
         assumed = {**self.assumptions, **{"names of features": [*self.features]}}
         public = [(name, f"`{_escaped(value)}`") for name, value in assumed.items() if value != []]
         n_units = [f"- n = {self.n_units}, the number of units, which is public"]
-        steps = [(step.path or "whole", *step[1:3]) for step in self.report.steps]
+        steps = [(s.path or "whole", s.class_name, s.status) for s in self.report.steps]
         at = [(f"{delta:g}", f"{epsilon:.4g}") for delta, epsilon in self.epsilons.items()]
         given = [(name, f"`{_cut(value)}`") for name, value in self.parameters.items()]
         lines = [

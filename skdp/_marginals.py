@@ -165,7 +165,7 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
     """
     numbers = np.array([edges[0], *edges, edges[-1]])
     levels = np.concatenate([[0.0], np.cumsum(parts)])
-    # Two corners with the number 0 are inserted, and the fraction of 0 lies between their levels.
+    # Insert two corners with the number 0: their levels differ by the fraction of rows with a 0.
     zero = float(np.clip(0.0, edges[0], edges[-1]))
     at = 1 + int(np.clip(np.searchsorted(edges, zero), 1, _N_BINS))
     step = numbers[at] - numbers[at - 1]

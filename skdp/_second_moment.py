@@ -416,7 +416,7 @@ def _located(
     stds: np.ndarray,
     is_shown: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine means of clipped rows with released centers, which have more noise, but no bias.
+    """Combine means of clipped rows with the released centers, which are noisier but not biased.
 
     Return locations, the std of their noise, and which of them stand out from noise. A column
     `is_shown` if its variance exceeds the noise; other columns are located only near 0.
