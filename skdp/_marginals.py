@@ -142,15 +142,13 @@ def _quantiles(
     bins = normal + weight * (bins - normal)
     if weight:
         bins = np.where(is_near, bins, np.minimum(bins, normal))
-    *in_bins, low, high, zero = _nearest_distribution(np.concatenate([bins, single]))
-    return _corners(edges, np.array([low, *in_bins, high]), zero)
-
-
-def _nearest_distribution(values: np.ndarray) -> np.ndarray:
-    """Return the nearest nonnegative vector with sum 1 (J. Duchi et al., 2008)."""
+    # The nearest nonnegative vector with sum 1 (J. Duchi et al., 2008).
+    values = np.concatenate([bins, single])
     ordered = np.sort(values)[::-1]
     thresholds = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
-    return np.maximum(values - thresholds[np.flatnonzero(ordered > thresholds)[-1]], 0.0)
+    nearest = np.maximum(values - thresholds[np.flatnonzero(ordered > thresholds)[-1]], 0.0)
+    *in_bins, low, high, zero = nearest
+    return _corners(edges, np.array([low, *in_bins, high]), zero)
 
 
 def _has_many(corners: np.ndarray) -> bool:
