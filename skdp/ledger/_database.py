@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import fcntl
 
-# Seconds to wait while other processes lock the file, and between two attempts.
+# Seconds to wait for a file that another program has locked, and between two attempts to lock it.
 _TIMEOUT = 60.0  # not tuned
 _PAUSE = 1e-3  # not tuned
 # A forked process must not inherit an open SQLite connection. So every operation holds this lock,
@@ -30,8 +30,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
     )
-# With weaker values of the first two, a power cut could undo a change that was reported as done.
-# The third overwrites deleted data, such as a key.
+# With weaker values of `synchronous` and `fullfsync`, a power cut could undo a change that was
+# reported as done. `secure_delete` overwrites deleted data, such as a key.
 _SETTINGS = ("synchronous = EXTRA", "fullfsync = ON", "secure_delete = ON")
 # `_locked` takes an flock, which on Linux does not interfere with the locks of SQLite. On macOS and
 # BSD SQLite would wait for the flock of its own process: there SQLite takes no locks.
@@ -48,7 +48,10 @@ class UnsafeFileError(ValueError):
 def connected(
     path: str | Path, failed: Callable[[Exception], Exception], *, writes: bool = True
 ) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for one operation; `failed` converts the error of an operation."""
+    """Open an existing file for one operation; if it fails, raise what `failed` makes of the error.
+
+    `writes` says whether the operation may change the file.
+    """
     # Imported here, as most fits use no SQLite file.
     import sqlite3
 
@@ -88,7 +91,7 @@ def _locked(path: str, deadline: float) -> Iterator[int]:
     while True:
         # Opened again in each attempt, as another file may have replaced the first one.
         with open(path, "rb", buffering=0) as file:
-            if _is_locked(file) and place_of(path) == place_of(file.fileno()):
+            if _try_to_lock(file) and place_of(path) == place_of(file.fileno()):
                 yield file.fileno()
                 return
         if time.monotonic() > deadline:
@@ -96,8 +99,8 @@ def _locked(path: str, deadline: float) -> Iterator[int]:
         time.sleep(_PAUSE)
 
 
-def _is_locked(file: IO[bytes]) -> bool:
-    """Try to lock a file; return whether it is locked now."""
+def _try_to_lock(file: IO[bytes]) -> bool:
+    """Lock a file, unless another program has locked it; return whether the file is locked now."""
     with suppress(BlockingIOError):
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,9 +113,10 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
     """Give a file a second name during a change; the name stays if this process is killed.
 
     To undo an interrupted change, SQLite looks for a journal beside the file. If the file was
-    moved, SQLite finds none, and uses a half-written file; and the journal could undo changes of a
-    later file with the old name. The second name, a hard link, stays where it was: so both files
-    are refused. It is on disk as soon as the journal is, as SQLite syncs the folder of both.
+    moved, SQLite finds no journal, and uses a half-written file; and the journal could undo changes
+    of a later file with the old name. The second name, a hard link, stays in the old folder. So the
+    moved file is refused, as it has two names, and so is a later file with the old name. The second
+    name is on disk as soon as the journal is, as SQLite syncs the folder of both.
     """
     written, journal = path + _WRITTEN, path + "-journal"
     has_second_name = place_of(written) == place_of(file)
@@ -153,8 +157,8 @@ def new_file(path: str | Path, mode: int) -> Iterator[None]:
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Return all rows of a query as dicts by column names."""
-    # The traceback of an error refers to the cursor, which is closed here: an open cursor would
-    # lock the database as long as somebody stores the error.
+    # The traceback of an error refers to the cursor, and an open cursor locks the database. So the
+    # cursor is closed, whatever happens.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -191,7 +195,7 @@ _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
     f"CREATE TABLE {_PARTS} (number INTEGER PRIMARY KEY, part BLOB NOT NULL)",
 )
-# Values of the column `refused`: the reason why nobody may read the data, or "" for none.
+# Values of the column `refused`: why nobody may read the data. "" means that they may be read.
 _UNFINISHED = "it was not written to its end"
 _TAKEN = "it was resumed before, which happens once"
 _MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"
@@ -220,8 +224,8 @@ def write_once(
     """Write an encrypted pickle of a value for `take_once` to a new file.
 
     `drop_own` makes the caller's own copy of the value useless, so that only one copy can be used.
-    To make the order sure, a random key encrypts the data; this key, encrypted by the caller's key,
-    is written only after `drop_own` has run. An interrupt before leaves a file nobody can read.
+    A random key encrypts the data. The random key, encrypted by the caller's key, is written only
+    after `drop_own` has run: if the call is interrupted before, nobody can read the file.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -273,9 +277,9 @@ def take_once(path: str | os.PathLike[str], kind: str, key: bytes) -> Any:
 @contextmanager
 def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -> Iterator[None]:
     """Replace the key and the mark of a checkpoint, and commit both after the body of `with`."""
-    # A killed process must leave no journal on disk: after the file was resumed under another name,
-    # SQLite could restore the key from the journal. A half-written page does no harm, as nothing
-    # has been returned yet.
+    # The journal stays in memory, as a killed process must leave none on disk: from a journal,
+    # SQLite could restore the key of a file that was then renamed and resumed. A kill may leave a
+    # half-written page, which does no harm, as nothing has been returned yet.
     if database.execute("PRAGMA journal_mode = MEMORY").fetchone() != ("memory",):
         raise ValueError("another program has it open")
     database.execute("BEGIN EXCLUSIVE")

@@ -71,7 +71,7 @@ class Limit:
         return _units(Fraction(delta_tail), Fraction(self.delta)) if delta_tail else 0
 
     def units_beside(self, tails: int) -> int:
-        """Return how many units of squared mu fit into the limit beside `tails` units of delta."""
+        """Return how many units of squared mu the limit has beside `tails` of delta; -1 if none."""
         if tails == 0:
             return WHOLE
         if tails >= WHOLE:
@@ -80,8 +80,8 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # A fit with all of epsilon and delta, and this tail, costs `mu` rounded up. It would be
-        # refused without this margin, which is half of the margin by which `mu` was rounded down.
+        # A fit with this tail that spends the whole limit costs `mu`, rounded up to units. Without
+        # this margin it would be refused. `mu` was rounded down by twice the margin.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
@@ -239,7 +239,7 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
 
 
 def _is_sound(head: dict[str, Any]) -> bool:
-    """Return whether the limit is valid: damage that raises it makes it disagree with its mu."""
+    """Return whether the limit is valid: a raised epsilon or delta contradicts the stored mu."""
     if not _has_types(head, _HEAD):
         return False
     try:
@@ -272,8 +272,9 @@ def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) ->
     (sums,) = rows_of(
         database,
         "SELECT coalesce(sum(spent), 0) AS spent, coalesce(sum(tails), 0) AS tails, "
-        "count(*) AS n_charges, coalesce(max(id), 0) AS last FROM charge",
+        "count(*) AS n_charges, coalesce(max(id), 0) AS last_id FROM charge",
     )
-    is_whole = sums["n_charges"] == sums["last"]
+    # Ids count from 1, so a removed charge makes the last id exceed the number of charges.
+    is_whole = sums["n_charges"] == sums["last_id"]
     if not is_whole or any(sums[name] != head[name] for name in ("spent", "tails")):
         raise LedgerError(f"{path!r} does not add up: charges were removed or changed.")

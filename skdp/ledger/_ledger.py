@@ -64,13 +64,14 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
     """Refuse a fit whose unit or adjacency differs from the ledger's."""
     units = head["units"].split("\n")
     if spent.unit not in units or spent.adjacency != head["adjacency"]:
-        is_of_rows = {spent.unit, *units} == {"row", "record"}
-        hint = ", or with unit=('row', 'record') if a record is a row with its response"
+        hint = ""
+        if {spent.unit, *units} == {"row", "record"}:
+            hint = ", or with unit=('row', 'record') if a record is a row with its response"
         raise BudgetError(
             f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
             f"fit protects {spent.unit} with adjacency {spent.adjacency!r}. It needs a ledger of "
             f"its own, made with unit={spent.unit!r} and adjacency={spent.adjacency!r}"
-            f"{hint * is_of_rows}."
+            f"{hint}."
         )
 
 
@@ -80,13 +81,16 @@ _OF_SEARCHES = " The search would continue with its next candidate: pass error_s
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
-    more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
-    more *= bool(spent.delta_tail)
+    of_tail = of_search = ""
+    if spent.delta_tail:
+        tail = f"{spent.delta_tail:.4g} of delta"
+        of_tail = f" It also reserves {tail}: a smaller delta reserves less."
+    if is_called_by("sklearn.model_selection._validation"):
+        of_search = _OF_SEARCHES
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g}, at the delta of the ledger.{more} Nothing has been released or charged. "
-        f"{'Pass a smaller epsilon.' if left else 'Its limit is spent.'}"
-        f"{_OF_SEARCHES * is_called_by('sklearn.model_selection._validation')}"
+        f"{left:.4g}, at the delta of the ledger.{of_tail} Nothing has been released or charged. "
+        f"{'Pass a smaller epsilon.' if left else 'Its limit is spent.'}{of_search}"
     )
 
 
@@ -107,15 +111,16 @@ def report_of(
     delta, units = head["delta"], head["units"].replace("\n", " or ")
     _, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
     left = limit.units_beside(head["tails"]) - head["spent"]
-    one, ten = limit.epsilon_of_fit(left), limit.epsilon_of_fit(left // 10)
+    of_one, of_ten = limit.epsilon_of_fit(left), limit.epsilon_of_fit(left // 10)
     lines = [
         f"{path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
         f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
-        f"{head['spent'] / file.WHOLE:.1%}; left for one fit epsilon={one:.4g}, "
-        f"for each of ten {ten:.4g}",
-        *[f"{head['tails'] / file.WHOLE:.1%} of delta is reserved for tails"] * bool(head["tails"]),
-        f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
+        f"{head['spent'] / file.WHOLE:.1%}; left for one fit epsilon={of_one:.4g}, "
+        f"for each of ten {of_ten:.4g}",
     ]
+    if head["tails"]:
+        lines.append(f"{head['tails'] / file.WHOLE:.1%} of delta is reserved for tails")
+    lines.append(f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what")
     return "\n".join([*lines, *map(_line, charges)])
 
 
@@ -283,11 +288,11 @@ class PrivacyLedger:
     def _charge(
         self, spent: Any, what: str, note: str | None = None, fit: str | None = None
     ) -> None:
-        """Charge a fit, unless this id `fit` was charged before, and no counts were sent since.
+        """Charge a fit; skip a federated fit, with the id `fit`, that is charged and not answered.
 
-        So an owner of a federated fit that crashes before it sends its first counts pays once. If
-        an owner has sent counts, and restarts from a state that was saved before this charge, it
-        draws new noise for them, and pays again.
+        An owner that crashes after its charge, but before it sends its first counts, begins again
+        with the same id, and pays once. After an owner has sent counts, the fit is marked as
+        answered: an owner that begins again would draw new noise, and pays again.
         """
         if not isinstance(spent, PrivacySpent):
             name = type(spent).__name__
@@ -311,7 +316,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Note that the owner of a fit sends counts: if the fit begins again, it pays again."""
+        """Mark a federated fit as answered, before its owner sends counts; see `_charge`."""
         with self._opened(writes=True) as (database, _, _):
             database.execute("INSERT OR IGNORE INTO answered VALUES (?)", (fit,))
             database.execute("COMMIT")

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Real
@@ -35,16 +35,16 @@ __all__ = ["DPStandardScaler"]
 
 
 class Scaling(NamedTuple):
-    """Scales columns by released centers and scales, or back, for arrays and CSR matrices."""
+    """Scales rows by released centers and scales, or maps scaled rows back; takes CSR, too."""
 
     center: np.ndarray
     scale: np.ndarray
     is_centered: bool
-    clip: float
-    fills_gaps: bool
+    clip: float  # in scales
+    fills_gaps: bool  # whether NaN is replaced by the center
 
     def apply(self, X: Any) -> Any:
-        """Scale and clip rows; NaN is replaced by the center. Without centering, 0 stays 0."""
+        """Scale and clip rows; without centering, 0 stays 0."""
         return _by_column(X, self._scaled)
 
     def undo(self, X: Any) -> Any:
@@ -52,7 +52,7 @@ class Scaling(NamedTuple):
         return _by_column(X, self._restored)
 
     def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Replace NaN, then center, clip and scale entries of the given columns."""
+        """Replace NaN, then center, clip and scale values, of which `columns` has the columns."""
         center, scale = self.center[columns], self.scale[columns]
         if self.fills_gaps:
             values = np.where(np.isnan(values), center, values)
@@ -60,6 +60,7 @@ class Scaling(NamedTuple):
             values, center = values - center, np.zeros(len(center))
         if self.clip < math.inf:
             far = self.clip * scale
+            # The interval includes 0, which a sparse matrix does not store.
             values = np.clip(values, np.minimum(center - far, 0), np.maximum(center + far, 0))
         return np.asarray(values / scale)
 
@@ -68,15 +69,18 @@ class Scaling(NamedTuple):
         return restored + self.center[columns] if self.is_centered else restored
 
 
-def _by_column(X: Any, change: Any) -> Any:
-    """Apply `change` to entries and their column indices, in float64; CSR keeps its zeros."""
-    dtype = float_dtype(X)
+def _by_column(X: Any, change: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Any:
+    """Return rows with their values changed in float64; zeros that CSR does not store stay 0.
+
+    `change` is a function of values and of their column indices.
+    """
     with np.errstate(all="ignore"):
         if issparse(X):
             changed = change(X.data.astype(np.float64), X.indices)
-            return with_data(X, finite(changed.astype(dtype)))
-        changed = change(np.asarray(X, np.float64), np.arange(X.shape[1]))
-        return finite(changed.astype(dtype))
+        else:
+            changed = change(np.asarray(X, np.float64), np.arange(X.shape[1]))
+        changed = finite(changed.astype(float_dtype(X)))
+    return with_data(X, changed) if issparse(X) else changed
 
 
 # ------------------------------
@@ -84,19 +88,19 @@ def _by_column(X: Any, change: Any) -> Any:
 
 
 def _column_facts(X: Any, n_features: int) -> dict[str, Any]:
-    """Return the names of the columns, if any, and for a data frame their types."""
-    names = [str(one).lower() for one in getattr(X, "dtypes", ("",) * n_features)]
-    found = [re.match(r"(bool|u?int\d+|float32)", name) for name in names]
-    dtypes = tuple("float64" if one is None else one[0] for one in found)
+    """Return the names of the columns, if any, and their types, which only a data frame has."""
+    types = [str(one).lower() for one in getattr(X, "dtypes", ("",) * n_features)]
+    known = [re.match(r"(bool|u?int\d+|float32)", one) for one in types]
+    dtypes = tuple("float64" if one is None else one[0] for one in known)
     return {"names": checks.feature_names(X), "dtypes": dtypes}
 
 
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
     """Warn of columns whose scale noise hides or, without noise, whose squares overflow."""
     if spec.cost.is_private:
-        # A variance above its error is known well, even if the column counts as flat.
-        is_lost = scales.is_flat & (scales.variance < scales.variance_std)
-        is_hidden = is_lost | scales.are_hidden()
+        # The variance of a flat column may still exceed its error: then it is not hidden.
+        is_hidden = scales.is_flat & (scales.variance < scales.variance_std)
+        is_hidden |= scales.are_hidden()
         yield from column_scales.warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
     elif (is_invalid := scales.have_invalid_squares()).any():
         columns = shortened([str(names[column]) for column in np.flatnonzero(is_invalid).tolist()])
@@ -107,6 +111,7 @@ def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -
 
 
 def _remedy(spec: ScaleSpec) -> str:
+    """Return what to use against noise, for the end of a warning."""
     better = "" if spec.interval is None else " that fit better, and"
     return (
         f"more {spec.unit.counted}, fewer columns, or a larger epsilon. Pass bounds{better} "
@@ -183,7 +188,7 @@ class ColumnEstimator(PrivateEstimator):
 
     @property
     def _finite(self) -> Any:
-        """Value of `ensure_all_finite` for scikit-learn's checks of X."""
+        """Value of `ensure_all_finite` in scikit-learn's checks of X."""
         return "allow-nan" if self._takes_gaps else True
 
     def __sklearn_tags__(self) -> Any:
@@ -192,6 +197,7 @@ class ColumnEstimator(PrivateEstimator):
         return tags
 
     def _check_gaps(self, X: Any) -> None:
+        """Refuse sparse rows if NaN stands for missing entries."""
         if self._takes_gaps and holds_sparse(X):
             raise ValueError(
                 'missing="mean" takes dense rows only: pass X.toarray(), or rows made by a '
@@ -201,8 +207,8 @@ class ColumnEstimator(PrivateEstimator):
             )
 
 
-# "auto" clips entries to `_CLIP` standard deviations. If rows times mu, divided by the number of
-# columns, exceed `_STRONG`, the limit grows with the square root of their ratio.
+# clip="auto" is `_CLIP` standard deviations. It grows with the root of the strength of a fit, the
+# number of rows times mu over the number of columns, if the strength exceeds `_STRONG`.
 _CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
 
 

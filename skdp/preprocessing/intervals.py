@@ -22,17 +22,15 @@ from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 
 
 def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
-    """Return a pair (low, high) for each column, or None if `bounds` has another form."""
+    """Return a pair (low, high) for each column, or None if `bounds` has no pair by column."""
     if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
         return bounds
     shape: tuple[int, ...] = ()
     with suppress(TypeError, ValueError):
         shape = np.shape(bounds)
-    # Two arrays or lists in a tuple are lower and upper bounds; two tuples could be either.
-    are_ends = isinstance(bounds, tuple) and not (
-        n_features == 2 and all(isinstance(one, tuple) for one in bounds)
-    )
-    if shape != (n_features, 2) or are_ends:
+    # A tuple has all lower and all upper bounds, but two tuples in it could also be two columns.
+    has_two_tuples = n_features == 2 and all(isinstance(one, tuple) for one in bounds)
+    if shape != (n_features, 2) or (isinstance(bounds, tuple) and not has_two_tuples):
         return None
     if n_features == 2:
         raise ValueError(
@@ -61,14 +59,19 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:
-        flaws = [f"has no pair (low, high) for {shortened(missing)}"] * bool(missing)
-        flaws += [f"names {shortened(unknown)}, no column of X"] * bool(unknown)
-        rest = (
-            " To leave the missing ones out, pass X[list(bounds)], or scale these columns alone, "
-            f"by ColumnTransformer([('scale', scaler, {[*bounds]})], remainder='passthrough')."
-        ) * (not unknown)
+        flaws, remedy = [], ""
+        if missing:
+            flaws.append(f"has no pair (low, high) for {shortened(missing)}")
+        if unknown:
+            flaws.append(f"names {shortened(unknown)}, no column of X")
+        else:
+            remedy = (
+                " To leave the missing ones out, pass X[list(bounds)], or scale these columns "
+                f"alone, by ColumnTransformer([('scale', scaler, {[*bounds]})], "
+                "remainder='passthrough')."
+            )
         columns = shortened([str(name) for name in names])
-        raise ValueError(f"bounds {', and '.join(flaws)}. Name these columns: {columns}.{rest}")
+        raise ValueError(f"bounds {', and '.join(flaws)}. Name these columns: {columns}.{remedy}")
     return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
 
 
@@ -82,9 +85,11 @@ def checked_interval(
     if pairs is None:
         is_pair = isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2
         low, high = map(_numbers, bounds) if is_pair else _NO_PAIR
+    elif len(pairs) != n_features:
+        low, high = _NO_PAIR
     else:
-        ends = [one if (one := _numbers(pair)).shape == (2,) else _NO_PAIR for pair in pairs]
-        low, high = np.transpose(np.array(ends)) if len(ends) == n_features else _NO_PAIR
+        ends = [_numbers(pair) for pair in pairs]
+        low, high = np.transpose([pair if pair.shape == (2,) else _NO_PAIR for pair in ends])
     for end in map(np.shape, (low, high)):
         if end not in ((), (n_features,)):
             raise ValueError(
@@ -98,13 +103,13 @@ def checked_interval(
         return low, high
     place = int(np.argmin(fits))
     column = f"bounds of column {place if names is None else names[place]}"
-    what = column if fits.any() else f"bounds={shown(bounds)}"
-    # Errors quote no arrays and lists of lists, as these may be data.
+    flawed = column if fits.any() else f"bounds={shown(bounds)}"
+    # Only tuples are quoted: arrays and lists of lists may be data.
     if pairs and (isinstance(bounds, Mapping) or type(bounds[0]) is tuple):
         is_whole = len(pairs) == n_features
-        what = f"{column}, {shown(pairs[place])}," if is_whole else f"{what} of {len(pairs)}"
+        flawed = f"{column}, {shown(pairs[place])}," if is_whole else f"{flawed} of {len(pairs)}"
     raise ValueError(
-        f"{what} must be (low, high), with low below high by at least {SMALLEST_BOUND:g}, finite "
+        f"{flawed} must be (low, high), with low below high by at least {SMALLEST_BOUND:g}, finite "
         f"numbers of at most {NO_CLIPPING:g} in size, or arrays of them. A list of tuples, as "
         f"[(low, high), ...], has a pair for each of the {n_features} columns, and so has a dict "
         "of names. They must be known without looking at X; None finds intervals privately."
@@ -116,7 +121,7 @@ _NO_PAIR = (np.nan, np.nan)
 
 
 def _numbers(given: Any) -> np.ndarray:
-    """Return numbers as an array, with NaN for anything else, also for digits in strings."""
+    """Return numbers as an array; anything else becomes NaN, even digits in strings."""
     try:
         numbers = given if np.asarray(given).dtype.kind in "iufO" else np.nan
         return np.asarray(numbers, np.float64)
@@ -127,25 +132,26 @@ def _numbers(given: Any) -> np.ndarray:
 # ------------------------------
 # Functions that give the terms of a block of rows, dense or sparse, in sums by column.
 
-# Number of values (128 kB) that should stay in cache during a step.
+# Number of values, 128 kB, that are summed at a time, so that they stay in the cache.
 _PART = 1 << 14  # not studied
 
-#: A function of numbers and their columns that returns bins, or -1 for none; NaN may get any bin.
+#: A function that gets numbers and the column of each, and returns the bin of each: -1 for no bin,
+#: and any bin for NaN.
 Binning = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Intervals(NamedTuple):
-    """Intervals of columns; they map entries to ``t = (x - middle) / half``, clipped."""
+    """Intervals of columns. An entry x is summed as ``t = (x - middle) / half``, clipped."""
 
     middle: np.ndarray
-    half: np.ndarray
-    largest: float = 1.0
+    half: np.ndarray  # half of the length
+    largest: float = 1.0  # t is clipped to this size; without noise it may exceed 1
 
     @property
     def shift(self) -> float:
-        """Number s subtracted from squares t^2: .5 reduces their largest change; 0 without noise.
+        """Number subtracted from squares of t in [-1, 1]: .5, so that one entry changes sums less.
 
-        Noise is added only to sums of entries clipped to 1.
+        It is 0 if t may be larger, as such sums get no noise.
         """
         return 0.5 if self.largest == 1 else 0.0
 
@@ -170,61 +176,62 @@ class Intervals(NamedTuple):
 
 
 def counting(bins_of: Binning, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
-    """Return a function that counts the entries of each column by bin.
+    """Return a function that counts the entries of each column of a block by bin.
 
-    With `chosen`, an array of column numbers, only these columns are counted. NaN, of which a null
-    row consists, is not counted. Zeros that a sparse block does not store are. `summing` treats
-    both alike.
+    With `chosen`, an array of column numbers, the function counts only these columns. It counts the
+    zeros that a sparse block does not store, but not NaN, of which a null row consists.
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> np.ndarray:
-        """Count the entries of a block by column and bin, without null rows and NaN."""
         values, columns, n_zeros, weights = _entries(block, chosen)
+        if weights is not None:
+            weights = np.broadcast_to(weights, values.shape)
         bins = bins_of(values, columns)
-        is_counted = None
+        # The bins of all columns, one column after the other, in one histogram.
+        places = bins + n_bins * columns
         # If all values are inside, two minima take less time than masks.
         if bins.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (bins >= 0) & ~np.isnan(values)
-        bins += n_bins * columns
-        weights = None if weights is None else np.broadcast_to(weights, values.shape)
-        if is_counted is not None:
-            bins, weights = bins[is_counted], None if weights is None else weights[is_counted]
-        flat = None if weights is None else weights.ravel()
-        counts = np.bincount(bins.ravel(), flat, len(n_zeros) * n_bins)
+            places = places[is_counted]
+            weights = None if weights is None else weights[is_counted]
+        flat_weights = None if weights is None else weights.ravel()
+        counts = np.bincount(places.ravel(), flat_weights, len(n_zeros) * n_bins)
         # With weights, counts must be floats even if there is nothing to count.
         counts = np.asarray(counts, None if weights is None else np.float64).reshape(-1, n_bins)
         if n_zeros.any():
-            every = np.arange(len(n_zeros))
-            of_zeros = bins_of(np.zeros(len(every)), every)
-            is_counted = of_zeros >= 0
-            counts[every[is_counted], of_zeros[is_counted]] += n_zeros[is_counted]
+            all_columns = np.arange(len(n_zeros))
+            bins = bins_of(np.zeros(len(n_zeros)), all_columns)
+            is_counted = bins >= 0
+            counts[all_columns[is_counted], bins[is_counted]] += n_zeros[is_counted]
         return counts
 
     return _counts
 
 
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
-    """Return a function that sums t and t^2 - `shift` by column; `presence` adds a third sum.
+    """Return a function that sums t and t^2 - `shift` of a block by column, for t of `Intervals`.
 
-    t is an entry in half widths of its interval, from the middle. The third sum adds `presence` for
-    each entry that is not NaN.
+    If `presence` is positive, a third sum adds this number for each entry that is not NaN.
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
-        """Sum the terms of the entries of a block, by column."""
         values, columns, n_zeros, sample_weight = _entries(block)
-        every = np.arange(len(n_zeros))
-        sums = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
+        n_columns = len(n_zeros)
+        terms = _terms(np.zeros(n_columns), np.arange(n_columns), intervals, presence)
+        sums = n_zeros * np.stack(terms)
         if values.ndim == 1:  # stored entries of sparse rows
             terms = _terms(values, columns, intervals, presence, sample_weight)
-            return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
-        # Small parts stay in cache, and need no new memory from the system. With few columns, parts
-        # are copied so that numpy loops along rows.
-        for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
-            part = values[:, first : first + step]
-            part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
-            of_part = None if sample_weight is None else sample_weight[first : first + step]
-            terms = _terms(part, columns, intervals, presence, of_part)
+            return np.stack([np.bincount(columns, term, n_columns) for term in terms]) + sums
+        # Small parts stay in cache, and need no new memory from the system.
+        n_rows_of_part = max(_PART // n_columns, 1)
+        for first in range(0, values.shape[1], n_rows_of_part):
+            chosen = slice(first, first + n_rows_of_part)
+            part = values[:, chosen]
+            if n_columns <= SHORT_ROW:
+                # The copy makes numpy loop along the entries of a column, of which there are more.
+                part = np.ascontiguousarray(part)
+            weights = None if sample_weight is None else sample_weight[chosen]
+            terms = _terms(part, columns, intervals, presence, weights)
             sums += np.stack([term.sum(axis=1) for term in terms])
         return sums
 
@@ -238,13 +245,15 @@ def _terms(
     presence: float,
     sample_weight: np.ndarray | None = None,
 ) -> list[np.ndarray]:
-    """Return what each entry adds to the sums of its column; NaN adds 0."""
+    """Return what each entry adds to each of the sums of its column; NaN adds 0."""
     scaled = values - intervals.middle[columns]
     scaled /= intervals.half[columns]
     np.clip(scaled, -intervals.largest, intervals.largest, out=scaled)
     squares = np.square(scaled)
     squares -= intervals.shift
-    terms = [scaled, squares, *[np.full(scaled.shape, presence)] * bool(presence)]
+    terms = [scaled, squares]
+    if presence:
+        terms.append(np.full(scaled.shape, presence))
     if np.isnan(scaled.min(initial=0.0)):
         is_missing = np.isnan(scaled)
         for term in terms:
@@ -255,10 +264,10 @@ def _terms(
 def _entries(
     block: Block | DenseMatrices, chosen: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return stored entries, their columns, and the number of other zeros by column.
+    """Return the stored entries, their columns, the number of other zeros by column, and weights.
 
-    Entries of dense rows are transposed, an array for each column. The last result has the weight
-    of each entry, if all rows of a user together count as one row.
+    Entries of dense rows are transposed, an array for each column. There is a weight for each row,
+    or for each entry of sparse rows, if all rows of a user together count as one row; else None.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     weights = block.sample_weight
@@ -268,10 +277,10 @@ def _entries(
         return values, columns, np.zeros(len(values), np.intp), weights
     raw = raw if chosen is None else raw[:, chosen]
     n_rows, n_columns = raw.shape
-    of_entries = None if weights is None else np.repeat(weights, np.diff(raw.indptr))
-    n_stored = np.bincount(raw.indices, of_entries, n_columns)
-    n_zeros = (n_rows if weights is None else weights.sum()) - n_stored
-    return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_zeros, of_entries
+    if weights is not None:
+        n_rows, weights = weights.sum(), np.repeat(weights, np.diff(raw.indptr))
+    n_zeros = n_rows - np.bincount(raw.indices, weights, n_columns)
+    return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_zeros, weights
 
 
 # ------------------------------
@@ -279,48 +288,51 @@ def _entries(
 
 OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
 
-# Powers of two from 1e-12 to 1e18.
+# Least and largest power of two that has a bin of its own: about 1e-12 and 1e18.
 _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
-#: The end of the first bin of a sign, and that of the last one.
+#: Where the bin of the least positive numbers ends, and where the bin of the largest ones ends.
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
-#: Bins of a column: 0, the positive powers, and the negative ones.
+#: Number of bins of a column: for 0, for positive numbers, and for negative numbers.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin visible in one of this many histograms. The first number is for counts by
-# size, where such a bin would decide the scale of a column; the second for counts by place, where
-# it only lengthens an interval.
+# Noise alone makes a bin seem visible in one of this many histograms: `_CAUTION` is for counts by
+# size, where a bin of noise would decide the scale of a column, and `_CAUTION_WITHIN` for counts
+# within an interval, where such a bin only lengthens the interval.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# The first number grows with the square of the rows, from this many noise standard deviations on.
+# `_CAUTION` grows with the square of the number of rows, from a number of rows of this many
+# standard deviations of the noise on.
 _STRONG = 100.0  # benchmarks/scaling/columns.md
 # Sums over 2 or 4 neighboring bins are tested, too. On either side of a visible bin, up to 4 more
-# count as visible if each exceeds the last number of standard deviations of its noise.
+# bins count as visible if each exceeds `_IN_TAIL` standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
-# Visible bins give a column its interval only if they hold this part of its rows: of a column
-# around 0, the bins of one sign hold less. Other columns get an interval from their pooled counts.
+# The visible bins of a column give it an interval only if they hold this part of its rows. The
+# part exceeds a half, as a column around 0 has half of its rows on either side. All other columns
+# get one interval from the average of their counts.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
-# Half of the number above: with more rows in the bins of the other sign, a column lies around 0.
+# If the visible bins have one sign, and bins of the other sign hold more than this part of the
+# rows, the column lies around 0.
 _OF_OTHER_SIGN = _LEAST_INSIDE / 2  # not studied
-# A column may be 0 in all rows if its count of zeros is at most so many standard deviations of its
-# noise below the number of rows, and if these are at most the second part of the rows.
+# A column may be 0 in all rows if its count of zeros is at most `_HIDDEN` standard deviations of
+# its noise below the number of rows, and if these are at most the part `_FEW_HIDDEN` of the rows.
 _HIDDEN, _FEW_HIDDEN = 2.0, 0.15  # not studied
-# Rows are missing if a count, or its sum over columns, is less than the number of rows by this many
-# standard deviations of its noise. benchmarks/scaling/columns.md, "Columns of which few rows
-# differ"
+# Rows are missing if a count is below the number of rows by this many standard deviations of its
+# noise, or if the sum of counts of several columns is.
+# benchmarks/scaling/columns.md, "Columns of which few rows differ"
 _MISSING = 4.0
 # A column is mostly 0 if zeros exceed this part of the rows.
 _MOSTLY = 0.5  # not tuned
-# Size assumed for columns that seem to be all 0.
+# Length of the interval of a column that seems to be 0 in all rows.
 _SIZE_OF_VOID = 1.0  # not studied
 
 
-# Lower and upper ends of the bins. The smallest bins begin at 0; the last ones hold all larger
-# numbers, which are clipped.
+# Lower and upper ends of the bins. Of each sign, the first bin begins at 0, and the last bin counts
+# all larger numbers, too, which are clipped to its end.
 _FAR_ENDS = 2.0 ** np.arange(_FIRST + 1, _LAST + 2)  # not tuned
 _NEAR_ENDS = np.append(0.0, _FAR_ENDS[:-1])  # not tuned
 _LOWEST = np.concatenate([[0.0], _NEAR_ENDS, -_FAR_ENDS])  # not tuned
 _HIGHEST = np.concatenate([[0.0], _FAR_ENDS, -_NEAR_ENDS])  # not tuned
-# The bin of each sign and exponent, which are the first twelve bits of a number. Bins of negative
-# numbers are negative, and count from the end.
+# The bin of a number by its first twelve bits, the sign and the exponent. As signed integers, the
+# bits of a negative number are negative, and index `_BIN_OF` from its end.
 _POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
 _BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
@@ -333,11 +345,12 @@ def bins_by_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def is_visible(counts: np.ndarray, noise_std: Any, caution: float = _CAUTION) -> np.ndarray:
-    """Return which counts of a histogram exceed noise, beyond chance."""
+    """Return which counts of a histogram exceed what noise alone probably reaches."""
     return counts > noise_std * _least_visible(counts.size, caution)
 
 
 def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
+    """Return the least visible count, in standard deviations of its noise."""
     return math.sqrt(2 * math.log(caution * n_counts))
 
 
@@ -346,22 +359,29 @@ def may_be_zeros(
 ) -> np.ndarray:
     """Return which columns may be 0 in all rows, by counts of their entries by sign and size.
 
-    They are mostly 0, and either seem constant by their moments, or have all rows counted as 0.
-    Their counts lack no rows, beyond noise.
+    Such a column is 0 in most rows. Either it `seems_constant` by its moments, or the count of
+    zeros is about the number of rows and no other bin is visible. If the counts of zeros of all
+    such columns together show that rows are missing, none of them is returned.
     """
-    missing, hidden = n_rows - counts[:, 0], _HIDDEN * noise_std
-    is_seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
-    is_zero = (missing < hidden) & (hidden < _FEW_HIDDEN * n_rows) & ~is_seen
-    chosen = (counts[:, 0] > _MOSTLY * n_rows) & (seems_constant | is_zero)
-    return chosen & ~_miss_rows(missing, np.full_like(missing, noise_std), chosen)
+    n_zeros = counts[:, 0]
+    n_others, most_hidden = n_rows - n_zeros, _HIDDEN * noise_std
+    has_visible_bin = is_visible(counts[:, 1:], noise_std).any(axis=1)
+    is_all_zero = (n_others < most_hidden) & (most_hidden < _FEW_HIDDEN * n_rows) & ~has_visible_bin
+    chosen = (n_zeros > _MOSTLY * n_rows) & (seems_constant | is_all_zero)
+    return chosen & ~_miss_rows(n_others, np.full_like(n_others, noise_std), chosen)
 
 
 def _miss_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return which chosen columns lack rows, beyond noise: alone, or in the sum of all of them."""
-    alone = missing > _MISSING * noise_std
-    rest = chosen & ~alone
-    together = missing[rest].sum() > _MISSING * math.sqrt(np.square(noise_std[rest]).sum())
-    return np.asarray(chosen & (alone | together))
+    """Return which chosen columns lack more rows than noise explains.
+
+    A column lacks rows if its own number of `missing` rows exceeds noise. If the sum of the other
+    numbers exceeds noise, all columns lack rows.
+    """
+    lacks_rows = missing > _MISSING * noise_std
+    others = chosen & ~lacks_rows
+    noise_of_sum = math.sqrt(np.square(noise_std[others]).sum())
+    others_lack_rows = missing[others].sum() > _MISSING * noise_of_sum
+    return np.asarray(chosen & (lacks_rows | others_lack_rows))
 
 
 def lengthened_points(
@@ -374,20 +394,21 @@ def lengthened_points(
 ) -> tuple[Intervals, np.ndarray]:
     """Lengthen intervals that zooms have shrunk to a point, if counts by size show rows elsewhere.
 
-    They get the outer intervals, or without these their visible bins; or reach from 0 to twice the
-    point if no bin is visible. Else rare values would be lost. Return also which columns are still
-    points.
+    Otherwise rare values would be lost. The new interval is that of `outer`, the public bounds.
+    Without bounds, it holds the point and the visible bins elsewhere or, if there are none, reaches
+    from 0 to twice the point. Return also which columns are still points.
     """
     low, high = intervals.ends
-    is_there = (low[:, np.newaxis] <= _HIGHEST) & (high[:, np.newaxis] >= _LOWEST)
-    missing = n_rows - (counts * is_there).sum(axis=1)
-    varies = _miss_rows(missing, noise_std * np.sqrt(is_there.sum(axis=1)), is_point)
+    # Which bins overlap with the interval of their column.
+    is_inside = (low[:, np.newaxis] <= _HIGHEST) & (high[:, np.newaxis] >= _LOWEST)
+    missing = n_rows - (counts * is_inside).sum(axis=1)
+    varies = _miss_rows(missing, noise_std * np.sqrt(is_inside.sum(axis=1)), is_point)
     if not varies.any():
         return intervals, is_point
     if outer is None:
-        found = hulls(np.where(is_there, 0.0, counts)[varies], noise_std, n_rows[varies])
+        visible = hulls(np.where(is_inside, 0.0, counts)[varies], noise_std, n_rows[varies])
         others = np.stack([np.zeros_like(low), 2 * intervals.middle])
-        others[:, varies] = np.where(found[0] < found[1], found, others[:, varies])
+        others[:, varies] = np.where(visible[0] < visible[1], visible, others[:, varies])
         ends = np.vstack([low, high, others])
         outer = Intervals.of(ends.min(axis=0), ends.max(axis=0))
     return intervals.replaced(varies, outer), is_point & ~varies
@@ -398,18 +419,19 @@ def intervals_within(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of hidden columns to their visible bins, if these hold most rows.
 
-    Return also the columns of which only zeros are visible: they get a small interval with 0.
-    And return the columns with most rows at one end of their bounds: they keep the bounds.
+    `outer` has the bounds of the columns. Return also two masks of columns: those of which only
+    zeros are visible, which get a short interval with 0; and those with most rows at one end of
+    their bounds, which keep the bounds.
     """
     least, most = outer.ends
-    is_inside = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
-    # Entries are clipped to the bounds, so counts beyond them are noise.
-    counts = np.where(is_inside, counts, 0.0)
+    overlaps = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
+    # Entries are clipped to the bounds, so counts beyond the bounds are noise.
+    counts = np.where(overlaps, counts, 0.0)
     low, high = least.copy(), most.copy()
     low[hidden], high[hidden] = hulls(counts[hidden], noise_std, n_rows[hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = hidden & (low == 0) & (high == 0)
-    # If most of the bounds are on one side of 0, the interval is on that side.
+    # The interval of zeros is on that side of 0 which has most of the bounds.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
@@ -417,7 +439,8 @@ def intervals_within(
     is_wide = high - low >= SMALLEST_BOUND
     is_found = hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = hidden & ~is_wide & (n_inside >= _MOST * n_rows)
-    # Others keep exactly their interval: moments are averaged only with those in the same interval.
+    # All other columns keep exactly their interval, as moments in different intervals cannot be
+    # averaged.
     return outer.replaced(is_found, Intervals.of(low, high)), is_void & is_found, is_at_end
 
 
@@ -430,91 +453,100 @@ def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 def hulls(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of each column's shortest interval with all bins whose counts exceed noise.
+    """Return the ends of each column's shortest interval with all of its visible bins.
 
-    If a column shows only the bin of 0, or few of its rows, its interval gets 0, and the bins
-    visible in the average of all such columns, which has less noise. The average leaves out bins
-    that are visible in a column: else large counts of few columns would be bins of all. If only
-    bins of one sign are visible, noise may make half of the rows seem most, and the bins of the
-    other sign hold many rows, the interval gets the other sign, too.
+    A column is hidden if only its bin of 0 is visible, or if its visible bins hold few of its rows.
+    Its interval also gets 0, and the bins that are visible in the average count of all hidden
+    columns, which has less noise. The average leaves out counts of visible bins, as large counts of
+    few columns would make a bin visible for all columns.
+
+    A column with visible bins of one sign only may lie around 0, with half of its rows on either
+    side. If noise can make this half exceed `_LEAST_INSIDE`, and if the bins of the other sign hold
+    many rows, the interval becomes symmetric.
     """
-    # With many rows, noise need not be taken for a bin even once in many tables.
+    # With many rows one can afford more caution, so that hardly any table shows a bin of noise.
     strength = float(np.asarray(n_rows, float).min(initial=math.inf)) / noise_std
     caution = _CAUTION * max(1.0, min(strength, 1e9) / _STRONG) ** 2
     shown = _are_shown(counts / noise_std, caution)
-    inside, noise = (counts * shown).sum(axis=1), noise_std * np.sqrt(shown.sum(axis=1))
-    is_hidden = ~shown[:, 1:].any(axis=1) | (inside < _LEAST_INSIDE * n_rows)
+    n_inside, noise = (counts * shown).sum(axis=1), noise_std * np.sqrt(shown.sum(axis=1))
+    is_hidden = ~shown[:, 1:].any(axis=1) | (n_inside < _LEAST_INSIDE * n_rows)
     if is_hidden.any():
-        is_left = ~shown[is_hidden]
-        n_left = np.maximum(is_left.sum(axis=0, keepdims=True), 1)
-        pooled = (counts[is_hidden] * is_left).sum(axis=0, keepdims=True) / n_left
-        shown[is_hidden] |= _are_shown(pooled / noise_std * np.sqrt(n_left), caution)
+        is_averaged = ~shown[is_hidden]
+        n_averaged = np.maximum(is_averaged.sum(axis=0, keepdims=True), 1)
+        average = (counts[is_hidden] * is_averaged).sum(axis=0, keepdims=True) / n_averaged
+        shown[is_hidden] |= _are_shown(average / noise_std * np.sqrt(n_averaged), caution)
         shown[is_hidden, 0] = True
     low = np.where(shown, _LOWEST, np.inf).min(axis=1)
     high = np.where(shown, _HIGHEST, -np.inf).max(axis=1)
-    farthest = np.maximum(-low, high)
-    may_be_half = ~is_hidden & (inside - noise < _LEAST_INSIDE * n_rows) & ((low > 0) | (high < 0))
-    # A column of one sign, whose visible bins lack rows, too, has only noise in these bins.
+    has_one_sign = (low > 0) | (high < 0)
+    is_symmetric = ~is_hidden & has_one_sign & (n_inside - noise < _LEAST_INSIDE * n_rows)
+    # Bins of the same sizes, with the other sign, hold only noise if the column has one sign.
     opposite = shown[:, 1:].reshape(len(shown), 2, _N_POWERS)[:, ::-1].reshape(len(shown), -1)
-    may_be_half &= (counts[:, 1:] * opposite).sum(axis=1) > _OF_OTHER_SIGN * n_rows
-    return np.where(may_be_half, -farthest, low), np.where(may_be_half, farthest, high)
+    is_symmetric &= (counts[:, 1:] * opposite).sum(axis=1) > _OF_OTHER_SIGN * n_rows
+    farthest = np.maximum(-low, high)
+    return np.where(is_symmetric, -farthest, low), np.where(is_symmetric, farthest, high)
 
 
 def _are_shown(scores: np.ndarray, caution: float) -> np.ndarray:
-    """Return which bins of the histograms by size are visible, from counts in units of their noise.
+    """Return which bins of the histograms by size are visible.
 
-    A bin is visible if its count exceeds the noise, or if its count is large enough and the sum
-    over neighbors of one sign exceeds noise. A lone bin of noise would give its column any unit.
+    `scores` are counts in standard deviations of their noise. A bin is visible if its score exceeds
+    `_least_visible`. It is also visible if its score exceeds `_IN_TAIL`, and either a sum over
+    neighbors of one sign exceeds noise, or a neighbor is visible.
     """
-    least, stands_out = _least_visible(scores.size, caution), scores > _IN_TAIL
+    least, may_be_tail = _least_visible(scores.size, caution), scores > _IN_TAIL
     shown = scores > least
-    signs = np.where(shown, 0.0, scores)[:, 1:].reshape(len(scores), 2, _N_POWERS)
+    by_sign = np.where(shown, 0.0, scores)[:, 1:].reshape(len(scores), 2, _N_POWERS)
     for size in _NEIGHBORS:
-        together = sliding_window_view(signs, size, axis=2).sum(axis=-1)
-        starts = np.pad(together > least * math.sqrt(size), ((0, 0), (0, 0), (size - 1,) * 2))
-        in_any = sliding_window_view(starts, size, axis=2).any(axis=-1)
-        shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
+        sums = sliding_window_view(by_sign, size, axis=2).sum(axis=-1)
+        # With this padding, entry i of `in_visible_sum` says whether any of the `size` sums that
+        # contain bin i is visible.
+        is_visible_sum = np.pad(sums > least * math.sqrt(size), ((0, 0), (0, 0), (size - 1,) * 2))
+        in_visible_sum = sliding_window_view(is_visible_sum, size, axis=2).any(axis=-1)
+        shown[:, 1:] |= may_be_tail[:, 1:] & in_visible_sum.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
         # Bins of one sign are in order of size. The bin of 0, which comes first, is no neighbor.
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
-        shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
+        shown |= may_be_tail & (beside[:, 2:] | beside[:, :-2])
     return shown
 
 
 # ------------------------------
 # Narrow columns far from 0, such as years, whose intervals shrink to most of their entries.
 
-# An interval is narrow, relative to its distance from 0, up to this ratio of its ends.
+# A column may be narrow beside its distance from 0 if the ratio of the ends of its interval is at
+# most this number.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Visible bins hold most rows if they count at least the first part of the rows, and at least the
-# second part after one standard deviation of noise is subtracted. With smaller parts an interval
+# Visible bins hold most rows if they count at least the part `_MOST` of the rows, and at least the
+# part `_LEAST` after one standard deviation of noise is subtracted. With smaller parts an interval
 # could leave out a cluster with a fifth of the rows, or the few rows that differ.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# With fewer merged bins, intervals would shrink by little, and may lose rows.
+# Bins are merged until there are fewer than this: then intervals would shrink by little, and could
+# lose rows.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
-# A constant is in one bin, or on the edge of two, and one more is added on each side: its interval
-# has at most 4 bins.
+# A constant is in one bin, or on the edge of two bins, and one bin is added on each side. So its
+# interval has at most 4 bins, and is shorter than this many.
 _POINT_BINS = 4.5  # not tuned
-# A bin may have all rows if its count is at most so many standard deviations of its noise below the
-# number of rows, and if these are at most the second part of the rows.
+# A bin may have all rows if its count is at most `_UP_TO_NOISE` standard deviations of its noise
+# below the number of rows, and if these are at most the part `_FEW` of the rows.
 _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
-    """Return which columns may be narrow, relative to their distance from 0.
+    """Return which columns may be narrow beside their distance from 0.
 
-    Signs and powers of two show the width of a column only if it is about as wide as its distance
-    from 0. A column on one side of 0, within few powers of two, may be much narrower. Only such
-    columns get a histogram of equal bins.
+    Counts by sign and power of two do not show how narrow a column is that lies on one side of 0,
+    within few powers of two, such as a column of years. Only such columns get a histogram of equal
+    bins.
     """
     near = np.abs(intervals.middle) - intervals.half
     return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
 
 
 def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Return which intervals are shorter than 4.5 bins of the histogram they were found in.
+    """Return which intervals have so few bins that the column may be constant.
 
-    So short is the interval of a column with a single value.
+    A histogram has divided the intervals `before` into `n_bins` bins.
     """
     return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
@@ -522,7 +554,10 @@ def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarr
 def bins_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, wide: Intervals, n_bins: int
 ) -> np.ndarray:
-    """Return the bin of each value among equal bins of a wide interval; -1 for values outside."""
+    """Return the bin of each value among equal bins of its interval; -1 for values outside.
+
+    Values are first clipped to the `wide` interval of their column.
+    """
     low, high = (end[columns] for end in wide.ends)
     units = np.clip(values, low, high)
     units -= intervals.ends[0][columns]
@@ -543,25 +578,27 @@ def zoomed_intervals(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of chosen columns to the visible bins that hold most of their rows.
 
-    There are many bins, as noise does not depend on their number. Pairs of neighbors are merged,
-    again and again, until visible bins hold most rows. If counts of `sizes`, which have less noise,
-    show too many rows outside, the interval stays. Return also the columns to zoom into once more:
-    their intervals have shrunk, or their visible bins hold too few rows. And return the columns
-    whose new intervals leave out visible bins.
+    `counts` are those of equal bins within the intervals. There are many bins, as the noise of a
+    count does not depend on their number; `_most_of` merges neighbors. If the counts by size,
+    `sizes`, which have less noise, show too many rows outside of a new interval, the old interval
+    stays. Return also two masks of columns: those to zoom into once more, as their intervals have
+    shrunk or their visible bins hold too few rows; and those whose new intervals leave out visible
+    bins.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), chosen.copy()
     first, last, is_majority = _most_of(counts, noise_stds, n_rows[chosen])
-    # Count the rows outside the bins from `first` to `last`, by the histogram of sizes.
-    narrow = intervals.of_columns(chosen)
-    low, high = narrow.ends[0] + 2 * narrow.half * np.stack([first, last])
+    # The counts by size show how many rows are outside of the part from `first` to `last`.
+    old = intervals.of_columns(chosen)
+    low, high = old.ends[0] + 2 * old.half * np.stack([first, last])
     is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
-    is_whole = (sizes[chosen] * is_out).sum(axis=1) > (1 - _MOST) * n_rows[chosen]
-    first, last = np.where(is_whole, 0.0, first), np.where(is_whole, 1.0, last)
+    stays = (sizes[chosen] * is_out).sum(axis=1) > (1 - _MOST) * n_rows[chosen]
+    first, last = np.where(stays, 0.0, first), np.where(stays, 1.0, last)
     middle[chosen] += half[chosen] * (first + last - 1)
     half[chosen] *= last - first
-    is_open[chosen] = (last - first < 1) | ~(is_majority | is_whole)
-    places, ends = np.arange(counts.shape[1]), counts.shape[1] * np.stack([first, last])
-    is_out = (places < ends[0][:, np.newaxis]) | (places >= ends[1][:, np.newaxis])
+    is_open[chosen] = (last - first < 1) | ~(is_majority | stays)
+    bins = np.arange(counts.shape[1])
+    first_bin, end_bin = counts.shape[1] * np.stack([first, last])[:, :, np.newaxis]
+    is_out = (bins < first_bin) | (bins >= end_bin)
     leaves_out = np.zeros_like(chosen)
     leaves_out[chosen] = (is_visible(counts, noise_stds[:, np.newaxis]) & is_out).any(axis=1)
     return Intervals(middle, half), is_open, leaves_out
@@ -572,27 +609,28 @@ def _most_of(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each interval, return the ends, in [0, 1], of its shortest part that holds most rows.
 
-    The last value says whether the visible bins of some level hold most rows.
+    Pairs of neighboring bins are merged again and again, which makes fewer and larger counts, until
+    there are few bins. The last result says whether visible bins hold most rows at any stage.
     """
     low, high = np.zeros(len(counts)), np.ones(len(counts))
     is_majority = np.zeros(len(counts), bool)
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
         seen = is_visible(counts, noise_stds[:, np.newaxis], _CAUTION_WITHIN)
-        largest = counts.argmax(axis=1)
-        missing = n_rows - counts[np.arange(len(counts)), largest]
+        largest, most_noise = counts.argmax(axis=1), _UP_TO_NOISE * noise_stds
+        missing = n_rows - counts.max(axis=1)
         # If all rows may be in one bin, counts of the other bins are noise.
-        is_all = (missing < _UP_TO_NOISE * noise_stds) & (_UP_TO_NOISE * noise_stds < _FEW * n_rows)
+        is_all = (missing < most_noise) & (most_noise < _FEW * n_rows)
+        # Without visible bins, these are all bins.
         first = np.where(is_all, largest, seen.argmax(axis=1))
-        last = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
-        # A column without visible bins keeps all bins.
-        ends = zip(counts, first, last, strict=True)
-        counted = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
-        certain = counted - np.sqrt(last - first) * noise_stds
-        is_best = is_all | ((counted >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
+        stop = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
+        bins_of_columns = zip(counts, first, stop, strict=True)
+        n_inside = np.array([column[start:end].sum() for column, start, end in bins_of_columns])
+        certain = n_inside - np.sqrt(stop - first) * noise_stds
+        holds_most = is_all | ((n_inside >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
         # One more bin is added on each side, as thin tails are invisible.
-        lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(last + 1, n_bins) / n_bins
-        is_majority |= is_best
-        is_best &= upper - lower < high - low
-        low, high = np.where(is_best, lower, low), np.where(is_best, upper, high)
+        lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(stop + 1, n_bins) / n_bins
+        is_majority |= holds_most
+        is_shorter = holds_most & (upper - lower < high - low)
+        low, high = np.where(is_shorter, lower, low), np.where(is_shorter, upper, high)
         counts, noise_stds = counts[:, ::2] + counts[:, 1::2], noise_stds * math.sqrt(2)
     return low, high, is_majority

@@ -39,20 +39,20 @@ from skdp.units import ResolvedUnit
 # ------------------------------
 # The planned releases and their shares, from public facts.
 
-# Largest number of bins of all columns together, because of memory; and the smallest and largest
-# number of bins of one column, as powers of two.
+# `_ALL_BINS` limits the bins of all columns together, because of memory. The number of bins of one
+# column is 2 to a power between the numbers of `_BINS`.
 _ALL_BINS, _BINS = 1 << 22, (6, 14)  # not studied
-# With too many bins, noise hides most rows. The number of bins is at most this times the squared
-# ratio of the number of rows to the noise of a bin: benchmarks/trace_regression/scales.md.
+# With too many bins, noise hides most rows. So the number of bins is at most `_CLEAR` times the
+# squared ratio of the number of rows to the noise of a bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
 # Zooms show too little if the noise of a bin exceeds this part of the rows.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
-#: Number of zooms into narrow columns. Each counts entries in bins of shorter intervals:
-#: benchmarks/trace_regression/looks.md.
+#: Largest number of zooms into narrow columns. A zoom counts the entries in equal bins of an
+#: interval, which then becomes shorter: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
-# If entries may be missing, each present one adds this number to a sum that is released with the
-# moments of its column. A larger number makes that sum more precise relative to its noise, and the
-# sensitivity for zero_out larger.
+# If entries may be missing, each present entry adds this number to a sum, which is released with
+# the moments of its column and shows how many entries are present. A larger number makes the sum
+# more precise relative to its noise, but the sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
 #: If the noise of a mean exceeds this part of half an interval, it hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
@@ -61,8 +61,8 @@ _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS)) 
 _ROUGH_MOMENTS = "rough column moments"
 # Parts of the total share: for counts of signed sizes, and for places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# With bounds, part of the share for a first release of moments, by which columns are chosen whose
-# intervals are searched within their bounds.
+# With bounds, the part of the share that goes to rough moments. From these follows which columns
+# are narrow within their bounds, so that shorter intervals are searched.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
@@ -74,13 +74,13 @@ class ScaleSpec:
     unit: ResolvedUnit
     n_units: int
     n_features: int
-    rounding: float  # bound for a sum of rows, in units of the largest contribution
-    has_gaps: bool = False  # whether entries may be missing, and are then counted
+    rounding: float  # bound on the rounding of a sum of rows, if no row adds more than 1
+    has_gaps: bool = False  # whether entries may be missing, so that present ones are counted
     interval: tuple[np.ndarray, np.ndarray] | None  # public ends of each column, or None
 
 
 class CenteredReleases(NamedTuple):
-    """Releases without noise and bounds: moments around 0, then around the resulting means."""
+    """Releases of a fit without noise and bounds: moments around 0, then around the means."""
 
     rough: Release
     moments: Release
@@ -89,64 +89,67 @@ class CenteredReleases(NamedTuple):
 class SizedReleases(NamedTuple):
     """Releases for columns without known bounds, in order."""
 
-    sizes: Release
-    # Either moments; or, if columns may be narrow and far from 0, zooms and then moments.
+    sizes: Release  # counts by sign and power of two, from which intervals follow
+    # Either moments in these intervals; or, if columns may be narrow and far from 0, zooms, and
+    # then moments.
     branches: AnyOf
 
 
 class BoundedReleases(NamedTuple):
-    """Releases with bounds: moments within the bounds, and the releases that follow."""
+    """Releases for columns with bounds: rough moments, and what follows from these."""
 
     rough: Release
-    branches: AnyOf  # the moments again, or a `SizedReleases` of hidden columns
+    branches: AnyOf  # the moments again, or the `SizedReleases` of columns that noise hides
 
 
-#: Releases of scales: a single one with bounds and without noise.
+#: Releases from which centers and scales follow. A single one serves fits with bounds, and without
+#: noise.
 ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
 
 
 def plan_scales_by_share(
     spec: ScaleSpec, share: float, of_sizes: float = _SIZES_SHARE
 ) -> ScaleReleases:
-    """Plan all releases in order, for one share of the budget."""
+    """Plan all releases in order; the counts by size get the part `of_sizes` of the share."""
     sizes, places = of_sizes * share, _PLACES_SHARE * share
     return plan_scales(spec, sizes=sizes, places=places, moments=share - sizes)
 
 
 def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
-    """Plan all releases in order; the counts of places take their share from the moments."""
+    """Plan all releases in order, by their shares; `moments` includes the share of `places`."""
     if not spec.cost.is_private:
         return _plan_exact(spec, sizes + moments)
     if spec.interval is None:
         return _plan_sized(spec, sizes, places, moments)
-    rough, left = _ROUGH * (sizes + moments), 1 - _ROUGH
-    again = _plan_moments(spec, left * (sizes + moments))
-    searched = _plan_sized(spec, left * sizes, left * places, left * moments)
-    return BoundedReleases(_plan_moments(spec, rough, _ROUGH_MOMENTS), AnyOf((again, searched)))
+    rough = _plan_moments(spec, _ROUGH * (sizes + moments), _ROUGH_MOMENTS)
+    rest = 1 - _ROUGH
+    again = _plan_moments(spec, rest * (sizes + moments))
+    searched = _plan_sized(spec, rest * sizes, rest * places, rest * moments)
+    return BoundedReleases(rough, AnyOf((again, searched)))
 
 
 def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
     """Plan moments without noise: within bounds, or around means that are released first."""
     if spec.interval is not None:
         return _plan_moments(spec, share)
+    # Nothing is clipped, so one row may change the moments by any amount.
     any_change, shape = partial(float, math.inf), (2 + spec.has_gaps, spec.n_features)
-    releases = (
+    rough, moments = (
         spec.cost.release(name, "gaussian", share / 2, any_change, {}, shape=shape)
         for name in (_ROUGH_MOMENTS, _MOMENTS)
     )
-    return CenteredReleases(*releases)
+    return CenteredReleases(rough, moments)
 
 
 def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
-    """Plan the search for the intervals of all columns, or of those that released values choose."""
+    """Plan the search for intervals: of all columns or, with bounds, of hidden columns."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     shape = (spec.n_features, N_BINS)
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
     known = {"n_columns": spec.n_features}
-    first = release(known) if spec.interval is None else release(follows=_ROUGH_MOMENTS)
-    zooms, left = _plan_places(spec, places / N_ZOOMS), moments - places
-    zoomed = zooms, _plan_moments(spec, left)
-    return SizedReleases(first, AnyOf((_plan_moments(spec, moments), zoomed)))
+    counts = release(known) if spec.interval is None else release(follows=_ROUGH_MOMENTS)
+    zoomed = _plan_zooms(spec, places / N_ZOOMS), _plan_moments(spec, moments - places)
+    return SizedReleases(counts, AnyOf((_plan_moments(spec, moments), zoomed)))
 
 
 def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Release:
@@ -156,8 +159,8 @@ def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Releas
     return spec.cost.release(name, "gaussian", share, change, known, shape=shape)
 
 
-def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
-    """Plan the zooms: counts of entries in equal bins, within the intervals of narrow columns."""
+def _plan_zooms(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
+    """Plan the zooms, of which all but the first may be skipped."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
     most_bins = min(_ALL_BINS / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
@@ -178,40 +181,45 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 # ------------------------------
 # Moments of columns, and columns that noise hides within their bounds.
 
-# A variance below this many standard deviations of its noise is doubtful.
+# A column is hidden if its variance is below this many standard deviations of the noise.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
-# A search for intervals within bounds pays if the relative error of variances without it exceeds
-# this many times the part of the rows that the search may miss.
+# A search for intervals within bounds pays if, without the search, the relative error of variances
+# exceeds this number times the part of the rows that the search may miss.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
-# Slightly above 1, to allow for the rounding of weights.
+# Weights are divided by this number, as their rounded mean square must not exceed 1.
 _ABOVE = 1 + 1e-12  # not tuned
-# Assumed variance of a column, in squared halves of the interval that a search finds.
+# The variance that a column probably has, in squared half widths of the interval that a search
+# finds.
 _USUAL = 0.1  # not studied
 
 
 class Moments(NamedTuple):
     """Released means of t and t^2 - 1/2 by column, for t as in `Intervals`, with their noise.
 
-    If entries may be missing, a third row has the part of present entries.
+    If entries may be missing, a third row of `means` has the part of present entries, times
+    `_PRESENCE`.
     """
 
-    means: np.ndarray
-    noise_std: np.ndarray
+    means: np.ndarray  # (2 or 3, n_columns)
+    noise_std: np.ndarray  # (n_columns,), equal in all rows
 
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
-        """Average with later moments, weighted by noise, for columns of the same interval."""
-        own = np.where(is_same, self.noise_std**-2.0, 0.0)
-        precision = own + other.noise_std**-2.0
-        means = other.means + own / precision * (self.means - other.means)
+        """Average with later moments, weighted by precision, where the interval `is_same`.
+
+        Other columns get the later moments.
+        """
+        own_precision = np.where(is_same, self.noise_std**-2.0, 0.0)
+        precision = own_precision + other.noise_std**-2.0
+        means = other.means + own_precision / precision * (self.means - other.means)
         return Moments(means, precision**-0.5)
 
     def of_present(self, n_rows: int) -> "Moments":
-        """Divide by the part of present entries, if counted; the part is at least one entry."""
+        """Return the means over present entries, for missing ones have added 0."""
         present = self.present(n_rows)
         return Moments(self.means[:2] / present, self.noise_std / present)
 
     def present(self, n_rows: int) -> np.ndarray:
-        """Return the part of entries that are not missing; 1 if it was not counted."""
+        """Return the part of entries that are present: one entry at least, 1 if not counted."""
         if len(self.means) == 2:
             return np.ones(len(self.noise_std))
         return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
@@ -219,7 +227,8 @@ class Moments(NamedTuple):
     def variances(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the variances of t, with the noise of each."""
         squares = np.minimum(self.means[0] ** 2, 1.0)
-        # An error e of a mean m adds 2 m e to m^2, and its variance on average.
+        # If a mean m has an error e, its square has the errors 2 m e and e^2. The mean of e^2 is
+        # the noise variance, and is removed; 2 m e adds to the noise.
         variances = self.means[1] + 0.5 - self.means[0] ** 2 + self.noise_std**2
         # Given the mean, the variance is largest if all entries are at the ends of the interval.
         variances = np.minimum(variances, 1 - squares + self.noise_std)
@@ -231,8 +240,9 @@ def hidden_columns(
 ) -> np.ndarray:
     """Return the columns whose intervals are searched within their bounds; none if it does not pay.
 
-    A column is hidden if noise may be much of its variance. The search pays if, without it, the
-    usual variance of hidden columns would have a larger relative error than the search makes.
+    A column is hidden if noise may be much of its variance. The search pays if, without the search,
+    the usual variance of hidden columns has a large relative error, compared with the part of the
+    rows in bins that noise hides from the search.
     """
     variances, noise_std = rough.variances()
     is_hidden = variances < _UNCLEAR * noise_std
@@ -243,9 +253,10 @@ def hidden_columns(
     # Squares of noisy means are skewed: noise raises the median of variances, not the mean.
     usual = min(float(np.median(variances[is_hidden])), float(np.mean(variances[is_hidden])))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
-    unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
+    std_ratio = float(np.mean((noise_std / rough.noise_std)[is_hidden]))
+    relative_error = again.noise_std * std_ratio / usual
     overlooked = _IN_TAIL * _noise_std_of_bin(search.sizes, n_hidden, budget) / n_rows
-    return is_hidden & (_PRICE * overlooked < unknown)
+    return is_hidden & (_PRICE * overlooked < relative_error)
 
 
 def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -> float:
@@ -254,9 +265,10 @@ def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -
 
 
 def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Return weights of columns with which variances have about the same relative error.
+    """Return weights of columns by which variances get about the same relative error.
 
-    The mean square of the weights is 1: a row changes all moments by as much as without.
+    The mean square of the weights is 1, so that weights do not raise the sensitivity of the moments
+    of all columns together.
     """
     weights = np.clip(variances, np.maximum(noise_std, _LEAST_VARIANCE), 1.0) ** -0.5
     return weights / (math.sqrt(np.mean(weights**2)) * _ABOVE)
@@ -265,81 +277,77 @@ def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Centers and scales from released moments, with noise removed where possible.
 
-# With noise, smaller variances are set to this, in squared half widths of an interval.
+# With noise, smaller variances are raised to this number, in squared half widths of an interval.
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance below this many standard deviations of its noise may be 0.
 _HIDDEN = 2.0  # not studied
-# A flat column is constant if the noise of its variance is below this, in squared half widths. On
-# one-hot tables with few rows, .05 loses up to .4 of R2. Not studied beyond.
+# A flat column counts as constant only if the noise of its variance is below this number, in
+# squared half widths. On one-hot tables with few rows, .05 loses up to .4 of R2. Not studied
+# beyond.
 _LITTLE = 0.025
-# If more than this part of the columns seems constant, noise hides how they vary. They are kept, as
-# together they may predict much.
+# If more than this part of the columns seems constant, noise hides how they vary. Then they do not
+# count as constant, as together they may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
-# With the mean m, in half widths, a column has variance 1 - m^2 if all its values are at the ends
-# of its interval, and less if not. With more than this part of 1 - m^2, a column counts as having
-# only such values. Not studied.
+# A column with mean m, in half widths, has the variance 1 - m^2 if all of its values are at the
+# ends of its interval, and a smaller one otherwise. All values count as being at the ends if the
+# variance exceeds this part of 1 - m^2. Not studied.
 _AT_ENDS = 0.5
-# A mean this far from the middle, in half widths, may come from entries beyond the interval.
+# If a mean is farther than this from the middle of its interval, in half widths, many entries may
+# lie beyond the interval.
 _AT_END = 0.6  # not studied
-#: Without noise, a variance below this, relative to its terms, is rounding: for a million equal
-#: rows it was at most 127 eps.
+#: Without noise, a variance counts as 0 below this part of the squared mean: for a million equal
+#: rows, rounding was at most 127 eps.
 ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
-# For errors of variances, squares of entries are assumed to vary by this many squared variances. It
-# is 2 for a normal law, and 8 for an exponential one.
+# Assumed variance of squares of entries, in squared variances of the entries, for the sampling
+# error of a variance. It is 2 for a normal law, and 8 for an exponential one.
 _SQUARES = 4.0  # benchmarks/noise_errors/scales.md
 
 
 class Scales(NamedTuple):
-    """Centers and variances of columns, as far as noise shows them.
-
-    A column `is_flat` if its variance may be noise, and `is_void` if only its value 0 is visible.
-    `off_mode` are the fractions of entries that differ from the most frequent value, 1 where
-    unknown. `presence` are the fractions of present entries, with their noise `presence_std`.
-    Columns may be narrow relative to their distance from 0: then one `is_point` if it is as narrow
-    as zooms can show, and one `is_unclear` if it is flat and zooms had much noise. Another column
-    `is_constant` if it is flat with little noise and mostly 0, or if all its rows are counted as 0.
-    Centers have noise of `center_std`, and variances of `variance_std`; both are infinite if a
-    column may lie beyond its interval.
-    """
+    """Centers and variances of columns, as far as noise shows them."""
 
     center: np.ndarray
     variance: np.ndarray
-    is_flat: np.ndarray
-    is_void: np.ndarray
-    off_mode: np.ndarray
-    presence: Any = 1.0
-    presence_std: Any = 0.0
-    is_point: Any = False
-    is_unclear: Any = False
+    is_flat: np.ndarray  # the variance may be noise
+    is_void: np.ndarray  # no value but 0 is visible
+    off_mode: np.ndarray  # fractions of entries that are not the most frequent value; 1 if unknown
+    presence: Any = 1.0  # fractions of present entries
+    presence_std: Any = 0.0  # noise of `presence`
+    is_point: Any = False  # as narrow as zooms can show
+    is_unclear: Any = False  # flat, and zooms had much noise
+    # Flat with little noise, or all rows are counted as 0; never for narrow columns.
     is_constant: Any = False
+    # Noise of `center` and of `variance`; infinite if a column may lie beyond its interval.
     center_std: Any = 0.0
     variance_std: Any = 0.0
 
     def may_be_constant(self) -> np.ndarray:
-        """Return which columns may be constant: beside an intercept, these predict nothing.
+        """Return which columns may be constant, so that beside an intercept they predict nothing.
 
         If many columns seem constant, noise hides how they vary; then only points may be constant.
         """
-        return np.asarray(self.is_point | (self.is_constant & (self.is_constant.mean() < _MANY)))
+        are_few = self.is_constant.mean() < _MANY
+        return np.asarray(self.is_point | (self.is_constant & are_few))
 
     def std_errors(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the errors of centers and of standard deviations, due to noise and sampling.
+        """Return the standard errors of centers and of scales, due to noise and sampling.
 
-        A square is assumed to vary by `_SQUARES` squared variances, not by 2 as in a normal law.
-        Errors of hidden columns are infinite.
+        The scale is the root of the variance. Errors of the scales of hidden columns are infinite.
         """
-        n_there = n_rows * self.presence
-        of_variances = self.variance_std**2 + _SQUARES * self.variance**2 / n_there
-        stds = np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
-        of_stds = np.where(self.are_hidden(), math.inf, np.sqrt(of_variances) / (2 * stds))
-        return np.sqrt(self.center_std**2 + self.variance / n_there), of_stds
+        n_present = n_rows * self.presence
+        center_error = np.sqrt(self.center_std**2 + self.variance / n_present)
+        variance_error = np.sqrt(self.variance_std**2 + _SQUARES * self.variance**2 / n_present)
+        scale = np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
+        # The derivative of a root is one over twice the root.
+        scale_error = np.where(self.are_hidden(), math.inf, variance_error / (2 * scale))
+        return center_error, scale_error
 
     def are_hidden(self) -> np.ndarray:
-        """Return the columns whose scale noise hides: what they could predict is lost."""
+        """Return the columns whose scale noise hides, so that a model cannot use them."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
     def have_invalid_squares(self) -> np.ndarray:
-        """Return the columns with squares that overflow or underflow, without noise and bounds."""
+        """Return the columns whose squares overflow or underflow, in a fit without noise."""
         deviation = np.sqrt(self.variance)
         size = np.maximum(np.abs(self.center), deviation)
         return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
@@ -361,26 +369,25 @@ def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
 def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     """Compute centers and variances of columns from released moments in their intervals.
 
-    Variances are shrunk toward their mean over all columns: by as much as noise explains of how
-    they differ.
+    Centers and variances are shrunk toward their mean over all columns, by as much as noise
+    explains of how they differ.
     """
-    is_counted, of_present = len(moments.means) > 2, moments.of_present(n_rows)
+    of_present = moments.of_present(n_rows)
     largest, noise_std = intervals.largest, of_present.noise_std
     means, squares = of_present.means[0], of_present.means[1] + intervals.shift
-    # On average, noise adds its variance to the square of a mean.
+    # As in `Moments.variances`, the square of a mean m with error e has the errors 2 m e and e^2.
     variances = squares - means**2 + noise_std**2
-    # A mean m with error e also adds 2 m e, whose variance is added here.
-    is_noisy = bool(np.any(noise_std))
-    noise = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
+    of_variances = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
     means, _ = _shrunk_to_mean(means, noise_std)
-    variances, shrinkage = _shrunk_to_mean(variances, noise)
+    variances, kept = _shrunk_to_mean(variances, of_variances)
     # The mean over all columns has noise, too, but less.
-    left = noise * np.sqrt(shrinkage + (1 - shrinkage) / len(variances))
-    least = np.maximum(left, _LEAST_VARIANCE) if is_noisy else 0.0
+    left = of_variances * np.sqrt(kept + (1 - kept) / len(variances))
+    if np.any(noise_std):
+        least = np.maximum(left, _LEAST_VARIANCE)
+        is_flat = variances <= np.maximum(_HIDDEN * left, least)
+    else:
+        least, is_flat = 0.0, variances <= ROUNDING * np.maximum(means**2, 1.0)
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
-    is_flat = variances <= np.maximum(_HIDDEN * left, least)
-    if not is_noisy:
-        is_flat = variances <= ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
     # If entries are at the two ends, those at the rarer end differ from the most frequent value.
     means = np.clip(means, -1.0, 1.0)
@@ -392,36 +399,37 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
         is_void=np.zeros_like(is_flat),
         off_mode=np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0),
         presence=moments.present(n_rows),
-        presence_std=moments.noise_std * is_counted / _PRESENCE,
+        presence_std=moments.noise_std * (len(moments.means) > 2) / _PRESENCE,
         is_constant=is_flat & (_HIDDEN * left < _LITTLE),
         center_std=intervals.half * noise_std,
-        variance_std=intervals.half**2 * noise * np.sqrt(2 - shrinkage),
+        variance_std=intervals.half**2 * of_variances * np.sqrt(2 - kept),
     )
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
-    """Shrink values toward their mean; return also the factor of the remaining differences."""
+    """Shrink values toward their mean; return also which part of the differences is kept."""
     if not np.any(noise_std):
         return values, 1.0
-    mean, spread = float(np.mean(values)), float(np.var(values))
-    shrinkage = np.maximum(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0 * noise_std
-    return mean + shrinkage * (values - mean), shrinkage
+    mean, variance = float(np.mean(values)), float(np.var(values))
+    kept = np.maximum(0.0, 1 - noise_std**2 / variance) if variance > 0 else 0.0 * noise_std
+    return mean + kept * (values - mean), kept
 
 
 # ------------------------------
 # Centers and scales of columns: find intervals, unless they are public, and moments in these.
 
-# Without noise and bounds, entries farther from the mean than the first number are clipped, as
-# their squares would overflow. The second number is the first unit in the search for a mean.
+# Without noise and bounds, an entry is clipped to a distance of `_LARGEST` units from the center of
+# its interval, as its square would overflow. The unit is `_LARGE_UNIT` around 0, and then 1 around
+# the mean.
 _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
-# Standard deviations outside these limits are not precise: squares of smaller ones lose digits, and
-# larger ones show that entries were clipped.
+# Standard deviations outside of these limits are not precise: squares of smaller ones lose digits,
+# and larger ones show that entries were clipped.
 _DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Rows as a view, and the budget that releases sums over them."""
+    """A view of the rows, its shape, and the budget that releases sums over the rows."""
 
     view: BlockView
     n_rows: int
@@ -429,7 +437,7 @@ class _Columns:
     budget: PrivacyBudget
 
     def counts(self, bins_of: Binning, n_bins: int, is_chosen: np.ndarray) -> Any:
-        """Count entries of the chosen columns by bin; `bins_of` knows these columns only."""
+        """Count entries of the chosen columns by bin; `bins_of` numbers these columns from 0."""
         chosen = np.flatnonzero(is_chosen)
         return self.view.map_sum(counting(bins_of, n_bins, chosen), len(chosen) * n_bins)
 
@@ -441,7 +449,7 @@ def release_scales(
     interval: tuple[np.ndarray, np.ndarray] | None,
     budget: PrivacyBudget,
 ) -> Scales:
-    """Make the planned releases, and compute centers and variances."""
+    """Make the planned releases, and compute centers and variances; `interval` has the bounds."""
     columns = _Columns(view, *shape, budget)
     if isinstance(plan, SizedReleases):
         return _release_found(plan, columns)
@@ -459,10 +467,11 @@ def release_scales(
 def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
     """Compute moments around means, without noise."""
     ones = np.ones(columns.n_columns)
-    around = Intervals(0 * ones, _LARGE_UNIT * ones, _LARGEST)
-    rough = scales_of(around, _release_moments(plan.rough, around, columns), columns.n_rows)
-    around = Intervals(rough.center, ones, _LARGEST)
-    found = scales_of(around, _release_moments(plan.moments, around, columns), columns.n_rows)
+    around_0 = Intervals(0 * ones, _LARGE_UNIT * ones, _LARGEST)
+    rough = scales_of(around_0, _release_moments(plan.rough, around_0, columns), columns.n_rows)
+    around_mean = Intervals(rough.center, ones, _LARGEST)
+    moments = _release_moments(plan.moments, around_mean, columns)
+    found = scales_of(around_mean, moments, columns.n_rows)
     # The rounding of a sum, as scikit-learn estimates it.
     rounding = columns.n_rows * np.finfo(np.float64).eps
     is_flat = found.variance <= rounding * found.variance + (rounding * found.center) ** 2
@@ -471,16 +480,17 @@ def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
 
 
 def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
-    """Find an interval for each column, and release moments in it."""
+    """Find an interval for each column from counts by size, and release moments in it."""
     n_rows, budget = columns.n_rows, columns.budget
     sizes = columns.view.map_sum(counting(bins_by_size, N_BINS), columns.n_columns * N_BINS)
     counts, noise_std = budget.release(plan.sizes, sizes)
     n_present = np.full(columns.n_columns, float(n_rows))
-    seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
-    if plan.branches.branches[0].shape[0] > 2:  # of numbers that are not missing, too
-        n_present = np.clip(seen, 1.0, n_rows)
+    n_visible = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
+    has_gaps = plan.branches.branches[0].shape[0] > 2  # moments include counts of present entries
+    if has_gaps:
+        n_present = np.clip(n_visible, 1.0, n_rows)
     low, high = hulls(counts, noise_std, n_present)
-    # For columns that seem to be all 0, any interval will do.
+    # A column that seems to be 0 in all rows may get any interval.
     is_void = high <= low
     intervals = Intervals.of(low, np.where(is_void, 1.0, high))
     far = np.abs(intervals.middle) + intervals.half
@@ -490,9 +500,9 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     zoomed = zoomed.with_lengthened_points(counts, noise_std, n_present)
     moments = _release_moments(zoomed.moments, zoomed.intervals, columns)
     found = zoomed.marked(scales_of(zoomed.intervals, moments, n_rows))
-    # A column with few visible rows has got the interval of others, and may lie beyond that.
+    # A column with few visible rows has got the interval of other columns, and may lie beyond it.
     means = moments.of_present(n_rows).means[0]
-    is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
+    is_beyond = (np.abs(means) > _AT_END) & (n_visible < n_present / 2)
     return found._replace(
         is_void=is_void,
         off_mode=np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0),
@@ -505,21 +515,21 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
 def _release_within(
     plan: BoundedReleases, outer: Intervals, rough: Moments, hidden: np.ndarray, columns: _Columns
 ) -> Scales:
-    """Narrow the bounds of hidden columns; spend the rest of the budget on all columns."""
+    """Find intervals of hidden columns within their bounds, `outer`; release moments again."""
     again, search = plan.branches.branches
     counts, noise_std = np.zeros((columns.n_columns, N_BINS)), 0.0
     n_present = columns.n_rows * rough.present(columns.n_rows)
-    is_void = is_at_end = np.zeros_like(hidden)
-    zoomed = _Zoomed(again, outer, is_void, is_void, is_void)
+    no_column = is_void = is_at_end = np.zeros_like(hidden)
+    zoomed = _Zoomed(again, outer, no_column, no_column, no_column)
     if hidden.any():
         low, high = outer.of_columns(hidden).ends
 
         def _bins_of(values: np.ndarray, column: np.ndarray) -> np.ndarray:
             return bins_by_size(np.clip(values, low[column], high[column]), column)
 
-        found = columns.counts(_bins_of, N_BINS, hidden)
-        found, noise_std = columns.budget.release(search.sizes, found, n_columns=len(found))
-        counts[hidden] = found
+        exact = columns.counts(_bins_of, N_BINS, hidden)
+        released = columns.budget.release(search.sizes, exact, n_columns=len(exact))
+        counts[hidden], noise_std = released
         found = intervals_within(counts, noise_std, outer, hidden, n_present)
         intervals, is_void, is_at_end = found
         is_narrow = hidden & are_narrow(intervals)
@@ -541,26 +551,22 @@ def _release_within(
 
 
 class _Zoomed(NamedTuple):
-    """The intervals after all zooms, and what the zooms have shown about narrow columns.
-
-    A column `is_point` if it is as narrow as the last zoom can show, and neither visible bins nor
-    rows are left out. A narrow column `is_blurred` if noise hides most counts of a zoom, or was too
-    large for zooms.
-    """
+    """The intervals after all zooms, and what the zooms have shown about narrow columns."""
 
     moments: Release  # planned moments in these intervals
     intervals: Intervals
-    is_narrow: np.ndarray
-    is_blurred: np.ndarray
+    is_narrow: np.ndarray  # narrow beside its distance from 0, before any zoom
+    is_blurred: np.ndarray  # narrow, and noise hides most counts of a zoom, or prevents zooms
+    # As narrow as the last zoom can show, while neither visible bins nor rows are left out.
     is_point: np.ndarray
 
     def with_lengthened_points(self, counts: np.ndarray, *facts: Any) -> "_Zoomed":
-        """Lengthen the interval of a point if, by counts of sizes, rows are outside."""
+        """Lengthen the interval of a point if the counts by size show rows outside of it."""
         intervals, is_point = lengthened_points(self.intervals, self.is_point, counts, *facts)
         return self._replace(intervals=intervals, is_point=is_point)
 
     def marked(self, found: Scales) -> Scales:
-        """Mark columns too narrow for zooms, or unclear; narrow ones are not taken for constant."""
+        """Mark points and unclear columns; narrow columns do not count as constant."""
         return found._replace(
             is_point=self.is_point,
             is_unclear=found.is_flat & self.is_blurred,
@@ -578,42 +584,46 @@ def _zoom_in(
 ) -> _Zoomed:
     """Release where the entries of narrow columns are in their intervals, and shrink the intervals.
 
-    Each zoom counts entries of the columns whose intervals may still shrink, and is skipped if
-    there are none. Counts of `sizes` tell whether a shorter interval would leave out too many
-    entries. If noise would hide most counts, no zoom is made, and moments get its share.
+    Each zoom counts the entries of those columns whose intervals are still open, that is, may
+    shrink; if none are open, the remaining zooms are skipped. `sizes`, the counts by size, show
+    whether a shorter interval would leave out too many entries. If noise would hide most counts, no
+    zoom is made, and moments get the share of the zooms.
     """
-    alone, (zooms, moments) = branches.branches
-    n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
+    moments_alone, (zooms, moments) = branches.branches
+    no_column, n_narrow = np.zeros_like(is_narrow), int(is_narrow.sum())
+    most_noise = _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
     if not n_narrow or _noise_std_of_bin(zooms[0], n_narrow, columns.budget) > most_noise:
-        return _Zoomed(alone, intervals, is_narrow, is_narrow, np.zeros_like(is_narrow))
-    wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
-    n_bins, n_counted = zooms[0].shape[1], np.zeros(columns.n_columns)
-    total, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
-    # `with_all` has the intervals from before a zoom left out visible bins. They replace a point.
-    with_all, leaves_out = intervals, np.zeros_like(is_narrow)
+        return _Zoomed(moments_alone, intervals, is_narrow, is_narrow, no_column)
+    wide, is_open, is_blurred = intervals, is_narrow, no_column
+    # Sums over all zooms into the same interval: counts, their noise variance, number of zooms.
+    n_bins = zooms[0].shape[1]
+    sums, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
+    n_summed = np.zeros(columns.n_columns)
+    # `with_all` has the last intervals that left out no visible bin. They replace points.
+    with_all, leaves_out = intervals, no_column.copy()
     for n_zooms, zoom in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open
         own, outer = before.of_columns(is_seen), wide.of_columns(is_seen)
         bins_of = partial(bins_within, intervals=own, wide=outer, n_bins=n_bins)
-        counts = columns.counts(bins_of, n_bins, is_seen)
-        counts, noise_std = columns.budget.release(zoom, counts, n_columns=len(counts))
+        exact = columns.counts(bins_of, n_bins, is_seen)
+        counts, noise_std = columns.budget.release(zoom, exact, n_columns=len(exact))
         facts, stds = (n_present, sizes), np.full(len(counts), noise_std)
         intervals, is_open, are_out = zoomed_intervals(before, is_seen, counts, stds, *facts)
-        total[is_seen] += counts
+        sums[is_seen] += counts
         variance[is_seen] += noise_std**2
-        n_counted += is_seen
-        # If a zoom shows too little, the next one repeats it, and the mean has less noise.
-        stays = is_open & (intervals.half == before.half) & (n_counted > 1)
+        n_summed += is_seen
+        # If a zoom shows too little, the next one repeats it, and the mean count has less noise.
+        stays = is_open & (intervals.half == before.half) & (n_summed > 1)
         if stays.any():
-            means = total[stays] / n_counted[stays, np.newaxis]
-            stds = np.sqrt(variance[stays]) / n_counted[stays]
+            means = sums[stays] / n_summed[stays, np.newaxis]
+            stds = np.sqrt(variance[stays]) / n_summed[stays]
             intervals, *again = zoomed_intervals(intervals, stays, means, stds, *facts)
             is_open, are_out = np.where(stays, again, [is_open, are_out])
-        has_moved = intervals.half != before.half
-        total[has_moved], variance[has_moved], n_counted[has_moved] = 0.0, 0.0, 0.0
+        has_shrunk = intervals.half != before.half
+        sums[has_shrunk], variance[has_shrunk], n_summed[has_shrunk] = 0.0, 0.0, 0.0
         with_all = with_all.replaced(are_out & ~leaves_out, before)
         leaves_out |= are_out
-        is_blurred |= is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins)
+        is_blurred = is_blurred | (is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins))
         if not is_open.any():
             columns.budget.skip(*zooms[n_zooms:])
             break
@@ -625,6 +635,7 @@ def _zoom_in(
 def _release_moments(
     release: Release, intervals: Intervals, columns: _Columns, weights: Any = 1.0
 ) -> Moments:
+    """Release the moments of columns in their intervals, with noise divided by `weights`."""
     kernel = summing(intervals, _PRESENCE * (release.shape[0] > 2))
     sums = columns.view.map_sum(kernel, math.prod(release.shape))
     means, noise_std = columns.budget.release(release, sums * weights / columns.n_rows)

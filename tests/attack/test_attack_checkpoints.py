@@ -336,7 +336,7 @@ def test_a_file_that_is_closed_meanwhile_makes_no_second_stream(path, is_locked)
     lines = (
         "import sys; from skdp import DPContinualFactorizer as Factorizer",
         "from skdp.ledger import _database; _database._TIMEOUT = 0.1",
-        *["_database._is_locked = lambda file: True"] * (not is_locked),
+        *["_database._try_to_lock = lambda file: True"] * (not is_locked),
         f"Factorizer.resume(sys.argv[1], {KEY!r}).update(0, 0, 0.5)",
     )
 
