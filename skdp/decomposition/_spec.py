@@ -16,12 +16,12 @@ from skdp.privacy.plan import PrivacyCost
 
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
-    """Divide `parts` by `whole`; ratios to a `whole` of 0 are 0."""
+    """Divide `parts` by `whole`; if `whole` is 0, return zeros."""
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 
 def rank_or_none(n_components: int | float | str | None) -> int | None:
-    """Return `n_components` if it is an int, or None if the released spectrum decides."""
+    """Return `n_components` if it is an int; None means that the released spectrum decides."""
     return int(n_components) if isinstance(n_components, Integral) else None
 
 
@@ -36,32 +36,34 @@ class Factors:
     components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
     eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
     total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
-    # Standard deviation of the noise in an eigenvalue. If X itself was released with noise, this is
-    # the variance of the noise in a singular value.
+    # Standard deviation of the noise in an eigenvalue or, if X itself was released with noise, the
+    # variance of the noise in a singular value.
     eigenvalue_noise: float
     n_above_noise: int  # number of components that stand out from the noise
-    # Only if a whole second moment was released: standard errors of the eigenvalues due to noise,
-    # and angles by which noise turns components, exceeded with a probability of 5%.
-    eigenvalue_errors: np.ndarray | None = None
+    # The next four are set only if a whole second moment was released. Noise turns a component by
+    # more than its angle with a probability of 5%.
+    eigenvalue_errors: np.ndarray | None = None  # standard errors due to noise
     angles: np.ndarray | None = None
-    # Second moments along the components, noise included, and the standard deviation of the noise
-    # in an entry of the moment off its diagonal.
-    noisy: np.ndarray | None = None
-    off_diagonal_std: float = 0.0
+    noisy: np.ndarray | None = None  # second moments along the components, with noise
+    off_diagonal_std: float = 0.0  # of the noise in an entry off the diagonal of the moment
     # Left singular vectors, of shape (n_rows, n_eigenvalues), if they may be published.
     left: np.ndarray | None = None
-    failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
+    failed: bool = False  # whether a basis exceeded the coherence bound, which ended the iteration
     # The released mean of the rows, or a public center.
     mean: np.ndarray = field(default_factory=partial(np.zeros, 0))
-    mean_noise_variance: float = 0.0  # of an entry; 0 for rows that were centered by `mean`
+    # Variance of the noise in an entry of `mean`; 0 if the rows were centered by `mean`.
+    mean_noise_variance: float = 0.0
     row_norm: float | None = None  # bound that the rows were clipped to, if any
-    unclipped: float = 1.0  # part of the sum of squares that clipping leaves, by released counts
-    # Part of the rows that exceed a multiple of `row_norm`, and the multiple, by released counts.
+    # The next three follow from released counts of row norms. `unclipped` is the part of the sum of
+    # squares that clipping leaves.
+    unclipped: float = 1.0
+    # The part of the rows that are longer than a multiple of `row_norm`, and that multiple.
     far_rows: tuple[float, float] = (0.0, 1.0)
     # If a few rows are far longer than all other rows: the part of the rows that are so long, how
     # many times longer they are, and a norm that the other rows do not exceed.
     giants: tuple[float, float, float] | None = None
-    left_signal: float = 1.0  # largest part of the differences between left rows that is signal
+    # Which part of the differences between rows of `left` is signal, along the best component.
+    left_signal: float = 1.0
     # A function that decomposes the same released moment for another number of components.
     decompose: Callable[..., "Factors"] | None = None
     prior_weight: float = 0.0  # weight of the prior in the moment
@@ -71,20 +73,21 @@ class Factors:
         """Decompose the same released moment with its columns scaled to variance 1."""
         if self.decompose is None or self.eigenvalue_noise == 0:
             return self
-        scaled = replace(self, decompose=partial(self.decompose, scaled_rows=n_rows))
-        found = scaled.for_rank(n_components)
+        decompose = partial(self.decompose, scaled_rows=n_rows)
+        found = replace(self, decompose=decompose).for_rank(n_components)
         assert found.scales is not None
         noise = self.mean_noise_variance * float(np.mean(found.scales**-2.0))
         mean = self.mean / found.scales
-        return replace(found, decompose=scaled.decompose, mean=mean, mean_noise_variance=noise)
+        return replace(found, decompose=decompose, mean=mean, mean_noise_variance=noise)
 
     def for_rank(self, n_components: int | float | str | None) -> "Factors":
         """Decompose the same released moment for another number of components."""
         if self.decompose is None:
             return self
-        unchanged = "mean", "mean_noise_variance", "row_norm", "unclipped", "far_rows", "giants"
         found = self.decompose(n_components=rank_or_none(n_components))
-        return replace(found, **{name: getattr(self, name) for name in unchanged})
+        # What does not follow from the moment stays.
+        kept = "mean", "mean_noise_variance", "row_norm", "unclipped", "far_rows", "giants"
+        return replace(found, **{name: getattr(self, name) for name in kept})
 
     def leading(self, n_components: int) -> "Factors":
         """Return the first `n_components`, with deterministic signs."""
@@ -126,20 +129,21 @@ MOMENT = "second moment"
 class Support:
     """The solvers and settings that a unit of privacy allows."""
 
-    # Default number of steps of each solver. With "auto", entries take the first usable solver;
-    # rows follow `resolve_rows`.
+    # Default number of steps of each solver. With solver="auto", entries take the first solver that
+    # is usable, and for rows `resolve_rows` decides.
     steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    # Whether solvers multiply the matrix by released bases, which decide on the noise. Otherwise
-    # bounds on row norms decide.
+    # Whether the noise depends on released bases, by which solvers multiply the matrix. Otherwise
+    # it depends on bounds on row norms.
     has_bases: bool = True
     takes_coherence_bound: bool = False
-    # Counts the units of a matrix from its shape.
+    # A function that returns the number of units of a matrix, given its shape.
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-# Rows, and users with several. Steps: benchmarks/high_dimension/captured.md, "power, 4 steps".
+# For rows, and for users, who have several. Steps: benchmarks/high_dimension/captured.md, "power, 4
+# steps".
 _OF_ROWS = Support(
     steps={"covariance": 0, "power": 3},
     centered=("covariance", "power"),
@@ -166,7 +170,7 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
     units.ResolvedSparseRow: Support(steps={"alternating": 5}, centered=("alternating",)),
-    # A step by the second moment X'X multiplies by X twice: it gains as much as two steps of edges.
+    # A step multiplies by X'X, that is, twice by X, and so gains as much as two steps of edges.
     units.ResolvedInteraction: Support(steps={"power": 6, "covariance": 0}, count=math.prod),
     units.ResolvedSpectralChange: Support(steps={"power": 8}, pure=("power",)),
 }
@@ -184,7 +188,7 @@ class MatrixSpec:
     shape: tuple[int, int]
     dtype: np.dtype
     is_sparse: bool
-    rounding: float  # bound for a sum of rows, in units of the largest contribution
+    rounding: float  # bound on the rounding of a sum of rows, if no row adds more than 1
     center: np.ndarray | str | None  # "private", (n_features,) or None
     releases_mean: bool  # whether the column means are needed and not public
     # `resolve_rows` or `resolve_entries` replaces "auto" and None.
@@ -205,7 +209,7 @@ class RowsSpec(MatrixSpec):
     is_pca: bool  # whether there are at most min(n_samples, n_features) components
     is_in_memory: bool
     prior: np.ndarray | None = None  # covariances that the moment is shrunk toward
-    # Solvers that the released mean may guide, if most rows are mostly positive; () for none.
+    # Solvers that may start from the released mean, if most rows are mostly positive; () for none.
     guided_solvers: tuple[str, ...] = ()
 
 
@@ -216,7 +220,7 @@ class EntriesSpec(MatrixSpec):
     unit: units.MatrixUnit
     coherence_bound: float | None
     releases_total: bool = True  # whether the sum of squares is needed
-    averages: bool = True  # whether the products of several steps give a basis, not the last alone
+    averages: bool = True  # whether a basis follows from several products, not only from the last
 
 
 #: The spec of any fit to a matrix.

@@ -27,11 +27,11 @@ from skdp.privacy.sensitivity import row_sum
 
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once; return their view, with sums for the first releases, and their hash."""
+    """Read all rows once; return a view with stored sums for the first releases, and a hash."""
     rows, bound = raw, rows_plan.bound_of_mean(spec)
     if isinstance(spec.center, np.ndarray):
         rows = raw.centered(spec.center)
-    # With a public bound for the mean, this pass also sums the clipped rows.
+    # With a public bound for the mean, the sum of the clipped rows is stored, too.
     first = None
     if spec.releases_mean and not isinstance(bound, str):
         first = bound, weighting_to(bound, raw.n_features)
@@ -52,15 +52,15 @@ def solve_rows(
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     facts = clipping_facts(plan.row_norm, rows.bound, spec, budget)
     usual, *guided = plan.branches.branches
-    if not usual.means:
-        mean = spec.center if isinstance(spec.center, np.ndarray) else np.zeros(raw.n_features)
-        factors = solve_clipped(spec, usual.solver, rows, budget, generator)
-        return replace(factors, mean=mean, **facts)
-    for_mean = rows if spec.mean_norm is None else clipped(raw, spec.mean_norm)
-    if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-        factors = solve_guided(spec, guided, rows, for_mean, budget, generator)
-        return replace(factors, **facts)
-    mean, noise_std = release_mean(usual.means[0], for_mean, budget)
+    mean, noise_std = np.zeros(raw.n_features), 0.0
+    if usual.means:
+        for_mean = rows if spec.mean_norm is None else clipped(raw, spec.mean_norm)
+        if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
+            factors = solve_guided(spec, guided, rows, for_mean, budget, generator)
+            return replace(factors, **facts)
+        mean, noise_std = release_mean(usual.means[0], for_mean, budget)
+    elif isinstance(spec.center, np.ndarray):
+        mean = spec.center
     factors = solve_clipped(spec, usual.solver, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, **facts)
 
@@ -73,7 +73,7 @@ def _solve_centered(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release a center, again if its noise is large, and the factors of centered rows."""
+    """Release a center, a second one if noise makes the first one rough, and the factors."""
     for_mean = clip_to_norm(raw, plan.mean_norm, spec.mean_norm, spec, budget)
     mean, mean_std = release_mean(center, for_mean, budget)
     n_warnings, search = len(budget.warnings), plan.row_norm
@@ -84,8 +84,8 @@ def _solve_centered(
     if branch.means:
         # Warnings about the norms around the first mean do not apply to the second mean.
         del budget.warnings[n_warnings:]
-        wider = clipped(rows, rows_plan.WIDER * rows.bound)
-        shift, mean_std = release_mean(branch.means[0], wider, budget)
+        near_first = clipped(rows, rows_plan.WIDER * rows.bound)
+        shift, mean_std = release_mean(branch.means[0], near_first, budget)
         mean, search = mean + shift, branch.row_norm
         rows = clip_to_norm(raw.centered(mean), search, spec.row_norm, spec, budget)
     # The noise of the center adds an error to the second moment of centered rows.
@@ -97,71 +97,75 @@ def _solve_centered(
 def clip_to_norm(
     rows: Rows, search: Search | None, bound: float | None, spec: RowsSpec, budget: PrivacyBudget
 ) -> Rows:
-    """Clip rows to the norm `bound`, or to a quantile of norms that is released first."""
+    """Clip rows to the norm `bound`, or first release a quantile of the norms by `search`."""
     if search is not None:
         rows = rows.measured()
-        norms, q = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
-        # Rows of zeros need no clipping, and many rows of zeros would make a low quantile 0.
-        norms = norms.zeros_last() if q < 0.5 else norms
-        bound = budget.quantile(search, norms, q=q)
+        norms, quantile = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
+        if quantile < 0.5:
+            # Many rows of zeros would make a low quantile 0. They need no clipping, and count last.
+            norms = norms.zeros_last()
+        bound = budget.quantile(search, norms, q=quantile)
     assert bound is not None
     return clipped(rows, bound)
 
 
-# Counts of rows between the bound and this multiple of the bound estimate the part of the sum of
-# squares that clipping leaves. Longer rows are *far*, and counted apart.
+# The part of the sum of squares that clipping leaves is estimated from counts of rows with norms
+# between the bound and this multiple of the bound. Longer rows are *far*, and counted apart.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
-# A count is used only if its fraction of the rows differs from 1 and from the quantile by this many
-# standard deviations of its noise, and by the second number.
+# A count is used for this estimate only if its fraction of the rows differs both from 1 and from
+# the quantile at which rows are clipped: by `_CLEAR_DEVIATIONS` standard deviations of the noise,
+# and by `_CLEAR`.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
-# There are far rows if their count exceeds this many standard deviations of its noise. Far rows are
-# *giants* if the rows of medium length are at most this part of their number, so that the lengths
-# have a gap and no long tail.
+# There are far rows if their count exceeds `_FAR_DEVIATIONS` standard deviations of its noise. Far
+# rows are *giants* if there are few rows of medium length, relative to the number of giants: the
+# ratio is at most `_BETWEEN`, so that the lengths have a gap and no long tail.
 _FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
 def clipping_facts(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> dict[str, Any]:
-    """Estimate what clipping leaves of the sum of squares, and how many rows are far, from counts.
+    """Return the fields of `Factors` about clipping, from counts that the search has released.
 
     At a quantile up to the median, the part that clipping leaves is not estimated: the fit clips
     most rows on purpose, as noise would lose more than clipping.
     """
-    found: dict[str, Any] = {"row_norm": float(bound)}
+    facts: dict[str, Any] = {"row_norm": float(bound)}
     if search is None:
-        return found
-    counted, n_rows = budget.search_counts[search.name], spec.shape[0]
-    points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
-    noise, q = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
-    is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise)
+        return facts
+    # For each norm at which the search has counted, the fraction of rows that are not longer.
+    counts, n_rows = budget.search_counts[search.name], spec.shape[0]
+    points, fractions = np.array(list(counts)), np.array(list(counts.values())) / n_rows
+    noise_std, quantile = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
+    is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise_std)
     # Far rows begin at the point where the count of longer rows times the squared norm is largest.
     parts, multiples = (1 - fractions) * is_far, points / bound
     begin = int(np.argmax(parts * multiples**2))
     if is_far[begin]:
-        found["far_rows"] = float(parts[begin]), float(multiples[begin])
-    found["giants"] = _giants(points, fractions, bound, _FAR_DEVIATIONS * noise)
-    margin = max(_CLEAR_DEVIATIONS * noise, _CLEAR)
+        facts["far_rows"] = float(parts[begin]), float(multiples[begin])
+    facts["giants"] = _giants(points, fractions, bound, _FAR_DEVIATIONS * noise_std)
+    margin = max(_CLEAR_DEVIATIONS * noise_std, _CLEAR)
     is_clear = (points > bound) & (points < _NEAR * bound)
-    is_clear &= (fractions > q + margin) & (fractions < 1 - margin)
-    if q > 0.5 and is_clear.any():
-        found["unclipped"] = unclipped_squares(bound, q, points[is_clear], fractions[is_clear])
-    return found
+    is_clear &= (fractions > quantile + margin) & (fractions < 1 - margin)
+    if quantile > 0.5 and is_clear.any():
+        clear_counts = points[is_clear], fractions[is_clear]
+        facts["unclipped"] = unclipped_squares(bound, quantile, *clear_counts)
+    return facts
 
 
 def _giants(
     points: np.ndarray, fractions: np.ndarray, bound: float, margin: float
 ) -> tuple[float, float, float] | None:
-    """Return the part of rows that are giants, or None if no gap of norms ends within the bound.
+    """Return the field `giants` of `Factors`, or None if no gap of norms ends within the bound.
 
-    Return also how many times as long as all other rows the giants are, and a norm that the other
-    rows do not exceed. The other rows are more than half of all rows, and most of them are not 0,
-    as half of all rows exceed the least point.
+    `fractions` are the parts of the rows whose norms are at most `points`, with noise up to
+    `margin`. The rows below the gap are more than half of all rows. Most of them are not 0: less
+    than half of all rows are within the least point.
     """
     longer = 1 - fractions
-    # Entry (start, end): rows between these points are few relative to those beyond the end, which
-    # are more than noise. More than half of the rows are below the start, and less than half
-    # below the least point.
+    # Entry (start, end) says whether there is a gap between these points: few rows, relative to the
+    # longer rows, which are more than noise. More than half of the rows are below the start, and
+    # less than half below the least point.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
     is_gap &= (longer > margin) & (points <= bound)
@@ -191,7 +195,8 @@ def solve_projection(
     A solver for rows finds the components V. Then the rows times V are released around their mean,
     clipped to a level c: exchanging a row changes one row of this product, by at most 2 c. The
     noise hides whole rows, and leaves little signal in the coordinates of a row. So the singular
-    values of the product are shrunk, and where noise hides how rows differ, all are near the mean.
+    values of the product are shrunk: where noise hides how rows differ, the shrunk rows are near
+    the mean.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     factors = solve_clipped(spec, plan.components, rows, budget, generator)
@@ -220,32 +225,37 @@ def solve_projection(
 
 
 def _above_noise(vector: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a noisy vector toward 0; where noise alone might give it, it becomes 0."""
-    of_noise = (len(vector) + 3 * np.sqrt(2 * len(vector))) * noise_std**2
+    """Shrink a noisy vector toward 0; a vector that may be noise alone becomes 0."""
+    # The squared length of noise rarely exceeds its expectation by three standard deviations.
+    most_noise = (len(vector) + 3 * np.sqrt(2 * len(vector))) * noise_std**2
     squares = float(vector @ vector)
-    return vector * (max(1 - of_noise / squares, 0.0) if squares > 0 else 0.0)
+    return vector * (max(1 - most_noise / squares, 0.0) if squares > 0 else 0.0)
 
 
 def _deviations(block: Any, basis: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return rows times a basis, minus a public point; null rows are NaN."""
-    found = block.matmul(basis) - point
-    found[block.is_null] = np.nan
-    return np.asarray(found)
+    """Return rows times a basis, minus a public point; null rows become NaN."""
+    deviations = block.matmul(basis) - point
+    deviations[block.is_null] = np.nan
+    return np.asarray(deviations)
 
 
 def _release_level(
     plan: rows_plan.RowFactorReleases, projected: np.ndarray, rows: Rows, budget: PrivacyBudget
 ) -> float:
-    """Choose the level to which rows are clipped: released counts show what cut and noise lose."""
+    """Choose the level to which projected rows are clipped, from released counts of their norms.
+
+    The level minimizes the squares that clipping removes, and what noise takes from the rest.
+    """
     if plan.level is None:
         return np.inf
     edges = rows.bound * LEVEL_GRID
-    counts, std = budget.release(plan.level, bin_counts(row_norms(projected), edges).astype(float))
-    visible = np.where(counts > _VISIBLE * std, counts, 0.0)
+    exact = bin_counts(row_norms(projected), edges).astype(float)
+    counts, noise_std = budget.release(plan.level, exact)
+    visible = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
+    # Entry (i, j) is the length of a row at edge j of the grid, when it is clipped to edge i.
     kept = np.minimum(LEVEL_GRID[:, np.newaxis], LEVEL_GRID)
-    lost, signal = np.square(LEVEL_GRID - kept) @ visible, np.square(kept) @ visible
-    release = plan.projected_rows
+    removed, signal = np.square(LEVEL_GRID - kept) @ visible, np.square(kept) @ visible
     change = row_sum(1.0, budget.adjacency)
-    of_one = budget.cost.noise_std("gaussian", change, release.share)
-    noise = projected.size * np.square(of_one * LEVEL_GRID)
-    return float(edges[np.argmin(lost + signal * noise / (signal + noise))])
+    std_of_level_1 = budget.cost.noise_std("gaussian", change, plan.projected_rows.share)
+    noise = projected.size * np.square(std_of_level_1 * LEVEL_GRID)
+    return float(edges[np.argmin(removed + signal * noise / (signal + noise))])

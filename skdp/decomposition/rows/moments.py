@@ -13,9 +13,10 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # ------------------------------
 # Components of a noisy second moment.
 
-# Factor of the penalty, relative to the edge of the noise (its largest eigenvalue); least signal of
-# a feature, relative to noise; average signal of a component, in edges, from which the penalty
-# fades. benchmarks/diagonal_prior/components.md, "Given bounds"
+# `_STRENGTH` is the size of the penalty, relative to the largest eigenvalue of noise, its *edge*.
+# `_LEAST_SIGNAL` is the least signal of a feature, relative to noise. The penalty fades if the
+# average signal of a component exceeds `_FADE` edges.
+# benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
 
@@ -47,7 +48,8 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
-# Before columns are scaled, eigenvalues are raised to this part of the edge of the noise.
+# Before columns are scaled, small eigenvalues are raised to this part of the largest eigenvalue of
+# noise.
 _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -58,12 +60,12 @@ def decompose_scaled(
     n_components: int | None = None,
     center_error: float = 0.0,
 ) -> Factors:
-    """Decompose a released second moment whose columns are divided by their released scales.
+    """Decompose a released second moment after dividing its columns by their scales.
 
     The squared scales are on the diagonal of the moment, which noise hides in wide tables. So small
     eigenvalues are first raised to a part of the largest eigenvalue of noise: then columns of a
-    visible direction have larger scales than columns of noise. Flat columns keep their scale.
-    Errors are computed as for equal noise in all columns, with the same mean square.
+    visible direction have larger scales than columns of noise. Columns that may be constant keep
+    their scale. Errors are computed as if all columns had the same noise.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)
@@ -71,17 +73,19 @@ def decompose_scaled(
     is_flat = are_flat(np.diag(noisy), np.full(len(noisy), noise_std), n_rows)
     squares = np.diag(raised) / np.median(np.diag(raised)[~is_flat])
     scales = np.sqrt(np.where(is_flat, 1.0, squares))
-    units, mean_factor = np.outer(scales, scales), float(np.mean(scales**-2.0))
-    arguments = noise_std * mean_factor, n_components, center_error * mean_factor
+    # Dividing the columns multiplies noise by this factor, on average over the columns.
+    units, factor = np.outer(scales, scales), float(np.mean(scales**-2.0))
+    arguments = noise_std * factor, n_components, center_error * factor
     factors = decompose(noisy / units, *arguments, smoothed=raised / units)
     assert factors.angles is not None
-    # Noise varies more if most of it comes from few columns.
-    uneven = float(np.mean(scales**-4.0)) / mean_factor**2
-    angles = np.minimum(factors.angles * uneven**0.25, np.pi / 2)
+    # If most of the noise comes from few columns, it turns components farther.
+    unevenness = float(np.mean(scales**-4.0)) / factor**2
+    angles = np.minimum(factors.angles * unevenness**0.25, np.pi / 2)
     return replace(factors, scales=scales, angles=angles)
 
 
-# The length of the error of a mean rarely exceeds its expectation by more standard deviations.
+# The length of the error of a mean rarely exceeds its expectation by more standard deviations than
+# this.
 _RARELY = 3.5  # not tuned
 
 
@@ -106,7 +110,8 @@ def decompose(
     """
     if scaled_rows:
         return decompose_scaled(noisy, noise_std, scaled_rows, n_components, center_error)
-    # Off the diagonal, symmetric noise has half of the variance, which decides on eigenvalues.
+    # Off the diagonal, symmetric noise has half of the variance. Its eigenvalues depend on these
+    # entries, as there are many more of them than on the diagonal.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), center_error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     matrix = noisy - np.diag(penalty) if smoothed is None else smoothed
@@ -116,15 +121,16 @@ def decompose(
     if smoothed is not None:
         second_moments = np.einsum("ij,ij->j", vectors, noisy @ vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
-    # Only the second moments of the first `n_components` are in descending order.
+    # Of `second_moments`, only the first `n_components` are in descending order.
     in_order = np.sort(second_moments)[::-1]
     cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - center_error
     edge = noise_edge(off_diagonal_std, len(noisy))
-    # A noisy center adds a direction with a chi-squared second moment, which noise of the moment
-    # increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
+    # The error of a noisy center adds one direction, with a chi-squared second moment, which the
+    # noise of the moment increases (J. Baik, G. Ben Arous, S. Peche, 2005, :arxiv:`math/0403022`).
     added = center_error * (np.sqrt(len(noisy)) + _RARELY * np.sqrt(0.5)) ** 2
-    # In another order of operations, the square of the edge might overflow.
-    edge = added + edge / (4 * added) * edge if 2 * added > edge else edge
+    if 2 * added > edge:
+        # In another order of operations, the square of the edge might overflow.
+        edge = added + edge / (4 * added) * edge
     errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
         components=vectors.T,
@@ -148,28 +154,31 @@ def decompose_toward(
 ) -> Factors:
     """Shrink a released second moment toward a multiple of a prior, and decompose it.
 
-    The weight of the prior is the part of the squared distance that noise explains (W. James, C.
-    Stein, 1961). The multiple is the one nearest to the moment, as clipping makes rows shorter.
+    The multiple is the one nearest to the moment, as clipping makes rows shorter. The weight of the
+    prior is the part of the squared distance that noise explains (W. James, C. Stein, 1961).
     """
-    unit = max(float(np.abs(noisy).max()), np.finfo(np.float64).tiny)
-    direction = prior / max(float(np.abs(prior).max()), np.finfo(np.float64).tiny)
-    direction = direction / max(float(np.linalg.norm(direction)), np.finfo(np.float64).tiny)
-    along = max(float(np.sum(noisy / unit * direction)), 0.0)
-    away = along * direction - noisy / unit
-    distance = max(float(np.square(away).sum()), np.finfo(np.float64).tiny)
+    tiny = np.finfo(np.float64).tiny
+    unit = max(float(np.abs(noisy).max()), tiny)
+    direction = prior / max(float(np.abs(prior).max()), tiny)
+    direction = direction / max(float(np.linalg.norm(direction)), tiny)
+    length = max(float(np.sum(noisy / unit * direction)), 0.0)
+    difference = length * direction - noisy / unit
+    squared_distance = max(float(np.square(difference).sum()), tiny)
     # Off the diagonal, noise has half of the variance.
     explained = np.square(noise_std / unit) * len(noisy) * (len(noisy) + 1) / 2
-    weight = min(1.0, float(explained) / distance)
-    factors = decomposition(noisy + weight * unit * away, (1 - weight) * noise_std, **asked)
+    weight = min(1.0, float(explained) / squared_distance)
+    shrunk = noisy + weight * unit * difference
+    factors = decomposition(shrunk, (1 - weight) * noise_std, **asked)
     return replace(factors, prior_weight=weight)
 
 
 def _turned(
     matrix: np.ndarray, vectors: np.ndarray, second_moments: np.ndarray, n_turned: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rotate the first columns to the eigenvectors of `matrix` within their span.
+    """Rotate the first `n_turned` vectors to the eigenvectors of `matrix` within their span.
 
-    So a penalty affects only the span. Second moments within the span are in descending order.
+    So a penalty, which `matrix` does not have, affects only the span. Return also the second
+    moments, of which the first ones are then in descending order.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -180,9 +189,11 @@ def _turned(
 # ------------------------------
 # Components of a noisy second moment, guided by the direction of a released mean.
 
-# The mean guides if the moment along the mean is this many times the noise and the mean eigenvalue.
+# The mean guides if the moment along the mean is at least this many times the noise, and this many
+# times the mean eigenvalue.
 _LEAST_VALUE = 3.0  # not studied
-# Subtracting this many norms of the matrix along the axis makes its eigenvalue the least.
+# The axis becomes the least eigenvector if its eigenvalue is lowered by this many norms of the
+# matrix.
 _FAR = 10.0  # not tuned
 
 
@@ -204,10 +215,11 @@ def decompose_with_axis(
 ) -> Factors:
     """Decompose a moment whose leading eigenvector is nearly the axis, the direction of the mean.
 
-    Along the known axis, noise adds a single number and no bias. The deviation of the eigenvector
+    Along the known axis, noise adds a single number and no bias. How far the eigenvector deviates
     from the axis follows from the noisy matrix, and is shrunk to the part that exceeds noise. The
     eigenvector is deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to
-    the axis. Noise raises eigenvalues, so the variances that the vectors capture replace them.
+    the axis. Noise raises eigenvalues. So they are replaced by the variances of the rows along the
+    vectors, as far as these are known.
     """
     # Squares of entries in this unit cannot overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
@@ -228,8 +240,8 @@ def decompose_with_axis(
     # Noise raises an eigenvalue by its push, and rotates the eigenvector. So the noiseless moment
     # along the noisy eigenvector is lower than the noisy eigenvalue by twice the push.
     pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
-    captured = second_moments - 2 * pushes
-    values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
+    captured = descending(second_moments - 2 * pushes)
+    values, components = _joined(value, axis + cross / value, axis, captured, vectors)
     return Factors(
         components=components,
         eigenvalues=unit * values,
@@ -242,14 +254,15 @@ def decompose_with_axis(
 def _decompose_rest(
     noisy: np.ndarray, axis: np.ndarray, deflation: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Decompose the deflated moment orthogonally to the axis; return eigenvalues, vectors."""
+    """Decompose the deflated moment orthogonally to the axis; return eigenvalues and vectors."""
     along = noisy @ axis
     orthogonal = along - (axis @ along) * axis
-    # The axis is projected out on both sides, and gets an eigenvalue far below all others.
+    # The first two terms project out the axis on both sides, and give the axis an eigenvalue far
+    # below all others. The third term deflates.
     far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
     rest = noisy - np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
     eigenvalues, vectors = np.linalg.eigh(rest)
-    # The axis is last in descending order, and is left out.
+    # In descending order the axis comes last, and is left out.
     return eigenvalues[:0:-1], vectors[:, :0:-1]
 
 
@@ -258,8 +271,9 @@ def _joined(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decompose ``value * outer(lead, lead) + vectors @ diag(captured) @ vectors.T``.
 
-    Only a small matrix is decomposed, in the span of the axis, the vectors with a positive captured
-    variance, and the part of `lead` that is orthogonal to both.
+    The matrix is 0 outside of a small span: of the axis, of the vectors with a positive captured
+    variance, and of the part of `lead` that is orthogonal to both. So only a matrix of that size is
+    decomposed.
     """
     n_signals = int(np.count_nonzero(captured))
     rest = vectors[:, n_signals:]

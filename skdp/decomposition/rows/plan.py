@@ -22,28 +22,28 @@ _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 # ------------------------------
 # Checks of parameters, and the choices of "auto".
 
-# With more features, clipped projections have less noise than the d x d matrix; with "replace",
-# whose steps have twice the noise, only from the second number on.
+# With more features than this, clipped projections have less noise than the d x d second moment.
+# With "replace" the steps of an iteration have twice the noise.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Without noise, memory decides: the largest number of entries of a second moment, or of a basis of
-# all rows.
+# Without noise, memory decides on the solver: this is the largest number of entries of a second
+# moment, or of a basis that spans all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# ARPACK finds components of sparse rows with at least so many features; and at most so many
-# components, relative to the shorter side.
+# ARPACK finds the components of sparse rows that have at least so many features, if these are at
+# most the part `_LARGEST_RANK` of the shorter side.
 _FEWEST_SPARSE_FEATURES, _LARGEST_RANK = 400, 0.125  # not tuned
-# If a mean guides, "auto" may iterate from this many features d on, if n mu / d is below the second
-# number (benchmarks/diagonal_prior/solvers.md) or, for one component, below the third number
-# (benchmarks/guided/guided.md).
+# If a mean guides a fit to n rows, "auto" may iterate if there are at least so many features d, and
+# if n mu / d is below `_LEAST_STRENGTH` (benchmarks/diagonal_prior/solvers.md) or, for a single
+# component, below `_LEAST_STRENGTH_OF_ONE` (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
-# Largest norm of the center, relative to sparse rows: with a longer center, rounding of squares
-# would leave nothing of the rows.
+# Largest norm of a center, relative to the norm of sparse rows: with a longer center, rounding of
+# squares would leave nothing of the rows.
 _LARGEST_RATIO = 1e8  # not tuned
 # A guided fit needs at least this many features.
 _FEWEST_GUIDED_FEATURES = 3  # not studied
 
 
 def resolve_rows(spec: RowsSpec) -> RowsSpec:
-    """Refuse contradictory parameters, and replace "auto" and None, by public facts only."""
+    """Refuse contradictory parameters; replace "auto" and None by values, from public facts."""
     check_solver(spec)
     _check_bounds(spec)
     if not spec.cost.is_private:
@@ -66,10 +66,11 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     is_exact = spec.prior is None and _is_exact(spec)
     if is_exact:
         solver, extra = "power", 0
-    elif solver == "power" != spec.solver and not spec.cost.is_private:
+    elif spec.solver != "power" and solver == "power" and not spec.cost.is_private:
+        # Without noise, an exact solution is found if memory permits one.
         is_small = n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT
         if is_small and spec.unit.name != "user":
-            # A basis of this size spans all rows, so the iteration is exact.
+            # With so many columns a basis spans all rows, so the iteration is exact.
             extra = n_rows
         elif n_features**2 <= _LARGEST_EXACT:
             solver = "covariance"
@@ -85,9 +86,9 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
 
 
 def _is_exact(spec: RowsSpec) -> bool:
-    """Return whether ARPACK computes the components: of sparse rows, without noise.
+    """Return whether ARPACK computes the components, which needs sparse rows and no noise.
 
-    The rows must be in memory, as ARPACK makes many products with vectors, one after the other.
+    The rows must be in memory, as ARPACK multiplies them by many vectors, one after the other.
     """
     may_choose = spec.solver == "auto" and not spec.cost.is_private
     is_whole = spec.is_sparse and spec.is_in_memory and spec.unit.name == "row"
@@ -97,19 +98,20 @@ def _is_exact(spec: RowsSpec) -> bool:
 
 
 def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
-    """Return the solvers that a mean may guide; of two solvers, the released mean chooses one."""
+    """Return the solvers that a mean may guide; if there are two, the released mean chooses one."""
     n_rows, n_features = spec.shape
     has_default_steps = spec.n_iter == spec.n_oversamples == "auto"
     may_guide = spec.cost.is_private and spec.releases_mean and spec.center is None
     if not may_guide or n_features < _FEWEST_GUIDED_FEATURES:
         return ()
     if solver == "power":
-        return ("power",) * has_default_steps
-    may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    # For d features, a moment has d^2 noisy numbers, and a power iteration a small multiple of d.
+        return ("power",) if has_default_steps else ()
+    may_choose = spec.solver == "auto" and has_default_steps
+    # For d features, a second moment has d^2 noisy numbers, and an iteration a small multiple of d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
-    return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
+    is_wide = n_features >= _FEWEST_ITERATED_FEATURES
+    return (solver, "power") if may_choose and is_wide and is_weak else (solver,)
 
 
 def _check_bounds(spec: RowsSpec) -> None:
@@ -123,8 +125,8 @@ def _check_bounds(spec: RowsSpec) -> None:
         )
     if not spec.is_sparse or spec.center is None:
         return
-    # Products of sparse rows are centered, not the rows. If the center is much longer than the
-    # rows, rounding may leave nothing of the rows.
+    # Sparse rows stay sparse: their products are centered instead. If the center is much longer
+    # than the rows, rounding may leave nothing of the rows.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
@@ -167,51 +169,54 @@ def _check_components(spec: RowsSpec) -> None:
 
 # Share of the count of positive rows, which decides whether the mean guides the fit.
 _POSITIVITY_SHARE = 0.005  # not studied
-# Share of the guiding mean: the factor over the root of `_signal_to_noise`, within limits. The
-# second pair is for both means of an iteration together.
+# The share of the guiding mean is `_GUIDE_FACTOR` over the root of `_signal_to_noise`, within
+# limits. An iteration releases two means, whose share together follows from the second pair.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
-# Guided power method: number of steps, extra columns, and growth of the shares from step to step.
-# The second setting is for signals of at least the last number.
+# Settings of a guided iteration: number of steps, extra columns, and growth of the shares from step
+# to step. `_MANY_STEPS` is for a `_signal_to_noise` of at least `_STRONG_SIGNAL`.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
 # Share of the search for a norm.
 _NORM_SHARE = 0.03  # not studied
-# Share of the centering mean: the factor over `_signal_to_noise`, within limits. Noise of the mean
-# adds a direction to all rows, which matters more if the signal is weak.
+# The share of a mean that centers rows is `_CENTER_FACTOR` over `_signal_to_noise`, within limits.
+# Noise of the mean adds a direction to all rows, which matters more if the signal is weak.
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
-# A second mean is released if the error of the first adds a second moment that probably exceeds the
-# largest eigenvalue of noise this many times. The second number is the share of that mean.
+# A second mean, with the share `_AGAIN_SHARE`, is released if the error of the first mean adds a
+# second moment that probably exceeds the largest eigenvalue of noise `_FAR` times.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For the second mean, rows are clipped to this multiple of `row_norm`, as the error of the first
 #: mean moves all rows to one side.
 WIDER = 2.0  # not studied
 # Share of a mean that only serves to compute variances around it.
 _MEAN_SHARE = 0.02  # not studied
-# Parts of the share of the power method: for all clip levels together, and for the final spectrum.
+# Parts of the share of an iteration: for all clip levels together, and for the final spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
 # Ratio of the share of a step to the share of the step before.
 _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
-#: Number of clip levels that the power method chooses from.
+#: Number of levels from which an iteration chooses one, to clip projections to it.
 N_LEVELS = 24  # not studied
+# Rows are clipped to a quantile of their norms: to `_NORM_QUANTILE` for a mean that centers them.
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals, the quantile of the norms at which rows are clipped is the median if
-# `_signal_to_noise` is the first number, and rises by the second number with the log of the signal.
+# For strong signals, the quantile is the median plus `_QUANTILE_GROWTH` times the logarithm of the
+# ratio of `_signal_to_noise` to `_SIGNAL_OF_MEDIAN`.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# Beyond the signal at which this quantile reaches .95, its distance from 1 falls with this power of
-# the signal.
+# For signals beyond the one where the quantile reaches `_NORM_QUANTILE`, the distance of the
+# quantile from 1 falls with this power of the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
-# Lowest quantile, for signals up to the first number; up to the second number, the quantile rises
-# to that of strong signals: benchmarks/diagonal_prior/components.md, "Private bounds"
+# The quantile is `_LOWEST_QUANTILE` for signals up to the first of `_WEAK_AND_STRONG`, and rises to
+# the quantile of strong signals up to the second:
+# benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
-# With few components, noise costs less and clipping more. So for k components of `DPPCA` the signal
-# is multiplied by a factor that rises with the signal, up to this number over k - 1.
+# With few components, noise costs less and clipping costs more. So for k components of `DPPCA` the
+# signal counts as larger, by a factor that rises with the signal, up to this number over k - 1.
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
 class PowerReleases(NamedTuple):
-    """The steps of an iteration, and the final spectrum."""
+    """The steps of a power iteration, and the second moment within the final basis."""
 
-    # A step releases counts, which give a clip level, and a product; without noise, no counts.
+    # A step releases counts, from which a clip level follows, and a product. Without noise it
+    # releases no counts.
     steps: tuple[tuple[Release | None, Release], ...]
     projected_moment: Release
 
@@ -221,11 +226,11 @@ SolverReleases = Release | PowerReleases
 
 
 class Branch(NamedTuple):
-    """Releases of one branch of the plan, which follow the releases of bounds."""
+    """Releases of one branch of the plan, after the releases that all branches have."""
 
-    # A guided power method releases two means, other branches at most one.
+    # A guided iteration releases two means, and other branches at most one.
     means: tuple[Release, ...]
-    row_norm: Search | None  # of rows around the second center
+    row_norm: Search | None  # of rows around the second mean
     solver: SolverReleases
 
 
@@ -235,8 +240,10 @@ class RowReleases(NamedTuple):
     mean_norm: Search | None
     center: Release | None  # the mean that centers rows
     row_norm: Search | None
-    positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    branches: AnyOf  # of `Branch`: the usual one, then a guided one a solver, or one that recenters
+    positivity: Release | None  # count of mostly positive rows: if they are most, a mean guides
+    # First the usual `Branch`; then a guided one for each solver that a mean may guide, or one with
+    # a second mean that centers the rows.
+    branches: AnyOf
 
 
 def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
@@ -254,34 +261,35 @@ def norm_quantile(search: Search, spec: RowsSpec) -> float:
     """Choose the quantile of the norms to which rows are clipped.
 
     For a mean before centering, the quantile is .95. For the rows that are decomposed, the quantile
-    rises with the logarithm of the signal-to-noise ratio, from .2 to .95, and then to 1: clipped
-    rows keep their directions, and less noise is better if noise dominates. With few rows the
-    quantile is nearer to the median, as noise in the counts blurs other quantiles.
+    rises with the logarithm of the signal-to-noise ratio, from .2 to .95, and then to 1: if noise
+    dominates, a low bound reduces it, and clipped rows still keep their directions. With few rows
+    the quantile is nearer to the median, as noise in the counts blurs other quantiles.
     """
-    wanted = _NORM_QUANTILE if search.name == _MEAN_NORM else _quantile_of_strength(spec)
-    highest = search.highest_quantile(spec.shape[0], most=wanted)
+    wanted = _NORM_QUANTILE if search.name == _MEAN_NORM else _quantile_of_signal(spec)
+    reached = search.highest_quantile(spec.shape[0], most=wanted)
     lowest = 1 - search.highest_quantile(spec.shape[0])
-    return max(highest, min(_MEDIAN, max(_LOWEST_QUANTILE, lowest)))
+    return max(reached, min(_MEDIAN, max(_LOWEST_QUANTILE, lowest)))
 
 
-def _quantile_of_strength(spec: RowsSpec) -> float:
-    """Return the quantile of the norms, which rises with the strength of the signal."""
+def _quantile_of_signal(spec: RowsSpec) -> float:
+    """Return the quantile of the norms for the rows that are decomposed, if there are enough."""
     weak, strong = _WEAK_AND_STRONG
-    signal = public = _signal_to_noise(spec)
+    signal = raised_signal = _signal_to_noise(spec)
     if spec.is_pca and (rank := rank_or_none(spec.n_components)):
         most = max(_FEW_COMPONENTS / max(rank - 1, 1), 1.0)
-        signal *= float(np.clip((signal / weak) ** 2, 1.0, most))
-    growth = math.log(max(signal, strong) / _SIGNAL_OF_MEDIAN)
+        raised_signal *= float(np.clip((signal / weak) ** 2, 1.0, most))
+    growth = math.log(max(raised_signal, strong) / _SIGNAL_OF_MEDIAN)
     of_strong = min(_MEDIAN + _QUANTILE_GROWTH * growth, _NORM_QUANTILE)
-    ends = math.log(weak), math.log(strong)
-    quantile = float(np.interp(math.log(max(signal, weak)), ends, (_LOWEST_QUANTILE, of_strong)))
+    ends, quantiles = (math.log(weak), math.log(strong)), (_LOWEST_QUANTILE, of_strong)
+    quantile = float(np.interp(math.log(max(raised_signal, weak)), ends, quantiles))
+    # At this signal the quantile of strong signals reaches `_NORM_QUANTILE`.
     highest = _SIGNAL_OF_MEDIAN * math.exp((_NORM_QUANTILE - _MEDIAN) / _QUANTILE_GROWTH)
-    beyond = (highest / max(public, highest)) ** _CLIPPED_POWER
-    return 1 - beyond * (1 - quantile)
+    distance = (highest / max(signal, highest)) ** _CLIPPED_POWER
+    return 1 - distance * (1 - quantile)
 
 
 def _signal_to_noise(spec: RowsSpec) -> float:
-    """Divide the largest possible sum of rows by the noise that a sum has with the whole budget."""
+    """Divide the norm of the largest possible sum of rows by that of its noise at all budget."""
     n_rows, n_features = spec.shape
     change = sensitivity.row_sum(1.0, spec.unit.adjacency)
     return n_rows * spec.cost.mu / (change * math.sqrt(n_features))
@@ -289,25 +297,26 @@ def _signal_to_noise(spec: RowsSpec) -> float:
 
 def plan_rows(spec: RowsSpec) -> RowReleases:
     """Plan all releases of a fit, in order, with all branches."""
-    is_centered, positivity = isinstance(spec.center, str), None
-    estimates_mean_norm = is_centered and spec.mean_norm is None
+    mean_norm = center = positivity = None
+    if isinstance(spec.center, str):
+        mean_norm = _plan_norm(spec, _MEAN_NORM) if spec.mean_norm is None else None
+        center_share = float(np.clip(_CENTER_FACTOR / _signal_to_noise(spec), *_CENTER_LIMITS))
+        center = _plan_mean(spec, MEAN, center_share)
+    row_norm = _plan_norm(spec) if spec.row_norm is None else None
     if spec.guided_solvers:
         count = sensitivity.count
         positivity = spec.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
-    center_share = float(np.clip(_CENTER_FACTOR / _signal_to_noise(spec), *_CENTER_LIMITS))
-    before = (
-        _plan_norm(spec, _MEAN_NORM) if estimates_mean_norm else None,
-        _plan_mean(spec, MEAN, center_share) if is_centered else None,
-        _plan_norm(spec) if spec.row_norm is None else None,
-        positivity,
-    )
-    is_guided, share = spec.releases_mean and spec.center is None, left_of(before)
-    branches = _plan_guided(spec, share) if is_guided else _plan_centered(spec, share, before[1])
+    before = mean_norm, center, row_norm, positivity
+    share = left_of(before)
+    if spec.releases_mean and spec.center is None:
+        branches = _plan_guided(spec, share)
+    else:
+        branches = _plan_centered(spec, share, center)
     return RowReleases(*before, AnyOf(branches))
 
 
 def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tuple[Branch, ...]:
-    """Plan the branch that decomposes rows around the mean, and the branch with a second mean."""
+    """Plan the branch that decomposes rows around their center, and the one with a second mean."""
     usual, row_norm = Branch((), None, _plan_solver(spec, share)), spec.row_norm
     if center is None or not spec.cost.is_private:
         return (usual,)
@@ -315,32 +324,34 @@ def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tupl
     mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
     search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
     recentered = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
-    # If the bound or the noise of the center follows from a release, released values will choose.
     if row_norm is None or center.noise_std is None:
+        # The bound or the noise of the center will be known only from releases, which then choose.
         return usual, recentered
     return (recentered if needs_second_mean(spec, usual, center.noise_std, row_norm) else usual,)
 
 
 def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
-    """Plan a mean, and the solvers with and without its guidance."""
+    """Plan the branch with a mean that guides no solver, and a branch for each guided solver."""
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     branches = [Branch((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))]
-    # A weak signal gives the mean a larger share, as only the mean may stand out from noise.
+    # If the signal is weak, the guiding mean gets a larger share: perhaps only the mean exceeds
+    # noise.
     signal = _signal_to_noise(spec)
-    first = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
-    more = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS)) - first
-    guide, share = _plan_mean(spec, "guiding mean 1", first), share - first
+    first_share = float(np.clip(_GUIDE_FACTOR / math.sqrt(signal), *_GUIDE_LIMITS))
+    both_shares = float(np.clip(_ITERATED_FACTOR / math.sqrt(signal), *_ITERATED_LIMITS))
+    first, second_share = _plan_mean(spec, "guiding mean 1", first_share), both_shares - first_share
+    share -= first_share
     for solver in spec.guided_solvers:
         if solver != "power":
-            branches.append(Branch((guide,), None, _plan_solver(spec, share)))
+            branches.append(Branch((first,), None, _plan_solver(spec, share)))
             continue
-        again = _plan_mean(spec, "guiding mean 2", more)
+        second = _plan_mean(spec, "guiding mean 2", second_share)
         # With less noise more directions are visible, which takes more steps and columns.
-        n_steps, n_more, growth = _MANY_STEPS if signal >= _STRONG_SIGNAL else _FEW_STEPS
-        n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
+        n_steps, n_extra, growth = _MANY_STEPS if signal >= _STRONG_SIGNAL else _FEW_STEPS
+        n_columns = min(rank_of(spec) + n_extra, spec.shape[1] - 1)
         # The steps search orthogonally to the mean, which joins the basis at the end.
-        power = _plan_power(spec, share - more, n_steps, n_columns, growth, n_guides=1)
-        branches.append(Branch((guide, again), None, power))
+        power = _plan_power(spec, share - second_share, n_steps, n_columns, growth, n_guides=1)
+        branches.append(Branch((first, second), None, power))
     return tuple(branches)
 
 
@@ -370,9 +381,9 @@ def _plan_mean(
 def needs_second_mean(spec: RowsSpec, usual: Branch, mean_std: float, bound: float) -> bool:
     r"""Return whether a center with noise `mean_std` is too rough for rows clipped to `bound`.
 
-    An error :math:`\delta` of the center adds :math:`\delta \delta^T` to the mean second moment: on
-    average d times the variance of that noise, along one direction. The bound of the mean, and so
-    its noise, grows with the distance of the rows from 0.
+    An error :math:`\delta` of the center adds :math:`\delta \delta^T` to the mean second moment.
+    Along the direction of the error, this adds d times the variance of the noise, on average. The
+    noise is large if rows are far from 0, as they are then clipped to a large norm for the mean.
     """
     n_rows, n_features = spec.shape
     change = sensitivity.second_moment(bound, spec.unit.adjacency) / n_rows
@@ -384,10 +395,11 @@ def needs_second_mean(spec: RowsSpec, usual: Branch, mean_std: float, bound: flo
 
 def bound_of_mean(spec: RowsSpec) -> float | str:
     """Return the norm to which rows are clipped for their mean, or the name of its search."""
-    norm, search = spec.mean_norm, _MEAN_NORM
-    if norm is None and spec.center is None:
-        norm, search = spec.row_norm, _ROW_NORM
-    return search if norm is None else norm
+    if spec.mean_norm is not None:
+        return spec.mean_norm
+    if spec.center is not None:
+        return _MEAN_NORM
+    return _ROW_NORM if spec.row_norm is None else spec.row_norm
 
 
 def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: str) -> float:
@@ -400,7 +412,7 @@ def _plan_moment(
     name: str,
     projected_shape: tuple[int, ...] = (),
 ) -> Release:
-    """Plan the second moment, or its projection on a basis, of the given shape."""
+    """Plan the second moment or, with `projected_shape`, its projection on a basis."""
     bound: float | str = _ROW_NORM if spec.row_norm is None else spec.row_norm
     if spec.is_sparse and spec.center is not None:
         # Products of sparse rows are centered afterwards, so their rounding depends on the center.
@@ -422,31 +434,36 @@ def _plan_product(spec: RowsSpec, share: float, name: str, follows: str, n_colum
 def _plan_power(
     spec: RowsSpec, share: float, n_steps: int, n_columns: int, growth: float, n_guides: int = 0
 ) -> PowerReleases:
-    """Plan a clip level and a product for each step, and the spectrum in the final basis.
+    """Plan a clip level and a product for each step, and the second moment in the final basis.
 
-    The final basis has `n_guides` more columns. The last row and column of the spectrum have the
+    The final basis has `n_guides` more columns. The moment has one more row and column, for the
     variance outside the basis.
     """
     shares = growing_shares(share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE), n_steps, growth)
-    counts = partial(sensitivity.histogram, spec.unit.adjacency)
     steps = list[tuple[Release | None, Release]]()
     for step, step_share in enumerate(shares, start=1):
-        level, follows = None, f"clip level {step}"
-        if spec.cost.is_private:
-            part, n_counts = share * _LEVEL_SHARE / n_steps, (N_LEVELS,)
-            level = spec.cost.release(follows, "gaussian", part, counts, {}, shape=n_counts)
-        product = _plan_product(spec, step_share, f"step {step}", follows, n_columns)
-        steps.append((level, product))
+        name = f"clip level {step}"
+        level = _plan_level(spec, name, share * _LEVEL_SHARE / n_steps)
+        steps.append((level, _plan_product(spec, step_share, f"step {step}", name, n_columns)))
     name, shape = "projected second moment", (n_columns + n_guides + 1,) * 2
-    spectrum = _plan_moment(spec, share * _SPECTRUM_SHARE, name, projected_shape=shape)
-    return PowerReleases(tuple(steps), spectrum)
+    moment = _plan_moment(spec, share * _SPECTRUM_SHARE, name, projected_shape=shape)
+    return PowerReleases(tuple(steps), moment)
+
+
+def _plan_level(spec: RowsSpec, name: str, share: float) -> Release | None:
+    """Plan counts of norms, which give a level to clip to; without noise nothing is clipped."""
+    if not spec.cost.is_private:
+        return None
+    counts, shape = partial(sensitivity.histogram, spec.unit.adjacency), (N_LEVELS,)
+    return spec.cost.release(name, "gaussian", share, counts, {}, shape=shape)
 
 
 # ------------------------------
 # Left factors of a matrix whose rows are protected.
 
-# Share of the projected rows: mu, within limits. With a small budget noise hides all of them, and
-# more is gained by components. A further share is that of the level to which they are clipped.
+# The share of the projected rows is mu, within these limits: with a small budget noise hides all
+# projected rows, and a larger share for the components gains more. `_PROJECTION_LEVEL` is the share
+# of the level to which projected rows are clipped.
 # benchmarks/factorization/rows.md
 _LEAST_PROJECTION, _MOST_PROJECTION, _PROJECTION_LEVEL = 0.2, 0.8, 0.02
 
@@ -464,10 +481,8 @@ class RowFactorReleases(NamedTuple):
 def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     """Plan the components, the mean, and the rows projected on the components, around the mean."""
     share = float(np.clip(spec.cost.mu, _LEAST_PROJECTION, _MOST_PROJECTION))
-    level, follows = None, "level of projected rows"
-    if spec.cost.is_private:
-        counts, shape = partial(sensitivity.histogram, spec.unit.adjacency), (N_LEVELS,)
-        level = spec.cost.release(follows, "gaussian", _PROJECTION_LEVEL, counts, {}, shape=shape)
+    follows = "level of projected rows"
+    level = _plan_level(spec, follows, _PROJECTION_LEVEL)
     # Shares of the components are parts of the cost that the other releases leave.
     rest = 1 - math.fsum([share, _MEAN_SHARE, _PROJECTION_LEVEL])
     before = replace(spec, cost=replace(spec.cost, part=rest))

@@ -33,7 +33,7 @@ Decomposition = Callable[..., Factors]
 class PositiveMean:
     """A released mean of mostly positive rows, which guides a fit.
 
-    Without negative entries, as in counts by people and items, the mean row is nearly the first
+    If rows have no negative entries, as counts of items by person, the mean is nearly the first
     right singular vector, and takes far less noise than a second moment.
     """
 
@@ -43,7 +43,7 @@ class PositiveMean:
 
     @cached_property
     def denoised(self) -> np.ndarray:
-        """The mean with less noise, by the knowledge that its entries are not negative."""
+        """The mean with less noise, as its entries are known not to be negative."""
         return positive_means(self.mean, self.noise_std)
 
     @property
@@ -54,10 +54,11 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Squared length of the signal, in noise variances; rarely above 0 for noise alone."""
+        """Squared length of the mean, in noise variances, beyond what noise alone reaches."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
-        # The squared length of noise is chi-squared, and rarely three deviations above its mean.
+        # For noise alone, the squared length is chi-squared, and rarely exceeds its expectation by
+        # three standard deviations.
         return squared_length - n_features - 3 * float(np.sqrt(2 * n_features))
 
     def averaged(self, other: "PositiveMean") -> "PositiveMean":
@@ -68,11 +69,11 @@ class PositiveMean:
 
 
 def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
-    """Release the number of mostly positive rows; return whether it exceeds half of the rows.
+    """Release the number of mostly positive rows; return whether most rows are.
 
     A mostly positive row is not 0, and its sum is at least half of the sum of its absolute values.
-    One row moves the count by 1. If the test passes, the mean is assumed to have no negative
-    entries, which removes noise from the released mean.
+    If the test passes, the mean is assumed to have no negative entries, which removes noise from
+    the released mean.
     """
     noisy, _ = budget.release(count, rows.count_mostly_positive())
     return bool(noisy > rows.n_rows / 2)
@@ -90,7 +91,8 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 _LEVEL_QUANTILE = 0.2  # of the norms of projected rows; not studied
 #: Levels to which projections may be clipped, relative to the bound of the rows.
 LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
-# This many rows suffice to choose a clip level, unless noise makes the step useless.
+# Number of rows from which a clip level is chosen. If noise hides the counts of so many rows, it
+# hides the products, too.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -107,16 +109,16 @@ def solve_power(
     Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V of the step before,
     where :math:`\psi_b` clips to a released norm b. A row of norm c then moves the step by `c b`
     rather than :math:`c^2`, and b is far below c if the rows spread over many dimensions. The last
-    steps get most of the budget, as the first steps need only rough directions. A final release, of
-    order p + 1, turns the basis to the eigenvectors, and gives the spectrum and, at no further
-    cost, the variance outside the basis. See M. Hardt, E. Price (2014,
-    :arxiv:`1311.2495`) and J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024,
-    :arxiv:`2411.01931`).
+    steps get most of the budget, as the first steps need only rough directions. A final release, a
+    matrix of order p + 1, turns the basis to the eigenvectors, and gives the spectrum and, at no
+    further cost, the variance outside the basis. `is_exact` starts from the right singular vectors,
+    which ARPACK finds without noise. See M. Hardt, E. Price (2014, :arxiv:`1311.2495`) and J.
+    Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024, :arxiv:`2411.01931`).
     """
     sample = rows.subsample(_LEVEL_ROWS)
     size = plan.steps[0][1].shape[1]
     if is_exact:
-        # No row is clipped: products by X itself are faster than products by blocks of rows.
+        # As no row is clipped, the whole X is multiplied, which is faster than block by block.
         X = rows.source.X
         transposed, center = X.T, np.zeros(X.shape[1]) if rows.center is None else rows.center
         basis = spectrum.leading_right_vectors(
@@ -131,9 +133,7 @@ def solve_power(
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
         basis = spectrum.orthonormal_basis(product)
-    exact, rounding = rows.projected_moment(basis)
-    released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
-    moment, moment_std = released
+    moment, moment_std = _release_projected_moment(plan, rows, budget, basis)
     # Rayleigh-Ritz: eigenvectors within the basis.
     eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
     eigenvalues = eigenvalues[::-1]
@@ -154,30 +154,32 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release the product of rows and clipped projections, at a level chosen from `sample`."""
-    level_counts, planned_product = step
+    """Release the product of rows and their projections on the basis, which are clipped to a level.
+
+    The level is a quantile of the norms of projections of `sample`. The returned rows have stored
+    their norms, which the next step reuses.
+    """
+    level_counts, product = step
     level = np.inf
     if level_counts is not None:
         edges = rows.bound * LEVEL_GRID
         noisy_counts, _ = budget.release(level_counts, sample.projection_counts(basis, edges))
         level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
-    return release_product(planned_product, rows, budget, basis, level)
-
-
-def release_product(
-    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float
-) -> tuple[Released, Rows]:
-    """Release the product of rows and their projections, clipped to `level`.
-
-    The returned rows have their norms, which the next step reuses.
-    """
-    product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
+    exact, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
     rounding += rows.moved_rounding(basis.shape[1], level)
-    return budget.release(release, product, rows.bound, level, rounding=rounding), rows
+    return budget.release(product, exact, rows.bound, level, rounding=rounding), rows
+
+
+def _release_projected_moment(
+    plan: rows_plan.PowerReleases, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+) -> Released:
+    """Release the second moment within the basis; the last row and column are for the rest."""
+    exact, rounding = rows.projected_moment(basis)
+    return budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
 
 
 def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
-    """Count singular values that exceed the largest singular value of noise alone."""
+    """Count singular values that exceed the largest one that a matrix of noise alone would have."""
     edge = noise_std * np.sum(np.sqrt(noisy.shape))
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
@@ -187,7 +189,7 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 
 # Number of features in the first group; each further group has twice as many.
 _FIRST_GROUP = 16  # not studied
-# Within a group of features, a column is multiplied by this factor at least.
+# Shrinkage multiplies a column, within a group of features, by this factor at least.
 _LEAST_FACTOR = 0.05  # not studied
 
 
@@ -202,10 +204,10 @@ def solve_guided_power(
 
     The mean m is nearly the first component, so the power iteration (M. Hardt, E. Price, 2014,
     :arxiv:`1311.2495`) searches for the other components, with columns orthogonal to m. After each
-    step the columns are rotated to their singular vectors. Then each column is shrunk by
-    :math:`1 - \sigma^2 / e` within a group of features of about the same mean, where e is the mean
-    square of the column in the group: among rare items a column may be noise, and among popular
-    items signal.
+    step the columns are rotated to their singular vectors. Then each column is shrunk by the factor
+    :math:`1 - \sigma^2 / e` within a group of features with about the same mean. Here e is the mean
+    square of the column in the group, and :math:`\sigma^2` the noise variance: the same column may
+    be noise for rare items, and signal for popular items.
     """
     axis = positive_mean.axis
     # Features by descending entries of the mean, in groups that double in size.
@@ -226,15 +228,12 @@ def solve_guided_power(
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz: eigenvectors in the span of the mean and the columns.
     basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
-    exact, rounding = rows.projected_moment(basis)
-    released = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
-    noisy, noise_std = released
+    noisy, noise_std = _release_projected_moment(plan, rows, budget, basis)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The second moment along the mean is at least n times the squared mean, which may have less
     # noise. A value below its noise would make the deflation arbitrary.
-    inner[0, 0] = max(
-        inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
-    )
+    least = rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised)
+    inner[0, 0] = max(inner[0, 0], least, noise_std)
     factors = decompose_with_axis(inner, noise_std, np.eye(len(inner))[0])
     components = factors.components @ basis.T
     return replace(factors, components=components, total=total, n_above_noise=n_above_noise)
@@ -248,9 +247,10 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The solver of a plan, with or without guidance by a mean.
 
-# A guided fit releases the whole matrix if the squared length of the mean, in squared bounds, lies
-# between these limits, and if the mean spreads over at least this fraction of the features. The
-# numbers are from benchmarks/diagonal_prior/wide.md.
+# A guided fit that may choose releases the whole second moment, and does not iterate, if the
+# squared length of the mean, in squared bounds of rows, lies between these limits, and if the mean
+# spreads over at least the fraction `_LEAST_SPREAD` of the features. The numbers are from
+# benchmarks/diagonal_prior/wide.md.
 _SHARE_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
 _LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
 
@@ -263,12 +263,12 @@ def solve_clipped(
     generator: np.random.Generator,
     decomposition: Decomposition = decompose,
 ) -> Factors:
-    """Run the solver of the planned releases on clipped rows.
+    """Run the planned solver on clipped rows: a power iteration, or a released second moment.
 
-    A single release is the second moment, decomposed in time O(n d^2 + d^3) and memory O(d^2). This
-    is Analyze Gauss (C. Dwork, K. Talwar, A. Thakurta, L. Zhang, 2014,
-    :doi:`10.1145/2591796.2591883`), with noise that is isotropic in the Frobenius inner product.
-    The whole spectrum of the released matrix is free post-processing.
+    The second moment takes time O(n d^2 + d^3) and memory O(d^2). This is Analyze Gauss (C. Dwork,
+    K. Talwar, A. Thakurta, L. Zhang, 2014, :doi:`10.1145/2591796.2591883`), with noise that is
+    isotropic in the Frobenius inner product. `decomposition` computes the factors, which is free
+    post-processing.
     """
     if isinstance(plan, rows_plan.PowerReleases):
         return solve_power(rows, plan, budget, generator, is_exact=spec.is_exact)
@@ -289,15 +289,20 @@ def solve_guided(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the mean of mostly positive rows, and the components that it guides."""
+    """Release the mean of mostly positive rows, and the components that the mean guides.
+
+    `clipped` are the rows for the mean. If there are two branches, the first one releases the
+    second moment, and the last one iterates.
+    """
     branch, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
-    # If rows have few entries, the mean and projections of rows are short; if the mean is long,
-    # little remains to be found. In both cases clipped projections are better than the matrix. The
-    # groups of features in the iteration help if few features have most of the moment.
+    # An iteration, with clipped projections, is better than the second moment in three cases: if
+    # the mean is short, as rows with few entries have short projections, too; if the mean is long,
+    # so that little remains to be found; and if few features have most of the moment, as the
+    # iteration shrinks noise by groups of features.
     least, most = _SHARE_OF_MEAN[budget.adjacency]
-    holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
-    if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):
+    has_usual_length = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
+    if has_usual_length and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):
         branch = branches[0]
     if isinstance(branch.solver, rows_plan.PowerReleases):
         again = branch.means[1]
