@@ -223,8 +223,8 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         """
         check_is_fitted(self)
         along, outside = self._model_variances()
-        # Without an explicit basis of the orthogonal complement, the identity minus the projection
-        # on components would have rounding errors, which a small noise variance magnifies.
+        # `rest` spans the orthogonal complement. The identity minus the projection on components
+        # would do without, but with rounding errors, which a small noise variance magnifies.
         rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
@@ -246,10 +246,10 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
 
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
-        """Compute log-likelihoods of rows, mapped as the privacy unit maps them in the fit."""
+        """Compute log-likelihoods of rows, which the privacy unit scales first, as in the fit."""
         rows = self._unit.normalize(X)
         centered = rows - self.mean_.astype(np.float64)
-        # Sums with entries of the precision matrix would cancel in degenerate models.
+        # The precision matrix is not used: with small variances, its entries would cancel in sums.
         scores = centered @ self.components_.T
         rest = centered - scores @ self.components_
         along, outside = self._model_variances()
@@ -280,20 +280,18 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         """Set components, variances and the noise variance from released factors."""
         n_rows, dtype = spec.shape[0], spec.dtype
         degrees_of_freedom = max(n_rows - 1, 1)
-        variances = factors.eigenvalues / degrees_of_freedom
-        total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
             # A fraction and "mle" leave out components that may be noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
-        leading = variances[:n_components]
+        leading = factors.eigenvalues[:n_components] / degrees_of_freedom
         # Noise may make the total smaller than the sum of the leading variances.
-        total = max(total, leading.sum())
+        total = max(factors.total / degrees_of_freedom, leading.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)
         n_left_out = min(spec.shape) - n_components
         noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
-        # Noise may make the variance outside 0, and then the precision would be infinite.
+        # By noise, no variance may be left, and then the precision would be infinite.
         least = factors.eigenvalue_noise / degrees_of_freedom
         self.noise_variance_ = float(max(noise_variance, least))
         self._set_components(factors.leading(n_components), leading, total, dtype)
@@ -327,7 +325,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         return along, float(along.min()) if is_whole else smallest
 
     def _whitening_stds(self) -> np.ndarray:
-        """Return the divisors for whitening: standard deviations, and small ones raised above 0."""
+        """Return the divisors for whitening: standard deviations, raised if they are near 0."""
         smallest = max(self.noise_variance_, float(np.finfo(self.explained_variance_.dtype).eps))
         # In float32 a variance may overflow although its root does not.
         stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))

@@ -42,9 +42,10 @@ _SUPPORT = {  # not studied
         {"alternating": 6, "input": 0, "two_sketch": 0}, pure=("alternating",)
     ),
 }
-# Memory of solver "input", in dense copies of the matrix.
+# Number of dense copies of the matrix that solver "input" holds in memory.
 _N_DENSE_COPIES = 4  # not tuned
-# Extra columns of a basis for a promised change; with two, components are hardly ever missed.
+# Number of extra columns of a basis, for a promised change: with two, an iteration hardly ever
+# misses a component.
 _OVERSAMPLES = 2  # not studied
 
 
@@ -234,7 +235,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
         return isinstance(self.privacy_unit, FrobeniusChange)
 
     def _chosen_solver(self, shape: tuple[int, int]) -> str:
-        """Choose the solver by public facts; "auto" lets `resolve_rows` or the unit choose."""
+        """Choose the solver by public facts; "auto" leaves the choice to `super()._spec_of`."""
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):
                 raise ValueError(
@@ -251,10 +252,10 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
         return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        # A random sketch rarely lengthens a change much, so less noise suffices. That is safe only
-        # if nobody knows the sketch before the fit; whoever knows the seed does.
-        is_unknown = self.solver == "two_sketch" and self.random_state is None
-        return RESERVED_PART if self._is_promised and is_unknown else 0.0
+        # A random sketch rarely lengthens a change much, so less noise suffices, if nobody knows
+        # the sketch before the fit. Whoever knows the seed knows the sketch.
+        has_secret_sketch = self.solver == "two_sketch" and self.random_state is None
+        return RESERVED_PART if self._is_promised and has_secret_sketch else 0.0
 
     def _set_attributes(self, result: _spec.Factors, spec: _spec.MatrixSpec) -> list[str]:
         self._unit = spec.unit

@@ -43,10 +43,10 @@ class Projection(NamedTuple):
     """The map from rows to coordinates along components and back, for arrays and CSR matrices."""
 
     components: np.ndarray
-    normalize: Callable[[Any], Any] | None = None  # how the unit scales rows before all else
+    normalize: Callable[[Any], Any] | None = None  # how the privacy unit scales rows, first of all
     mean: np.ndarray | None = None
     stds: np.ndarray | None = None  # divisors of coordinates
-    middle: float = 0.0  # of the bounds of entries, subtracted from all entries by the fit
+    middle: float = 0.0  # of the bounds of entries, if the fit has subtracted it from all entries
 
     def apply(self, X: Any) -> np.ndarray:
         """Project rows on the components; coordinates that overflow become large but finite."""
@@ -130,8 +130,8 @@ class ReconstructionMixin:
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
         sources = as_source(checked, self._shifted), as_source(scores)
         (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
-        # A reader of blocks turns a row with NaN or infinity into NaN, which the sum shows.
         if np.isnan(inside):
+            # Coordinates of a row with NaN or infinity are NaN, if rows are read in blocks.
             raise ValueError(NOT_FINITE)
         return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])
 
@@ -217,10 +217,10 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 # ------------------------------
 # The base of estimators.
 
-# A fit may warn of uneven columns if the first fraction of them has the second fraction of the
-# variance.
+# A fit warns of columns in unlike units if the fraction `_FEW` of them has the fraction
+# `_NEARLY_ALL` of the variance, and if the largest variance exceeds `_LARGEST_RATIO` times the
+# median variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
-# Columns are uneven if the largest variance is this many times the median variance.
 _LARGEST_RATIO = 1e4  # not studied
 # A variance below this many standard deviations of its noise may be noise alone.
 _VISIBLE = 4.0  # not studied
@@ -229,8 +229,8 @@ _VISIBLE = 4.0  # not studied
 def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     """Warn if few columns have nearly all of the released variance, and recommend DPStandardScaler.
 
-    The caller has found that noise hides components. Columns in very different units may be the
-    cause. Components that noise hides are left out of the variances of the columns.
+    The caller has found that noise hides components, perhaps because of columns in unlike units.
+    The variances of the columns are summed over the other components.
     """
     n_visible = factors.n_above_noise
     if not n_visible or len(factors.eigenvalues) < n_features:
@@ -240,8 +240,8 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     n_few = int(_FEW * n_features)
     is_alone = variances[:n_few].sum() > _NEARLY_ALL * variances.sum()
     median = float(np.median(variances))
-    # A median variance that may be noise counts as 0.
-    median *= median > _VISIBLE * factors.eigenvalue_noise
+    if median <= _VISIBLE * factors.eigenvalue_noise:
+        median = 0.0  # It may be noise alone.
     if not is_alone or variances[0] <= _LARGEST_RATIO * median:
         return []
     return [
@@ -251,8 +251,8 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     ]
 
 
-# A fit warns if along all components less than this fraction of the differences between rows is
-# signal.
+# A fit warns if, even along the best component, less than this fraction of the differences between
+# rows is signal.
 _LEAST_SIGNAL = 0.5  # not studied
 
 
@@ -368,7 +368,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return spec, self._view(checked, spec, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
-        # `_view` finds rows with NaN or infinity by their norms, which saves a pass over X.
+        """Check X, except for values that `_view` finds from row norms, which saves a pass."""
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
@@ -387,7 +387,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
-        # The check of symmetry reads all of X, and a left basis has a row for each row of X.
+        # Symmetry is checked in the whole X, so that no blocks are taken. A left basis has a row
+        # for each row of X, and rows in parts may be too many for that.
         refused = RowBlocks if unit.is_symmetric else RowParts if support.has_bases else ()
         if isinstance(like, refused):
             raise ValueError(
@@ -445,11 +446,11 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
         """Refuse a bound on row norms, or on coherence, if the fit would not use the bound."""
-        names, purpose, hint = ["coherence_bound"], "iterations on entries or edges", ""
+        unused, purpose, hint = ["coherence_bound"], "iterations on entries or edges", ""
         if has_bases:
-            names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
+            unused, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
             hint = " Objects of skdp.units carry their own bounds."
-        for name in names:
+        for name in unused:
             if (bound := as_python(getattr(self, name))) is not None:
                 raise ValueError(
                     f"{name}={bound:g} is for {purpose}, got {given_unit}: pass {name}=None.{hint}"
@@ -535,7 +536,7 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
 
 
 # A fit warns of clipping if the part of the sum of squares that clipping removes, times the part
-# that components leave unexplained, is at least this number.
+# of it that components do not explain, is at least this number.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -549,9 +550,9 @@ def warnings_for_factors(
             f"coherence_bound={spec.coherence_bound}, which ended the iteration. Pass a larger "
             "bound, or None for no bound; a random basis has a coherence of about 2 log(n)."
         ]
-    is_of_rows = isinstance(spec, _spec.RowsSpec)
-    warnings = [*_warnings_for_long_rows(result, wanted, spec.shape[0])] if is_of_rows else []
-    is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
+    is_of_rows, warnings = isinstance(spec, _spec.RowsSpec), list[str]()
+    if is_of_rows:
+        warnings += _warnings_for_long_rows(result, wanted, spec.shape[0])
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
             f"Beside the mean, at most {result.left_signal:.1%} of left_components_ is signal: "
@@ -559,40 +560,42 @@ def warnings_for_factors(
             "each row is near the mean, however many rows there are. If you need components_, use "
             "skdp.DPTruncatedSVD, which spends the whole budget on components."
         )
-    if is_hidden:
-        is_asked, lost = isinstance(spec.n_components, Integral), ""
-        if is_asked and is_of_rows:
-            hidden = _hidden_part(result, wanted, spec.shape[1])
-            if not hidden and not whitens:
-                return warnings
-            # However little variance they have: it is divided by the noise.
+    if result.eigenvalue_noise == 0 or result.n_above_noise >= wanted:
+        return warnings
+    is_asked, lost = isinstance(spec.n_components, Integral), ""
+    if is_asked and is_of_rows:
+        if hidden := _hidden_part(result, wanted, spec.shape[1]):
+            lost = f"; the others may hold up to {hidden:.0%} of the sum of squares"
+        elif whitens:
+            # Whitening divides by the released variance, which is mostly noise, however small.
             lost = "; whitened coordinates of the others do not have the variance 1"
-            if hidden:
-                lost = f"; the others may hold up to {hidden:.0%} of the sum of squares"
-        fewer = "Ask for fewer components, or use " if result.n_above_noise and is_asked else "Use "
-        warnings.append(
-            f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
-            f"noise{lost}. {fewer}{spec.unit.remedy}."
-        )
-        if isinstance(spec, _spec.RowsSpec) and spec.is_pca:
-            warnings += warnings_for_units(result, spec.shape[1])
+        else:
+            return warnings
+    fewer = "Ask for fewer components, or use " if result.n_above_noise and is_asked else "Use "
+    warnings.append(
+        f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
+        f"noise{lost}. {fewer}{spec.unit.remedy}."
+    )
+    if isinstance(spec, _spec.RowsSpec) and spec.is_pca:
+        warnings += warnings_for_units(result, spec.shape[1])
     return warnings
 
 
 def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> Iterator[str]:
-    """Warn if clipping loses much of the long rows, or if noise in proportion hides all others."""
+    """Warn if clipping loses much of the long rows, or if noise for long rows hides the others."""
     # Clipping keeps the direction of a row: a fit loses only what components do not explain.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
     loss = float((1 - result.unclipped) * (1 - explained))
     part, multiple = result.far_rows
     if part and result.row_norm:
-        # Clipping takes at least this from the mean squared norm, in squared bounds.
-        missing = part * (multiple**2 - 1)
-        clipped = result.total / n_rows / result.row_norm**2
-        # After clipping, a far row has at most one squared bound, and all that the components do
-        # not explain may belong to far rows.
-        lost = min((1 - explained) * clipped / part, 1.0)
-        loss = max(loss, lost * missing / (missing + clipped))
+        # Clipping removes at least `removed` of the mean squared norm, and leaves `left`, both in
+        # squared bounds.
+        removed = part * (multiple**2 - 1)
+        left = result.total / n_rows / result.row_norm**2
+        # At worst, all that the components do not explain belongs to far rows, each of which has at
+        # most one squared bound left.
+        unexplained = min((1 - explained) * left / part, 1.0)
+        loss = max(loss, unexplained * removed / (removed + left))
     if not loss < _LEAST_CUT:
         yield (
             f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {loss:.0%} of the "
@@ -610,27 +613,29 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
         )
 
 
-# A fit warns of hidden components if they surely have the first part of the sum of squares, or may
-# have the second part.
+# A fit warns of hidden components if they surely have the part `_SURELY_HIDDEN` of the sum of
+# squares, or may have the part `_MAYBE_HIDDEN`.
 _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
-    """Bound the fraction of the trace that components below the noise may have; 0 if it is small.
+    """Bound the fraction of the sum of squares that hidden components have; 0 if it is small.
 
-    The bound is the trace without the visible components; or, if that is less, the largest increase
-    of an eigenvalue by noise (`eigenvalue_pushes`), times the number of hidden components. If no
-    component stands out, the increase includes the error of the center.
+    They have at most what the visible components leave of the sum. If a whole second moment was
+    released, each of them also has at most the largest eigenvalue that noise can hide.
     """
-    trace_std = result.eigenvalue_noise * math.sqrt(n_features)
-    left = max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0.0)
-    most = result.total
+    total, n_visible = result.total, result.n_above_noise
+    total_std = result.eigenvalue_noise * math.sqrt(n_features)
+    left = max(total - float(result.eigenvalues[:n_visible].sum()), 0.0)
+    most = total
     if result.decompose is not None:
-        push = trace_std * math.sqrt(0.5)
-        if not result.n_above_noise:
+        # The largest increase of an eigenvalue by noise, as in `eigenvalue_pushes`.
+        push = total_std * math.sqrt(0.5)
+        if not n_visible:
+            # The error of the center is another noise.
             push = max(push, result.off_diagonal_std * math.sqrt(n_features))
-        most = min(most, (wanted - result.n_above_noise) * push)
-    surely, maybe, bound = (min(left + k * trace_std, most) for k in (-1, 1, 2))
-    if surely < _SURELY_HIDDEN * result.total and maybe < _MAYBE_HIDDEN * result.total:
+        most = min(most, (wanted - n_visible) * push)
+    surely, maybe, bound = (min(left + n_stds * total_std, most) for n_stds in (-1, 1, 2))
+    if surely < _SURELY_HIDDEN * total and maybe < _MAYBE_HIDDEN * total:
         return 0.0
-    return bound / result.total if bound < result.total else 1.0
+    return bound / total if bound < total else 1.0

@@ -145,9 +145,7 @@ class Support:
 # For rows, and for users, who have several. Steps: benchmarks/high_dimension/captured.md, "power, 4
 # steps".
 _OF_ROWS = Support(
-    steps={"covariance": 0, "power": 3},
-    centered=("covariance", "power"),
-    has_bases=False,
+    steps={"covariance": 0, "power": 3}, centered=("covariance", "power"), has_bases=False
 )
 #: Solvers and settings of each unit. "power" of edges: benchmarks/house/constants.md. Other numbers
 #: are not studied.

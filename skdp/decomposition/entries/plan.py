@@ -14,50 +14,51 @@ from skdp.privacy import Release
 from skdp.units import MatrixUnit, ResolvedEntry
 
 # Shares of the means and of the sum of squares; the solver gets the rest. With delta=0 shares are
-# parts of epsilon instead of squared mu, and larger, as a part of epsilon reduces noise less.
+# parts of epsilon instead of squared mu. They are larger, as the same share makes more noise then.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of the solver's share for its last release, the core. The larger fraction is for delta=0,
-# and for units whose core has as much noise as a whole product.
+# Fraction of the solver's share that its last release gets, the core. `_LARGER_CORE_SHARE` is for
+# delta=0, and for units whose core has as much noise as a product of the whole matrix.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # Ratio of the share of a step to the share of the step after.
 _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of a component's share for its singular value.
 _VALUE_SHARE = 0.05  # not studied
-# Extra columns of a basis. Cutting rows of a basis rotates components, which remain in the span of
-# a wider basis. With ``delta=0`` there are none: Laplace noise grows with the number of columns.
+# Number of extra columns of a basis. If rows of a basis are cut, components rotate, but mostly stay
+# in the span of a wider basis. With ``delta=0`` there are no extra columns, as Laplace noise grows
+# with the number of columns.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# A larger budget pays for more columns of a basis and, for second moments, for more steps:
-# `_strength` divided by the first number, at most the second number. The third number is a factor
-# in the `_strength` of second moments.
+# A larger budget pays for more columns of a basis and, for second moments, for more steps: there
+# are `_strength` over `_STRENGTH_PER_MORE` more, and at most `_MOST_MORE`. For second moments
+# `_STRENGTH_OF_MOMENTS` is a factor in `_strength`.
 # benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
-# An iteration beats noise on every entry if the shorter side is at least this long:
+# An iteration is better than noise on every entry if the sides of the matrix are at least so long,
+# plus so much for each column of a basis:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
-# For interactions "auto" takes "covariance" if there are at most this many items, and if the
-# largest possible mean eigenvalue is at least this number times the noise of an entry of the moment
-# times the root of the number of components.
+# For interactions "auto" takes "covariance" if there are at most `_LARGEST_MOMENT` items, and if
+# the largest possible mean eigenvalue is at least `_LEAST_STRENGTH` times the noise in an entry of
+# the second moment times the root of the number of components.
 _LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
 
 def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
-    """Refuse contradictory parameters, and replace "auto" and None, by public facts only."""
+    """Refuse contradictory parameters; replace "auto" and None by values, from public facts."""
     _check_parameters(spec)
     size = int(min(spec.shape) if spec.n_components is None else spec.n_components)
     extra = _PURE_OVERSAMPLES if spec.cost.is_pure else _OVERSAMPLES
     if spec.n_oversamples != "auto":
         extra = int(spec.n_oversamples)
     solver = _choose_solver(spec, size + extra)
-    strong = int(min(_strength(spec) / _STRENGTH_PER_MORE, _MOST_MORE))
+    n_more = int(min(_strength(spec) / _STRENGTH_PER_MORE, _MOST_MORE))
     if spec.n_oversamples == "auto":
-        extra = max(extra, strong)
-    # Second moments have many directions of similar strength, which more steps separate. Averages
-    # with earlier products would slow the separation: with little noise, the last product is best.
+        extra = max(extra, n_more)
     is_moment = spec.unit.is_second_moment
     # Without noise the first basis of an iteration is the span of the components.
     is_exact = not spec.cost.is_private and spec.n_iter == "auto"
-    n_iter = 1 if is_exact else spec.support.steps[solver] + strong * is_moment
+    # Second moments have many directions of similar strength, which more steps separate.
+    n_steps = 1 if is_exact else spec.support.steps[solver] + n_more * is_moment
     if spec.coherence_bound is not None:
         _check_coherence_bound(spec, solver)
     limit = spec.shape[1] if is_moment else min(spec.shape)
@@ -69,34 +70,40 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
         coherence_bound=spec.coherence_bound and float(min(spec.coherence_bound, max(spec.shape))),
         # Deflation finds one component after the other, with bases of a single column.
         basis_size=size if solver == "deflation" else min(size + extra, limit),
-        n_iter=n_iter if spec.n_iter == "auto" else spec.n_iter,
+        n_iter=n_steps if spec.n_iter == "auto" else spec.n_iter,
         is_exact=is_exact,
-        averages=strong < _MOST_MORE or not is_moment,
+        # Averages with earlier products would slow the separation of directions of second moments.
+        # With little noise, the last product alone is better.
+        averages=n_more < _MOST_MORE or not is_moment,
     )
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Divide the largest possible singular value by a product's noise at the whole budget."""
+    """Divide the largest possible singular value by the noise of a product at the whole budget.
+
+    The product is with a vector of equal entries. For a rectangular matrix, the noise is the
+    geometric mean over products from both sides.
+    """
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
     if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
         return 0.0
-    flat = np.full(n_columns, n_columns**-0.5)
-    of_product = unit.product(flat) * math.sqrt(n_columns if unit.is_second_moment else n_rows)
+    change = unit.product(np.full(n_columns, n_columns**-0.5))
     if unit.is_second_moment:
-        return _STRENGTH_OF_MOMENTS * mu * n_rows * unit.largest_entry**2 / of_product
-    of_transposed = unit.rmatmul(np.full(n_rows, n_rows**-0.5)) * math.sqrt(n_columns)
+        noise = change * math.sqrt(n_columns)
+        return _STRENGTH_OF_MOMENTS * mu * n_rows * unit.largest_entry**2 / noise
+    right_noise = change * math.sqrt(n_rows)
+    left_noise = unit.rmatmul(np.full(n_rows, n_rows**-0.5)) * math.sqrt(n_columns)
     largest = unit.largest_entry * math.sqrt(n_rows * n_columns)
-    return mu * largest / math.sqrt(of_product * of_transposed)
+    return mu * largest / math.sqrt(right_noise * left_noise)
 
 
 def _check_parameters(spec: EntriesSpec) -> None:
     """Refuse parameters that contradict each other or the public facts."""
-    support, solver, given = spec.support, spec.solver, spec.given_unit
-    unit = spec.unit
-    excludes_zero = isinstance(unit, ResolvedEntry) and not (
+    support, solver, given, unit = spec.support, spec.solver, spec.given_unit, spec.unit
+    takes_zero = not isinstance(unit, ResolvedEntry) or (
         unit.keep_zeros or unit.lower <= 0 <= unit.upper
     )
-    if spec.is_sparse and excludes_zero:
+    if spec.is_sparse and not takes_zero:
         raise ValueError(
             f"X is sparse, but the bounds of {given} exclude its zeros; pass zero_is_missing=True, "
             "bounds that include 0, or a dense X."
@@ -117,8 +124,8 @@ def _check_parameters(spec: EntriesSpec) -> None:
         )
     check_solver(spec)
     n_components, smaller = spec.n_components, min(spec.shape)
-    sees_all = "input" in support.steps and solver in ("auto", "input")
-    if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
+    takes_none = "input" in support.steps and solver in ("auto", "input")
+    if not isinstance(n_components, Integral) and not (n_components is None and takes_none):
         raise ValueError(
             f"n_components={n_components!r} with {given}: pass an int, or None with solver='input' "
             "for entries."
@@ -130,13 +137,13 @@ def _check_parameters(spec: EntriesSpec) -> None:
 
 
 def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
-    """Choose the first usable solver, or "input" if noise on every entry is better."""
+    """Choose a solver: "input" or "covariance" where it is better, else the first usable one."""
     support = spec.support
     if spec.n_components is None:
         return "input"
     if spec.solver != "auto":
         return spec.solver
-    # Products of long bases have less noise, so an iteration needs many rows and columns.
+    # The longer a basis is, the less noise has a product with it: an iteration needs long sides.
     side = (min(spec.shape) ** 2 * max(spec.shape)) ** (1 / 3)
     is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
     if "input" in support.steps and not spec.cost.is_pure and is_small:
@@ -148,7 +155,7 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
 
 
 def _is_strong(spec: EntriesSpec) -> bool:
-    """Return whether the second moment probably stands out from noise on all of its entries."""
+    """Return whether a small second moment probably stands out from noise on all of its entries."""
     n_rows, n_columns = spec.shape
     noise = spec.unit.whole(spec.shape) * math.sqrt(rank_of(spec))
     is_small = n_columns <= _LARGEST_MOMENT
@@ -172,13 +179,13 @@ def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
 class IterationReleases(NamedTuple):
     """Products with released bases, and the core, a small matrix that rotates the bases."""
 
-    # A step has a product if the matrix is symmetric, and otherwise a pair, one from each side.
+    # For each step, one product if the matrix is symmetric, or else a pair, one from each side.
     products: tuple[Any, ...]
     core: Release
 
 
 class DeflationReleases(NamedTuple):
-    """An iteration for each component, with a core of one number; then a core of all components."""
+    """An iteration for each component, whose core is a number; then a core of all components."""
 
     components: tuple[IterationReleases, ...]
     core: Release
@@ -236,7 +243,7 @@ def _plan_total(spec: EntriesSpec, share: float) -> Release:
     known: dict[str, Any] | None = None
     if not isinstance(spec.center, str):
         point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
-        # For other units, `_squares_change` includes far more than this rounding.
+        # For other units, the sensitivity exceeds this rounding by far.
         rounding = spec.rounding if spec.unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
     mechanism, follows = _mechanism(spec, pure="laplace"), MEAN
@@ -249,7 +256,8 @@ def _mean_change(
 ) -> float:
     """Return the sensitivity of the column means, with the rounding of their sums."""
     n_rows, n_features = shape
-    # One entry may change the order of additions, and thereby the rounding, in all columns.
+    # One entry may change the order of additions, and thereby the rounding, in all columns. These
+    # changes are added for Laplace noise, and their squares for Gaussian noise.
     n_sums = n_features if is_laplace else math.sqrt(n_features)
     slack = 2 * rounding * unit.largest_entry * n_sums / n_rows
     return unit.mean(n_rows, is_laplace=is_laplace) + slack
@@ -274,16 +282,16 @@ def _plan_matrix(spec: EntriesSpec, share: float) -> Release:
 
 
 def _with_rounding(change: float, rounding: float) -> float:
-    """Add the rounding of its sums to the sensitivity of a product."""
+    """Add the rounding of sums to the sensitivity of a product or of a core."""
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
-# The release that decides on the sensitivity of products and cores.
+# What the plan says about products and cores, whose sensitivity is known only during the fit.
 _BASIS = "the released basis"
 
 
 def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
-    """Plan the products of an iteration, which a basis beyond the coherence bound ends early."""
+    """Plan the products of an iteration, which may be skipped if there is a coherence bound."""
     unit, (n_rows, n_columns) = spec.unit, spec.shape
     mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
 
@@ -308,14 +316,11 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
     # depend on the basis, shares in proportion to the roots of the lengths.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
-    pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)
-    return tuple(
-        (
-            product(f"right product {step}", right, n_rows),
-            product(f"left product {step}", left, n_columns),
-        )
-        for step, (right, left) in pairs
-    )
+    pairs = list[tuple[Release, Release]]()
+    for step, (right, left) in enumerate((share * np.outer(weights, sides)).tolist(), start=1):
+        right_product = product(f"right product {step}", right, n_rows)
+        pairs.append((right_product, product(f"left product {step}", left, n_columns)))
+    return tuple(pairs)
 
 
 def _plan_core(spec: EntriesSpec, name: str, size: int, share: float) -> Release:

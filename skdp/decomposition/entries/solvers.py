@@ -22,14 +22,15 @@ from skdp.privacy.clipping import clip_rows
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
-# The cut of a basis is raised by the first factor, to find the least loss. Averaging divides the
-# noise variance by the second factor. The third factor weighs the squares that a cut removes. Not
-# studied.
+# To find the best cut of a basis, the cut grows by the factor `_CUT_GROWTH`. Averages of products
+# are assumed to have a noise variance `_AVERAGED` times smaller. The squares that a cut removes
+# count `_PRICE_OF_CUT` times. Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
-# Largest squared row norm of a cut basis, relative to the mean. The second number is for
-# ``delta=0``, without shrinkage and extra columns of bases: benchmarks/entries/choices.md.
+# Largest squared row norm of a cut basis, relative to the mean. `PURE_CUT` is for ``delta=0``,
+# where bases are not shrunk and have no extra columns: benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
-# Noise is scaled to row norms of at least this, relative to the root mean square of a basis.
+# The noise of a product is scaled to the row norms of its basis. In this scale, a row norm is at
+# least this number times the root mean square of the row norms.
 _LEAST_NORM = 1e-6  # not tuned
 
 
@@ -40,18 +41,18 @@ NoisyProduct = tuple[np.ndarray, np.ndarray, float]
 class NoisyMatrix:
     """A private matrix minus a public matrix, of which only noisy products are released.
 
-    The unit has clipped X. Before a basis is multiplied, its rows are cut so that no squared row
-    norm exceeds a multiple of the mean, which bounds the effect of one entry. If earlier products
-    show a large signal, the cut is raised as long as this saves more than the noise adds. With a
-    coherence bound nothing is cut: the noise of every product is scaled to squared row norms of
-    that bound times the mean, and a basis that exceeds the bound is refused.
+    The entries of X are clipped already. Before X is multiplied by a basis, long rows of the basis
+    are *cut*: no squared row norm exceeds a multiple of the mean, which bounds the effect of one
+    entry. If earlier products show a large signal, longer rows are left, as long as this saves more
+    than the noise adds. With a coherence bound nothing is cut: the noise of every product is scaled
+    to the largest row norm that the bound allows, and a basis that exceeds the bound is refused.
 
-    With a private center the matrix is :math:`(I - 1 1^T / m) A`, a product of A with a public
-    matrix from the left. So released products and left bases are centered instead of A, which is
-    exact, and adds no noise as subtracting released means would.
+    With a private center the matrix is :math:`(I - 1 1^T / m) A`, the private A times a public
+    matrix. So released products and left bases are centered instead of A. That is exact, and adds
+    no noise, unlike the subtraction of released means.
     """
 
-    # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
+    # A singular value of the matrix to this power is an eigenvalue of the second moment of X.
     _power = 2
 
     def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
@@ -86,7 +87,7 @@ class NoisyMatrix:
         n_above_noise: int,
         failed: bool = False,
     ) -> Factors:
-        """Return factors of the second moment of the rows, by released singular vectors."""
+        """Return factors of the second moment of X, from released singular vectors and values."""
         eigenvalues = singular_values**self._power
         return Factors(
             components=right.T,
@@ -99,13 +100,13 @@ class NoisyMatrix:
         )
 
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
-        """Return the matrix minus a public ``left @ right.T``, with the same sensitivities."""
+        """Return this matrix minus a public ``left @ right.T``, with the same sensitivities."""
         other = copy.copy(self)
         other._public = (np.hstack([self._public[0], left]), np.hstack([self._public[1], right]))
         return other
 
     def exceeds_bound(self, basis: np.ndarray) -> bool:
-        """Whether the basis exceeds the coherence bound."""
+        """Return whether the basis exceeds the coherence bound, if there is one."""
         if self._coherence_bound is None:
             return False
         # Rounding may make a row of an orthonormal basis longer than 1, which the noise allows for.
@@ -113,7 +114,10 @@ class NoisyMatrix:
         return bool(row_norms(basis).max() > largest)
 
     def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
-        """Estimate the largest squared singular values from products and a basis near the last."""
+        """Estimate the largest squared singular values from products, by a `basis` near the last.
+
+        Return None if no cut depends on them.
+        """
         if not self.is_cut or self.is_pure:
             return None
         estimate, covariance = products.estimate(basis)
@@ -127,7 +131,6 @@ class NoisyMatrix:
         basis = self._cut_rows(basis, release, self._unit.product, signal)
         norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
-        # Each row of a product with Laplace noise has noise of its own.
         change = self._unit.product(norms, is_laplace=release.mechanism == "laplace")
         noisy, noise_std = self.budget.release(release, value, change, rounding)
         return basis, self._without_public(noisy, basis), noise_std
@@ -136,14 +139,14 @@ class NoisyMatrix:
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
     ) -> NoisyProduct:
         """Release the transposed matrix times `basis`, whose long rows may be cut."""
-        # The cut comes first, as a cut would move the column means of a centered basis from 0.
+        # The cut comes first: if a centered basis were cut, its column means would not be 0.
         basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
         norms = self._noise_norms(basis)
-        # One unit may change the rounding of all rows of the product, as the zeros of a sparse
-        # matrix decide on the order of additions.
+        # One unit may change the rounding of all rows of the product, as it decides which zeros a
+        # sparse matrix leaves out, and so the order of additions.
         is_laplace = release.mechanism == "laplace"
-        n_sums = self.shape[1] if is_laplace else math.sqrt(self.shape[1])
-        rounding = self._rounding(self._rows.depth, norms) * n_sums
+        n_rows = self.shape[1] if is_laplace else math.sqrt(self.shape[1])
+        rounding = self._rounding(self._rows.depth, norms) * n_rows
         change = self._unit.rmatmul(norms, is_laplace=is_laplace)
         value = self._rows.rmatmul(basis)
         noisy, noise_std = self.budget.release(release, value, change, rounding)
@@ -153,19 +156,19 @@ class NoisyMatrix:
     def first_basis(
         self, size: int, generator: np.random.Generator, *, is_symmetric: bool
     ) -> np.ndarray:
-        """Draw a random right basis; without noise, compute that of the leading components."""
+        """Draw a random right basis; without noise, compute the leading right singular vectors."""
         if not self._is_exact:
             return spectrum.random_basis(self.shape[1], size, generator)
 
-        def _product(basis: np.ndarray) -> np.ndarray:
+        def _matmul(basis: np.ndarray) -> np.ndarray:
             return self._without_public(self._multiply(basis, np.zeros(0))[0], basis)
 
-        def _adjoint(basis: np.ndarray) -> np.ndarray:
+        def _rmatmul(basis: np.ndarray) -> np.ndarray:
             basis, (left, right) = self._centered(basis), self._public
             return np.asarray(self._rows.rmatmul(basis) - right @ (left.T @ basis))
 
         return spectrum.leading_right_vectors(
-            _product, None if is_symmetric else _adjoint, self.shape, size, generator
+            _matmul, None if is_symmetric else _rmatmul, self.shape, size, generator
         )
 
     def _without_public(self, product: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -176,7 +179,7 @@ class NoisyMatrix:
     def core(
         self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
     ) -> Released:
-        """Release ``left.T @ matrix @ right``; for a symmetric matrix, `left` equals `right`."""
+        """Release ``left.T @ matrix @ right``; if the matrix is symmetric, `left` is `right`."""
         left = self._centered(left)
         norms = self._norms(left), self._norms(right)
         change = self._unit.symmetric_core(norms[1]) if is_symmetric else self._unit.core(*norms)
@@ -197,7 +200,7 @@ class NoisyMatrix:
         return np.asarray(values - values.mean(axis=0)) if self._is_centered else values
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the matrix times a basis, and a bound on the rounding that one unit may change."""
+        """Return the matrix times a basis, and by how much one unit may change the rounding."""
         rounding = self._rounding(self.shape[1], norms)
         return self._rows.matmul(basis), self._unit.row_errors(self.shape[0]) * rounding
 
@@ -213,46 +216,50 @@ class NoisyMatrix:
     ) -> np.ndarray:
         """Cut long rows of a basis to the least norm or, given a released `signal`, the best norm.
 
-        The best norm minimizes the sum of the noise of a product and the loss by the cut.
+        The best norm minimizes the sum of the noise of the product and of the loss by the cut.
+        `change_of` is the sensitivity of the product, given the row norms of the basis.
         """
         if self._cut is None:
             return basis
         cut, least_loss, first_noise, best = self._cut, math.inf, 0.0, None
         while True:
-            found = clip_rows(basis.copy(), self._norm_at(cut, basis))
+            shortened = clip_rows(basis.copy(), self._norm_at(cut, basis))
             if signal is None:
-                return found
-            change = change_of(self._norms(found))
+                return shortened
+            change = change_of(self._norms(shortened))
             std = self.budget.cost.noise_std("gaussian", change, release.share)
             noise = release.shape[0] * std**2 / _AVERAGED
-            lost = float(np.sum(np.square(basis - found))) / basis.shape[1]
+            removed = float(np.sum(np.square(basis - shortened))) / basis.shape[1]
             first_noise = first_noise or noise
-            loss = float(np.mean(noise / (signal + first_noise))) + _PRICE_OF_CUT * lost
+            loss = float(np.mean(noise / (signal + first_noise))) + _PRICE_OF_CUT * removed
             if best is None or loss < least_loss:
-                least_loss, best = loss, found
+                least_loss, best = loss, shortened
             # Rows of an orthonormal basis are at most 1 long, except for rounding.
-            if self._norm_at(cut, basis) == 1 or lost == 0:
+            if self._norm_at(cut, basis) == 1 or removed == 0:
                 return best
             cut *= _CUT_GROWTH
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return the row norms on which the noise of a product depends."""
+        """Return the row norms to which the noise of a product is scaled."""
         norms = self._norms(basis)
         if self._coherence_bound is None:
             return norms
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return row norms above a small positive number: even a basis of zeros needs noise."""
+        """Return row norms, raised to a small positive number: even a basis of 0 needs noise."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
     def _norm_at(multiple: float, basis: np.ndarray) -> float:
-        """Return the root of `multiple` times the mean squared row norm of an orthonormal basis."""
+        """Return a norm: its square is `multiple` times the mean squared row norm, and at most 1.
+
+        The basis is orthonormal.
+        """
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
-        """Bound the rounding errors of `depth` additions of entries times rows of a basis."""
+        """Bound the rounding error of a sum, after `depth` additions, of entries times rows."""
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest_entry * float(norms.sum())
 
 
@@ -285,7 +292,7 @@ class NoisyMoment(NoisyMatrix):
 # ------------------------------
 # Released bases, and the computation of the next basis from noisy products.
 
-# Number of products that are averaged; more products take memory and add little.
+# Number of earlier products that are averaged: more would take memory, and help little.
 N_AVERAGED = 6  # benchmarks/entries/choices.md, "last product alone"
 
 
@@ -296,15 +303,16 @@ class Bases:
     left: np.ndarray
     right: np.ndarray
     n_above_noise: int
-    failed: bool  # a basis exceeded the coherence bound
-    # (size, size), expected inner products of the columns of the noise from which `right` follows
+    failed: bool  # whether a basis exceeded the coherence bound
+    # (size, size): `right` follows from an average of products with noise, and this matrix has the
+    # expected inner products of the columns of that noise
     noise_gram: np.ndarray
 
 
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
-    """Return an orthonormal basis of the averaged products, by a `basis` near the last.
+    """Return an orthonormal basis of the average of products, taken by a `basis` near the last.
 
-    With `shrink`, rows of the average are first shrunk toward their likely signal.
+    With `shrink`, the rows of the average are first shrunk by what is likely to be noise.
     """
     estimate, covariance = products.estimate(basis)
     # Shrinkage would take the large values of Laplace and spherical noise for signal.
@@ -316,7 +324,7 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
 # ------------------------------
 # Singular vectors from released bases and the small released core.
 
-# A component is useful only if its singular value exceeds this many deviations of its own noise.
+# A component is useful only if its singular value exceeds this many standard deviations of noise.
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
@@ -329,9 +337,9 @@ def rotated(
     is_symmetric: bool,
     is_definite: bool = False,
 ) -> Factors:
-    r"""Rotate the bases to the leading singular vectors of `core`, by descending singular values.
+    r"""Rotate the bases to the leading singular vectors, which the released `core` determines.
 
-    The function counts the components that stand out in both the bases and the core. In the core a
+    The result counts the components that stand out in both the bases and the core. In the core a
     component passes two tests. First, the component exists: its singular value exceeds a floor that
     noise alone exceeds once in 1000 fits. Second, its right vector v is useful: at least half of
     the squared length of v is signal.
@@ -399,8 +407,8 @@ def solve_iteration(
     and the iteration alternates between both sides of a rectangular matrix.
 
     The next basis uses all earlier products: least squares averages the products of a side, and the
-    rows of the average are shrunk toward their likely signal, which costs no privacy. A last
-    release, of order p, rotates the bases to the singular vectors.
+    rows of the average are shrunk by what is likely to be noise, which costs no privacy. A last
+    release, the core of order p, rotates the bases to the singular vectors.
 
     For a symmetric matrix the method iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`,
     and finds the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
@@ -419,7 +427,10 @@ def solve_iteration(
 def find_basis(
     matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis of a symmetric matrix; stop early beyond the coherence bound."""
+    """Iterate from a random basis; stop early if a basis exceeds the coherence bound.
+
+    The matrix is symmetric, so that one basis is for both sides.
+    """
     size = steps[0].shape[1]
     basis = matrix.first_basis(size, generator, is_symmetric=True)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
@@ -429,7 +440,8 @@ def find_basis(
             matrix.budget.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
         products.add(*matrix.matmul(product, basis, signal))
-        # An average by the last basis would amplify the noise of columns beyond the rank.
+        # The average is taken by the basis of this product: the next basis, which follows from it,
+        # would amplify the noise of columns beyond the rank.
         basis = next_basis(products, basis, shrink=matrix.is_cut or product is steps[-1])
         signal = matrix.signal(products, basis)
     estimate, covariance = products.estimate(basis)
@@ -440,7 +452,7 @@ def find_basis(
 def find_bases(
     matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis; stop early if a basis exceeds the coherence bound."""
+    """Iterate from two random bases; stop early if a basis exceeds the coherence bound."""
     size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
     left = spectrum.random_basis(matrix.shape[0], size, generator)
     right = matrix.first_basis(size, generator, is_symmetric=False)
@@ -455,8 +467,8 @@ def find_bases(
             break
         products[side].add(*multiply[side](release, bases[side], signal))
         signal = matrix.signal(products[side], bases[side])
-        # Shrinkage lengthens a few rows of a basis, which adds noise to the next product unless
-        # long rows are cut.
+        # Shrinkage makes a few rows of a basis longer than the others, which adds noise to the next
+        # product, unless long rows are cut.
         bases[1 - side] = next_basis(products[side], bases[side], shrink=matrix.is_cut)
     right, left = bases
     right_products, left_products = products
@@ -516,10 +528,9 @@ def solve_deflation(
 
 
 def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
-    """Decompose the whole matrix with noise: time O(m n min(m, n)), memory O(m n), even if sparse.
+    """Add noise to all entries, and decompose: time O(m n min(m, n)), memory O(m n).
 
-    All entries get noise (A. Blum, C. Dwork, F. McSherry, K. Nissim, 2005,
-    :doi:`10.1145/1065167.1065184`); the decomposition of the noisy matrix is post-processing.
+    A. Blum, C. Dwork, F. McSherry, K. Nissim (2005, :doi:`10.1145/1065167.1065184`).
     """
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
@@ -575,7 +586,8 @@ def solve_entries(
         point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
         exact, rounding = rows.squared_norm() if is_moment else rows.squared_deviations(point)
         noisy, _ = budget.release(plan.total, exact, point, rounding)
-        # `squared_deviations` leaves out the squared point; the square of its noise is no signal.
+        # `squared_deviations` leaves out the squared point. On average, its noise has added the
+        # noise variance to each squared entry, which is subtracted.
         shift = rows.n_rows * (float(point @ point) - rows.n_features * variance)
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)
@@ -595,14 +607,14 @@ def solve_entries(
 
 
 def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
-    """Release singular vectors and values; shrink the values by the noise in the vectors."""
+    """Release singular vectors, and the singular values that fit the matrix best."""
     factors = solve_entries(spec, *opened)
     noise_std = float(np.sqrt(factors.eigenvalue_noise))
     values = np.sqrt(factors.eigenvalues)
     if spec.solver == "input":
         values = denoising.shrunk(values, noise_std, spec.shape)
     else:
-        # The values are lengths along the noisy vectors, so only values of noise become 0.
+        # The released values already fit the noisy vectors: only those that may be noise become 0.
         noise_norm = spectrum.spherical_norm if spec.cost.is_pure else spectrum.gaussian_norm
         floor = noise_norm((spec.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)

@@ -208,10 +208,7 @@ def decompose_guided(
 
 
 def decompose_with_axis(
-    noisy: np.ndarray,
-    noise_std: float,
-    axis: np.ndarray,
-    n_components: int | None = None,
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, n_components: int | None = None
 ) -> Factors:
     """Decompose a moment whose leading eigenvector is nearly the axis, the direction of the mean.
 

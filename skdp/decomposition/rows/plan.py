@@ -407,10 +407,7 @@ def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: st
 
 
 def _plan_moment(
-    spec: RowsSpec,
-    share: float,
-    name: str,
-    projected_shape: tuple[int, ...] = (),
+    spec: RowsSpec, share: float, name: str, projected_shape: tuple[int, ...] = ()
 ) -> Release:
     """Plan the second moment or, with `projected_shape`, its projection on a basis."""
     bound: float | str = _ROW_NORM if spec.row_norm is None else spec.row_norm
