@@ -32,13 +32,13 @@ from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
 from skdp.units import ResolvedRow
 
-# Largest number of rows of an owner, if owners are the units: then the number of rows is private,
-# and the bound on rounding errors must not depend on it.
+# Largest number of rows of an owner if owners are the units. Then their numbers of rows are
+# private, so the bound on rounding must hold for any of them.
 MOST_ROWS = 1 << 24  # not tuned
-# Roundings that come after the sum over one part: 14 additions in a tree of up to 2 ** 14 parts,
-# and a division by the number of rows.
+# Number of roundings after the sum over one part of the rows: 14 additions in a tree of up to
+# 2 ** 14 parts, and a division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
-# Fields of a spec that depend on the kind of X only: they must be equal for all owners.
+# Fields of a spec that depend only on the kind of X, and so must be equal for all owners.
 _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
 
@@ -53,7 +53,7 @@ class ResolvedOwner(ResolvedRow):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Public facts that decide on the spec of a fit, for a model or for each step of a pipeline."""
+    """Public facts from which the spec of a fit follows: of a model, or of a pipeline's step."""
 
     shares: Shares
     most_rows: int  # largest number of rows of one owner
@@ -61,11 +61,12 @@ class Terms:
     seed: int
 
     def spec_of(self, estimator: PrivateEstimator, like: Any, null: Any) -> tuple[Any, Agreed]:
-        """Return the spec of a fit to the rows of all owners, with the bound on their roundings."""
+        """Return the spec of a fit to the rows of all owners, and what bounds its roundings."""
+        # `like` has the layout of X, and `null` is a record of zeros with this layout.
         n_units, size = self.shares.n_units, math.prod(null.shape[1:])
         depth = _depth_of(estimator, null, self.most_rows)
         if isinstance(estimator, MatrixEstimator):
-            # All owners need one spec, so it is the spec for an array, whatever their containers.
+            # Owners may have different containers, but need one spec: it is the spec for an array.
             rounding = rounding_of_depth(depth, n_units)
             spec = estimator._spec_of((n_units, size), like=null, rounding=rounding)
         else:
@@ -73,6 +74,7 @@ class Terms:
             within = terms_within(spec.matrix_shape) if hasattr(spec, "matrix_shape") else 0
             facts = {"rounding": rounding_of_depth(depth + within, n_units), "depth": depth}
             facts |= {"has_owners": True, "dtype": null.dtype}
+            # Not every spec has all of these fields.
             spec = replace(spec, **{name: facts[name] for name in facts if hasattr(spec, name)})
         if self.is_unit_owner:
             spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
@@ -138,7 +140,7 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
 
 
 def _zeros(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return a record of zeros; 0 times a record would keep signs, NaN and stored places."""
+    """Return a record of zeros for an X of this shape, sparse if `like` is."""
     shape = (1, *shape[1:])
     return csr_array(shape, dtype=dtype) if holds_sparse(like) else np.zeros(shape, dtype)
 
@@ -149,17 +151,19 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
     if isinstance(estimator, MatrixEstimator):
         is_sparse |= estimator._resolved_unit().is_sparse
         return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
-    # The length of blocks depends on whether rows are sparse, and on their width. Some fits sum
-    # rows of another kind than X, so the bound is the largest bound for all kinds of rows.
+    # The depth depends on the length of blocks, and so on the kind of rows: whether they are
+    # sparse, and their width. Some fits sum rows of other kinds than X.
     kinds = [(is_sparse, size)]
     if isinstance(null, RankOneMatrices):
         kinds = [(null.dense_width == 0, null.dense_width)]
     elif isinstance(estimator, SupervisedEstimator):
-        # An intercept adds a column; long sparse vectors become outer products with a number.
+        # An intercept adds a column.
         kinds += [(is_sparse, size + 1), (False, size), (False, size + 1)]
-        kinds += [(False, 1)] * is_sparse
-    longest = (largest_depth(most_rows, size + 1, is_sparse=s, width=w) for s, w in kinds)
-    return max(longest) + _MORE_DEPTH
+        if is_sparse:
+            # Long sparse vectors become outer products with a number.
+            kinds.append((False, 1))
+    depths = (largest_depth(most_rows, size + 1, is_sparse=s, width=w) for s, w in kinds)
+    return max(depths) + _MORE_DEPTH
 
 
 # ------------------------------
@@ -167,7 +171,8 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
 
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
-    """Check the rows of one party against the agreement, and read them once."""
+    """Check the rows of one party against the agreement, and return a view of them."""
+    # `number` is the number of an owner; the coordinator, whose record is of zeros, has none.
     names = agreement.names
     refuse_other_columns(names and as_feature_names(checks.feature_names(X)), names)
     if isinstance(agreement.estimator, DPPipeline):
@@ -194,13 +199,13 @@ def _own_view(
 ) -> Any:
     """Check and read the rows of one owner, for a fit with the spec of the rows of all owners."""
     check_size = partial(_check_size, null=null, most_rows=terms.most_rows)
+    # Between two sums a fit may wait for days. If X has changed meanwhile, norms of the old rows
+    # must not clip the new rows. So norms are not stored, which `is_repeatable` would allow.
     if isinstance(estimator, MatrixEstimator):
         checked = estimator._checked(X)
         check_size(checked.shape, is_sparse=holds_sparse(checked))
 
         def _rows(source: Source, n_jobs: int | None) -> Rows:
-            # Between two sums a fit may wait for days. If X has changed meanwhile, norms of the old
-            # rows must not clip the new rows: so no norms are cached.
             source.is_repeatable = False
             return Rows(source, n_jobs, agreed=agreed)
 
@@ -245,9 +250,9 @@ def digest_of_view(view: Any) -> bytes:
 
 def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows: int) -> None:
     """Refuse rows whose number, width or sparsity contradicts the agreement."""
-    (n_rows, n_features), size = shape, math.prod(null.shape[1:])
-    if n_features != size:
-        raise ValueError(f"X has {n_features} features, but {size} are agreed on.")
+    (n_rows, n_features), agreed_width = shape, math.prod(null.shape[1:])
+    if n_features != agreed_width:
+        raise ValueError(f"X has {n_features} features, but {agreed_width} are agreed on.")
     if not 1 <= n_rows <= most_rows:
         raise ValueError(
             f"X has {n_rows} rows; an owner has one at least, and {most_rows} at most."
@@ -268,12 +273,15 @@ def run_fit(
     charge: Callable[[PrivacySpent], None] | None = None,
 ) -> tuple[Any, list[str]]:
     """Run the fit on the rows of one party; return the model, equal for all, and warnings."""
+    # At each release `exchange` gives the sum over all owners; `charge` charges this owner's
+    # ledger.
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own = n_rows if agreement.is_unit_owner else 1
-    # Sums weight owners by their numbers of rows; if these are public, means over owners do, too.
-    has_sizes = bool(shares.sizes) and not agreement.is_unit_owner
-    weight = n_rows / shares.n_units if has_sizes else n_own / shares.n_owners
+    weight = n_own / shares.n_owners
+    if shares.sizes and not agreement.is_unit_owner:
+        # A mean over owners weights them by their numbers of rows, as these are public.
+        weight = n_rows / shares.n_units
     opening = partial(
         ShareBudget.open, shares=shares, exchange=exchange, n_own=n_own, weight=weight
     )
@@ -311,7 +319,8 @@ class PipelineData(NamedTuple):
 def party_of(
     terms: Terms, opening: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
 ) -> Party:
-    """Return the functions by which steps of a pipeline get their specs, rows and budgets."""
+    """Return what a pipeline calls for each step: functions that make its spec, rows and budget."""
+    # `opening` opens the budget of a step, given its plan, and `charge` charges the ledger.
 
     def _spec_of_all(step: Any, like: Any) -> tuple[Any, Agreed, Any]:
         null, _ = null_record(None, sparse=False, like=like)
@@ -327,9 +336,11 @@ def party_of(
         plan.check_memory()
         return opening(plan, charge=charge), algorithm_generator(terms.seed)
 
+    def _spec(step: Any, like: Any) -> Any:
+        return _spec_of_all(step, like)[0]
+
     unit = ResolvedOwner.name if terms.is_unit_owner else None
-    facts = terms.shares.n_units, unit
-    return Party(*facts, lambda step, like: _spec_of_all(step, like)[0], _validate, _open, charge)
+    return Party(terms.shares.n_units, unit, _spec, _validate, _open, charge)
 
 
 def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple[Plan, list[str]]:

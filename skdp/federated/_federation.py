@@ -158,7 +158,7 @@ class _Exchanges:
         return answers
 
     def _check(self, answers: Mapping[int, Message], history: bytes) -> None:
-        """Refuse answers about another release, or of owners who have got other messages so far."""
+        """Refuse answers about another release, or from owners with another `history` so far."""
         if any(answer.fields["release"] != self._n_released for answer in answers.values()):
             raise FederationError(
                 "An owner has answered about another release than it was asked for: send must "
@@ -177,11 +177,12 @@ class _Exchanges:
         If the run was started again, owners may have handed in their counts of this release before.
         Then the same owners must be absent as in the earlier roll call.
         """
-        earlier = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
+        named = [answer.fields["absent"] for answer in ready.values()]
+        earlier = {tuple(absent) for absent in named if absent is not None}
         silent = set(range(self._agreement.n_owners)) - ready.keys()
         if len(earlier) > 1:
             raise FederationError("Owners have answered one release after two roll calls.")
-        self._absent = next(iter(earlier), tuple(sorted(silent)))
+        self._absent = earlier.pop() if earlier else tuple(sorted(silent))
         if missing := sorted(silent - set(self._absent)):
             raise self._missing(missing)
 
@@ -195,7 +196,8 @@ class _Exchanges:
         )
 
     def _gather_keys(self) -> tuple[bytes, list[list[Any]]]:
-        """Collect the keys of all owners, then confirmations by each owner that it has all keys."""
+        """Collect the keys of all owners, and the confirmation of each that it has got all keys."""
+        # Return the digest of the keys, and the confirmations.
         answers = self._ask("keys", {})
         publics, signatures = _listed(answers, "public"), _listed(answers, "signature")
         confirmed = self._ask("confirm", {"publics": publics, "signatures": signatures})
@@ -205,7 +207,8 @@ class _Exchanges:
     def _ask(
         self, kind: str, fields: dict[str, Any], *arrays: np.ndarray, expected: str = ""
     ) -> dict[int, Message]:
-        """Send a question to all owners who are not absent; return the answers, by owner."""
+        """Send a question to all owners who are not absent; return their answers of one kind."""
+        # The kind is `expected`, or else that of the question.
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
         asked = [number for number in range(n_owners) if number not in self._absent]
@@ -230,7 +233,7 @@ class _Exchanges:
 
 
 def _listed(answers: Mapping[int, Message], field: str) -> list[list[Any]]:
-    """Return a field of all answers as pairs [number of the owner, value], which JSON can have."""
+    """Return a field of all answers as pairs [number of the owner, value], for JSON."""
     return [[number, answer.fields[field]] for number, answer in answers.items()]
 
 
@@ -269,10 +272,13 @@ def _described(estimator: Any) -> tuple[Any, ...]:
 
 def _null_target(estimator: Any) -> Any:
     """Return a target for the record of zeros: the response 0, or the first label."""
-    is_pipeline = isinstance(estimator, DPPipeline)
-    models = [one.estimator for one in steps_of(estimator)] if is_pipeline else [estimator]
-    classes = [one.classes for one in models if hasattr(one, "classes")]
-    return given_classes(classes[0])[:1] if classes else np.zeros(1)
+    models = [estimator]
+    if isinstance(estimator, DPPipeline):
+        models = [step.estimator for step in steps_of(estimator)]
+    for model in models:
+        if hasattr(model, "classes"):
+            return given_classes(model.classes)[:1]
+    return np.zeros(1)
 
 
 def _check_estimator(estimator: Any, unit: str) -> None:
@@ -324,7 +330,9 @@ def _shares_of(
     """Return the shares of noise that owners add, with a text about whom the owners trust."""
     n_honest = owners - colluding - dropouts
     if n_honest < 1:
-        lost = f"colluding={colluding}" + f" and dropouts={dropouts}" * (dropouts > 0)
+        lost = f"colluding={colluding}"
+        if dropouts:
+            lost += f" and dropouts={dropouts}"
         raise ValueError(
             f"{lost} of {owners} owners leaves nobody to protect: colluding + dropouts must be "
             "below owners."
@@ -513,8 +521,8 @@ class Federation:
             depth = agreed.depth
             plan = plan_of(spec, estimator._plan(spec))
             warnings = list(estimator._public_warnings(spec, plan))
-        for release in {line for branch in plan.branches for line in branch}:
-            # Before data are read, refuse releases that are too large for the integers of a sum.
+        # Before data are read, refuse releases that are too large for the integers of a sum.
+        for release in {one for branch in plan.branches for one in branch}:
             shares.planned(plan.cost, release)
         versions = sys.modules["skdp"].__version__, np.__version__, scipy.__version__
         of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))

@@ -20,12 +20,13 @@ from skdp.privacy.shares import ShareLayout
 # Masks, keys and signatures. `cryptography` has the primitives; nobody has audited how they are
 # combined here.
 
+# What is hashed together with every input of one kind, so that the hashes of two kinds differ.
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
 _RING = b"skdp federated ring 1"
 # An owner has at least this many neighbors, with whom it shares masks.
 _FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
-# Number of cached verdicts on signatures, which all owners in one process check.
+# Number of signatures whose validity is cached, as all owners in one process check the same ones.
 _MOST_CHECKED = 1 << 14  # not tuned
 # Bytes of a block of AES.
 _BLOCK = 16  # not tuned
@@ -34,7 +35,7 @@ _CTR = modes.CTR(bytes(_BLOCK))
 
 
 def digest(*parts: bytes) -> bytes:
-    """Hash parts with SHA-256, each after its length: the same bytes split otherwise differ."""
+    """Hash parts with SHA-256, each with its length: other parts with the same bytes differ."""
     return hashlib.sha256(b"".join(_LENGTH.pack(len(part)) + part for part in parts)).digest()
 
 
@@ -83,11 +84,11 @@ def shared_secrets(key: bytes, publics: Mapping[int, bytes]) -> dict[int, bytes]
 
 
 def n_neighbors(n_owners: int, n_lost: int) -> int:
-    """Return the number of neighbors of an owner: the owners with whom the owner shares masks.
+    """Return with how many neighbors an owner shares masks.
 
-    The number is even and above `n_lost`, the largest number of owners who collude or leave, or has
-    all other owners. So masks connect the remaining owners, whoever is lost: a ring on which owners
-    have k / 2 neighbors on either side falls apart only if k owners are lost.
+    The number is even and above `n_lost`, the largest number of owners who collude or leave; or all
+    other owners are neighbors. So masks connect the remaining owners, whoever is lost: a ring on
+    which owners have k / 2 neighbors on either side falls apart only if k owners are lost.
     """
     return min(n_owners - 1, max(_FEWEST_NEIGHBORS, 2 * (n_lost // 2 + 1)))
 
@@ -112,9 +113,9 @@ def masked(
     digest of all that both have received: the agreement, all public keys, the layout of the
     release, and all sums so far. The mask is a stream of random words from this key. The owner with
     the smaller number adds the mask, modulo the range of words, and the neighbor subtracts the same
-    mask: masks cancel in the sum of all owners. Without the secrets of the owners, their words look
-    uniformly random, except for that sum. Masks with different histories do not cancel. As a key
-    has one stream, an owner must never mask other counts with the same history.
+    mask: masks cancel in the sum of all owners. To anybody without the secrets, the words of the
+    owners look uniformly random, except for their sum. Masks with different histories do not
+    cancel. As a key has one stream, an owner must never mask other counts with the same history.
     """
     assert number not in secrets
     total = counts.astype(words)
@@ -151,8 +152,8 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 # ------------------------------
 # The history of a fit: all that a party has received so far.
 
-# The digest of a release has its noise std, which is 16 to 32 steps of the lattice of noise,
-# rounded to a step over this.
+# In the digest of a release, the standard deviation of its noise is rounded to a step of the
+# lattice of noise over this number. The standard deviation is 16 to 32 steps.
 _PARTS_OF_STEP = 1024  # not tuned
 
 
@@ -161,9 +162,10 @@ Summed = tuple[np.ndarray, tuple[int, ...]]
 
 
 class History:
-    """The agreement, the public keys, all sums so far, and the absent owners of each, as a digest.
+    """A digest of the agreement, the public keys, and all sums so far, with their absent owners.
 
-    As keys of masks depend on it, masks of owners with different histories do not cancel.
+    Keys of masks depend on the history, so that masks of owners with different histories do not
+    cancel.
     """
 
     def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[Summed] = ()):
@@ -177,12 +179,12 @@ class History:
         self._number += 1
 
     def before(self, layout: ShareLayout | None, absent: Iterable[int] = ()) -> bytes:
-        """Hash the history before a release with this release; None means the end of the fit."""
+        """Hash the history so far with the layout of the next release, or None for the end."""
         if layout is None:
             return digest(self._digest, b"end")
         release = str(self._number), layout.name, layout.mechanism, str(list(layout.shape))
-        # Rounded, as the last digits of a std that is computed from a released basis may differ
-        # between processors.
+        # The last digits may differ between processors, as the standard deviation may be computed
+        # from a released basis.
         std = str(round(layout.std / layout.step * _PARTS_OF_STEP))
         facts = *release, std, layout.step.hex(), layout.words.str
         return digest(self._digest, b"release", *_encoded(facts), *_encoded(absent))

@@ -22,8 +22,8 @@ from skdp.exceptions import FederationError
 _START = struct.Struct("<II")
 # The length of a head is padded to a multiple of this, so that the arrays behind it are aligned.
 _ALIGNMENT = 8  # not tuned
-# Largest number of bytes of a head: a fixed number and, for the key and the signature of each
-# owner in hex, another one.
+# A head has at most `_HEAD` bytes, and `_HEAD_OF_OWNER` more for each owner, whose key and
+# signature it may have in hex.
 _HEAD, _HEAD_OF_OWNER = 1024, 256  # not tuned
 # Numbers of releases are below this limit.
 _MOST_RELEASES = 2**31  # not tuned
@@ -53,7 +53,7 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
 
 
 def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Message:
-    """Read and check a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`.
+    """Read and check a message of one of the `kinds`, which are `TO_OWNER` or `TO_COORDINATOR`.
 
     Arrays are views of the data, so that no message can make the reader allocate much memory.
     """
@@ -148,10 +148,10 @@ def _is_below(number: Any, limit: float) -> bool:
 
 
 class Check(NamedTuple):
-    """A condition on a field: a function of the value and the number of owners, and its text."""
+    """A condition on a field of a message."""
 
-    what: str
-    holds: Callable[[Any, int], bool]
+    what: str  # what the value must be, for errors
+    holds: Callable[[Any, int], bool]  # of the value and the number of owners
 
 
 def _hex(n_bytes: int) -> Check:
@@ -167,8 +167,8 @@ def _pair_per_owner(check: Check) -> Check:
     """Return the condition that a value is a list of pairs [number, value], one for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
-        # If one owner occurred twice, its masks would cancel; if owners were missing, the sum of
-        # the other owners would show.
+        # If an owner was listed twice, its masks would cancel. If owners were left out, the sum of
+        # the others would be readable.
         are_pairs = isinstance(entries, list) and all(
             isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
         )
@@ -184,8 +184,11 @@ def _pair_per_owner(check: Check) -> Check:
 
 def _or(empty: Any, name: str, check: Check) -> Check:
     """Return the condition that a value is `empty`, which errors call `name`, or meets `check`."""
-    holds = check.holds
-    return Check(f"{name} or {check.what}", lambda one, n: one == empty or holds(one, n))
+
+    def holds(value: Any, n_owners: int) -> bool:
+        return value == empty or check.holds(value, n_owners)
+
+    return Check(f"{name} or {check.what}", holds)
 
 
 def _are_ascending(numbers: Any, n_owners: int) -> bool:
@@ -196,10 +199,11 @@ def _are_ascending(numbers: Any, n_owners: int) -> bool:
 
 
 class MessageKind(NamedTuple):
-    """The fields of messages of one kind, the types of an array, and whether there is an array."""
+    """What a message of one kind must have."""
 
     fields: Mapping[str, Check]
-    types: Mapping[str, np.dtype] = _SUMS
+    types: Mapping[str, np.dtype] = _SUMS  # of the array, if there is one
+    # Returns whether there is an array, given the fields.
     has_array: Callable[[dict[str, Any]], bool] = lambda fields: False
 
 
@@ -220,8 +224,8 @@ _NEXT = MessageKind(
 )
 _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 
-# "answer" asks an owner for its counts of a release, and brings the sum of the release before. If
-# owners may leave, two questions replace "answer": "ready" brings the sum, and finds out who is
+# "answer" gives an owner the sum of the last release, and asks for its counts of the next one. If
+# owners may leave, two questions replace "answer": "ready" gives the sum, and finds out who is
 # absent; "hand_in" names the absent owners, and asks for counts.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),

@@ -90,7 +90,7 @@ class Handshake:
             self._check(asked.fields["confirmations"][number], _CONFIRM, digest)
 
     def _neighbors(self, publics: Sequence[bytes], digest: bytes) -> dict[int, bytes]:
-        """Return the public keys of the neighbors, on whom the digest of all keys decides."""
+        """Return the public keys of the neighbors, whom the digest of all keys determines."""
         neighbors = masks.neighbors_of(digest, self._number, len(publics), self._n_neighbors)
         return {peer: publics[peer] for peer in neighbors}
 
@@ -122,8 +122,8 @@ def digest_of_keys(state: OwnerState) -> bytes:
     return _read_keys(tuple(state.publics))[1] if state.publics else b""
 
 
-# The two results are cached, as all owners in one process get the same messages, which grow with
-# the number of owners.
+# The results of the next two functions are cached: all owners in one process get the same messages,
+# which grow with the number of owners.
 
 
 @lru_cache(maxsize=1)
@@ -173,14 +173,14 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
 
 
 class Waiting(NamedTuple):
-    """The release for which a fit waits, and the part of its sum that this owner has."""
+    """The release for whose sum a fit waits, and this owner's part of the sum."""
 
     layout: ShareLayout
     part: np.ndarray
 
 
 class _Stopped(BaseException):
-    """Ends the fit of an owner that was closed; a BaseException, so that no solver catches it."""
+    """Ends the fit of an owner that was closed; no solver catches a BaseException."""
 
 
 class RunningFit:
@@ -217,7 +217,8 @@ class RunningFit:
             self._thread.join()
 
     def _run(self, fit: Callable[[Exchange], Any]) -> None:
-        """Run the fit, with stored sums first; put its result or its error into the queue."""
+        """Run the fit; put its result or its error into the queue."""
+        # Each release gets a stored sum, as long as there are any, and then waits for its sum.
         known = iter(self._sums)
 
         def exchange(layout: ShareLayout, part: np.ndarray) -> masks.Summed:
@@ -346,8 +347,8 @@ class Owner:
         self._rows, self._ledger = view_of(agreement, X, y, number), ledger
         # A link is resolved only once: if its target changes, the state stays the same file.
         self._path = None if state is None else Path(os.path.realpath(state))
-        # With the digest, `load_state` refuses a state that belongs to other rows: an owner who
-        # returns with them would mix two datasets in one fit.
+        # By this digest `load_state` refuses a state that belongs to other rows: an owner who
+        # returns with other rows would mix two datasets in one fit.
         digest_of_own = b"" if state is None else digest_of_view(self._rows)
         self._state = load_state(self._path, agreement.digest.hex(), number, digest_of_own)
         self._is_saved, self._is_closed, self._is_marked = True, False, False
@@ -411,7 +412,12 @@ class Owner:
                 "which continues."
             )
         if is_new:
-            reply = self._reply_or_close(asked).hex()
+            try:
+                reply = self._reply_to(asked).hex()
+            except BaseException as error:
+                # After an interrupt the fit may be at any step: only a saved state can continue.
+                self._is_closed |= not isinstance(error, Exception)
+                raise
             # Set before the answer, so that after an interrupt no unsaved answer can be sent.
             self._is_saved = False
             self._state.answers[question] = reply
@@ -422,8 +428,8 @@ class Owner:
             self._is_saved = True
         has_counts = asked.kind in ("answer", "hand_in")
         if self._ledger is not None and has_counts and not self._is_marked:
-            # The ledger notes the answer before it is sent: so an owner that returns with a state
-            # saved before this fit was charged, and would draw other noise, pays again.
+            # The ledger notes the answer before it is sent. So the owner pays again if it returns
+            # with a state that was saved before this fit was charged, and draws other noise.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = bytes.fromhex(self._state.answers[question])
@@ -456,14 +462,6 @@ class Owner:
             "An owner is neither copied nor pickled, as two copies would draw noise twice for one "
             "release. Pass state, a file, to continue in another process."
         )
-
-    def _reply_or_close(self, asked: Message) -> bytes:
-        try:
-            return self._reply_to(asked)
-        except BaseException as error:
-            # After an interrupt the fit may be at any step: only a saved state can continue.
-            self._is_closed |= not isinstance(error, Exception)
-            raise
 
     def _reply_to(self, asked: Message) -> bytes:
         """Answer a question that is new for this owner."""
@@ -513,7 +511,8 @@ class Owner:
         return self._counted(number, self._waiting, absent)
 
     def _with_absent(self, reply: bytes) -> bytes:
-        """Add the absent owners to "ready", if the part was sent: its masks do not fit others."""
+        """Add the absent owners to the answer "ready", if this owner has sent its part already."""
+        # Then the same owners must be absent again, as the masks of the part fit only those.
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
@@ -533,8 +532,8 @@ class Owner:
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
             what, fit = f"{name} of {n_owners} owners", self._state.fit
-            # An owner that crashes before it has saved its first answer returns with the same id,
-            # and is not charged again.
+            # An owner that crashes before it has saved its first answer returns with the same id of
+            # the fit, and is not charged again.
             charge = partial(self._ledger._charge, what=what, fit=fit)
         self._run(charge)
         self._state.is_charged = True
@@ -558,8 +557,8 @@ class Owner:
         absent = tuple(self._state.absent[-1])
         found = None
         with suppress(Exception):
-            # Any error ends the fit, such as rows that can no longer be loaded. Its text is left
-            # out, as it could show private values.
+            # Any error ends the fit, for example if rows can no longer be loaded. Nobody gets its
+            # text, which could show private values.
             found = self._fit.resume((total, absent))
         if found is None:
             self._end()
@@ -578,17 +577,15 @@ class Owner:
             self._handshake.forget(self._state)
 
     def _keep(self, found: Any) -> None:
-        """Store the release for which the fit waits, or the fitted model."""
-        if isinstance(found, Waiting):
-            self._waiting = found
-        else:
-            self._waiting = None
+        """Store what the fit has returned: a release for which it waits, or the fitted model."""
+        self._waiting = found if isinstance(found, Waiting) else None
+        if self._waiting is None:
             self.estimator_, _ = found
 
     def _counted(self, number: int, waiting: Waiting, absent: list[int]) -> bytes:
         """Answer with counts: this owner's part with a share of noise, rounded and masked.
 
-        The noise is drawn here, so this is called once for each release.
+        This function draws the noise, so it is called once for each release.
         """
         layout = waiting.layout
         counts = counts_of(waiting.part, layout, NoiseSource().key())

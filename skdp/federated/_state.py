@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 # A table of one row. The 1 in its name is the version of the format.
 _TABLE = "skdp_owner_1"
 # Two owners with one state would draw noise twice. So an owner replaces only the state that it has
-# saved last, or the new state, which an interrupted save may have written.
+# saved last (`old`), or the `new` state itself, which an interrupted save may have written.
 _SAVE = f"UPDATE {_TABLE} SET state = :new WHERE state IN (:old, :new)"
 
 
 @dataclass
 class OwnerState:
-    """Secret state of an owner: the key unmasks the owner's counts, a copy could draw new noise."""
+    """Secret state of an owner: its key unmasks its counts, and a copy could draw new noise."""
 
     agreement: str  # digest of the agreement
     owner: int  # number of this owner
@@ -41,7 +41,7 @@ class OwnerState:
     has_ended: bool = False
 
     def __post_init__(self) -> None:
-        """Remember the text in the file, to notice whether another owner changes it."""
+        """Remember the text in the file, to notice if another owner changes the file."""
         self._saved = self._text()
 
     def save(self, path: Path | None) -> None:
@@ -70,7 +70,8 @@ class OwnerState:
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> OwnerState:
-    """Read the state of an owner who returns, or make a new state; refuse states of other fits."""
+    """Read the state of an owner who returns, or make a new one; refuse states of other fits."""
+    # `rows` is a digest of the rows of the owner.
     fit = token_hex()
     new = OwnerState(agreement, owner, fit, _salted(rows, fit))
     if path is None:

@@ -48,11 +48,9 @@ class UnsafeFileError(ValueError):
 def connected(
     path: str | Path, failed: Callable[[Exception], Exception], *, writes: bool = True
 ) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for one operation; if it fails, raise what `failed` makes of the error.
-
-    `writes` says whether the operation may change the file.
-    """
-    # Imported here, as most fits use no SQLite file.
+    """Open an existing file for one operation; if it fails, raise what `failed` returns."""
+    # `writes` says whether the operation may change the file. The import is here, as most fits use
+    # no SQLite file.
     import sqlite3
 
     path = os.path.realpath(path)

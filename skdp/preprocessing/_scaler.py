@@ -70,10 +70,8 @@ class Scaling(NamedTuple):
 
 
 def _by_column(X: Any, change: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Any:
-    """Return rows with their values changed in float64; zeros that CSR does not store stay 0.
-
-    `change` is a function of values and of their column indices.
-    """
+    """Return rows with their values changed in float64; zeros that CSR does not store stay 0."""
+    # `change` is a function of values and of their column indices.
     with np.errstate(all="ignore"):
         if issparse(X):
             changed = change(X.data.astype(np.float64), X.indices)

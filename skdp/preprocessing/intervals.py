@@ -372,11 +372,9 @@ def may_be_zeros(
 
 
 def _miss_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return which chosen columns lack more rows than noise explains.
-
-    A column lacks rows if its own number of `missing` rows exceeds noise. If the sum of the other
-    numbers exceeds noise, all columns lack rows.
-    """
+    """Return which chosen columns lack more rows than noise explains."""
+    # A column lacks rows if its own number of `missing` rows exceeds noise. If the sum of the other
+    # numbers exceeds noise, all columns lack rows.
     lacks_rows = missing > _MISSING * noise_std
     others = chosen & ~lacks_rows
     noise_of_sum = math.sqrt(np.square(noise_std[others]).sum())
@@ -554,10 +552,8 @@ def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarr
 def bins_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, wide: Intervals, n_bins: int
 ) -> np.ndarray:
-    """Return the bin of each value among equal bins of its interval; -1 for values outside.
-
-    Values are first clipped to the `wide` interval of their column.
-    """
+    """Return the bin of each value among equal bins of its interval; -1 for values outside."""
+    # Values are first clipped to the `wide` interval of their column.
     low, high = (end[columns] for end in wide.ends)
     units = np.clip(values, low, high)
     units -= intervals.ends[0][columns]

@@ -204,10 +204,8 @@ class Moments(NamedTuple):
     noise_std: np.ndarray  # (n_columns,), equal in all rows
 
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
-        """Average with later moments, weighted by precision, where the interval `is_same`.
-
-        Other columns get the later moments.
-        """
+        """Average with later moments, weighted by precision, where the interval `is_same`."""
+        # Other columns get the later moments.
         own_precision = np.where(is_same, self.noise_std**-2.0, 0.0)
         precision = own_precision + other.noise_std**-2.0
         means = other.means + own_precision / precision * (self.means - other.means)

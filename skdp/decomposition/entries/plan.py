@@ -79,11 +79,9 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Divide the largest possible singular value by the noise of a product at the whole budget.
-
-    The product is with a vector of equal entries. For a rectangular matrix, the noise is the
-    geometric mean over products from both sides.
-    """
+    """Divide the largest possible singular value by the noise of a product at the whole budget."""
+    # The product is with a vector of equal entries. For a rectangular matrix, the noise is the
+    # geometric mean over products from both sides.
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
     if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
         return 0.0

@@ -114,10 +114,7 @@ class NoisyMatrix:
         return bool(row_norms(basis).max() > largest)
 
     def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
-        """Estimate the largest squared singular values from products, by a `basis` near the last.
-
-        Return None if no cut depends on them.
-        """
+        """Estimate the largest squared singular values, or return None if no cut depends on them."""
         if not self.is_cut or self.is_pure:
             return None
         estimate, covariance = products.estimate(basis)
@@ -252,10 +249,8 @@ class NoisyMatrix:
 
     @staticmethod
     def _norm_at(multiple: float, basis: np.ndarray) -> float:
-        """Return a norm: its square is `multiple` times the mean squared row norm, and at most 1.
-
-        The basis is orthonormal.
-        """
+        """Return the root of `multiple` times the mean squared row norm, and at most 1."""
+        # The basis is orthonormal, so the sum of its squared row norms is its number of columns.
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
@@ -427,10 +422,7 @@ def solve_iteration(
 def find_basis(
     matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis; stop early if a basis exceeds the coherence bound.
-
-    The matrix is symmetric, so that one basis is for both sides.
-    """
+    """Iterate from a random basis of a symmetric matrix; stop at one beyond the coherence bound."""
     size = steps[0].shape[1]
     basis = matrix.first_basis(size, generator, is_symmetric=True)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
@@ -452,7 +444,7 @@ def find_basis(
 def find_bases(
     matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from two random bases; stop early if a basis exceeds the coherence bound."""
+    """Iterate from two random bases, one for each side; stop at one beyond the coherence bound."""
     size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
     left = spectrum.random_basis(matrix.shape[0], size, generator)
     right = matrix.first_basis(size, generator, is_symmetric=False)

@@ -242,10 +242,8 @@ def _deviations(block: Any, basis: np.ndarray, point: np.ndarray) -> np.ndarray:
 def _release_level(
     plan: rows_plan.RowFactorReleases, projected: np.ndarray, rows: Rows, budget: PrivacyBudget
 ) -> float:
-    """Choose the level to which projected rows are clipped, from released counts of their norms.
-
-    The level minimizes the squares that clipping removes, and what noise takes from the rest.
-    """
+    """Choose the level to which projected rows are clipped, from released counts of their norms."""
+    # The level minimizes the squares that clipping removes, and what noise takes from the rest.
     if plan.level is None:
         return np.inf
     edges = rows.bound * LEVEL_GRID

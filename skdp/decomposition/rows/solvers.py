@@ -154,11 +154,9 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release the product of rows and their projections on the basis, which are clipped to a level.
-
-    The level is a quantile of the norms of projections of `sample`. The returned rows have stored
-    their norms, which the next step reuses.
-    """
+    """Release the product of the rows with their clipped projections on the basis."""
+    # The clip level is a quantile of the norms of projections of `sample`. The returned rows have
+    # stored their norms, which the next step reuses.
     level_counts, product = step
     level = np.inf
     if level_counts is not None:
@@ -289,11 +287,9 @@ def solve_guided(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the mean of mostly positive rows, and the components that the mean guides.
-
-    `clipped` are the rows for the mean. If there are two branches, the first one releases the
-    second moment, and the last one iterates.
-    """
+    """Release the mean of mostly positive rows, and the components that the mean guides."""
+    # `clipped` are the rows for the mean. If there are two branches, the first one releases the
+    # second moment, and the last one iterates.
     branch, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
     # An iteration, with clipped projections, is better than the second moment in three cases: if

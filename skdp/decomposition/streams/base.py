@@ -45,7 +45,7 @@ class UpdateReceiver:
     """A stream, or a shard of it, to which updates are added."""
 
     _shape: tuple[int, int]
-    # None during a write, and after the end, for the reason in `_closed_reason`.
+    # None during a write, and after the end; `_closed_reason` then says why.
     _state: sketches.StreamState | None
     _closed_reason = ""
 
@@ -79,7 +79,8 @@ class UpdateReceiver:
             Then nothing has been added.
         """
         shape = self._shape
-        # Exact types, as a subclass of float could define comparisons that evade the bound.
+        # One number of each plain type is added without arrays. A subclass of float is no such
+        # number, as it could define comparisons that evade the bound.
         if type(rows) is type(columns) is int and type(values) is float:
             if not (0 <= rows < shape[0] and 0 <= columns < shape[1]):
                 raise ValueError(_NO_SUCH_CELL.format(shape))
@@ -88,7 +89,8 @@ class UpdateReceiver:
             with self._lock, ExclusiveWrite(self) as state:
                 state.add_one(rows, columns, values)
             return
-        # Before the lock, as the conversion may wait for threads that need the lock.
+        # Arrays are converted before the lock is taken: the conversion may wait for other threads,
+        # which may need the lock.
         checked = _checked_updates(rows, columns, values, shape)
         with self._lock, ExclusiveWrite(self) as state:
             state.add(*checked)
@@ -108,8 +110,9 @@ class UpdateReceiver:
 class ExclusiveWrite:
     """Takes the state from its owner during a write, and returns the state at the very end.
 
-    Code that interrupts the write, such as a signal handler, finds no state, which it could use to
-    erase noise or to repeat half an update. A failed write loses the state, unless it `only_reads`.
+    So code that interrupts the write, such as a signal handler, finds no state: with the state it
+    could erase noise, or repeat half an update. If a write fails, the state is lost, unless
+    `only_reads` says that nothing can have changed.
     """
 
     def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
@@ -160,13 +163,14 @@ class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
             return attributes
 
 
-# Renewed in every fork. The id of a process alone may repeat, in two namespaces or over time.
+# A random name of this process, which a fork replaces. The id of a process does not suffice: two
+# processes may have one id, in two namespaces or one after the other.
 _token = secrets.token_hex(16)
 _ALIVE: WeakSet[UpdateReceiver] = WeakSet()
 
 
 def _current_process() -> tuple[str, int]:
-    """Return a name of this process that no other process has."""
+    """Return what identifies this process."""
     return _token, os.getpid()
 
 
@@ -186,37 +190,39 @@ def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Refuse cells outside the matrix and values that are not finite, without quoting any."""
-    # Copies of plain arrays cannot change between the check and their use.
-    *places, numbers = (
+    # Copies, as the given arrays could change between the check and their use.
+    *cells, numbers = (
         hide_error_text(np.array, checked_container(given), ndmin=1)
         for given in (rows, columns, values)
     )
-    if not len({each.shape for each in (*places, numbers)}) == 1 == numbers.ndim:
+    if numbers.ndim != 1 or any(indices.shape != numbers.shape for indices in cells):
         raise ValueError("rows, columns and values must be one-dimensional and of the same length.")
     if numbers.dtype.kind not in "iufb":
         raise ValueError("values must be real numbers.")
-    for number, (each, side) in enumerate(zip(places, shape, strict=True)):
-        if each.size and each.dtype.kind not in "iu":
+    for axis, length in enumerate(shape):
+        indices = cells[axis]
+        if indices.size and indices.dtype.kind not in "iu":
             raise ValueError(_NO_SUCH_CELL.format(shape))
         # Unsigned integers beyond int64 become negative, and are then refused.
-        places[number] = each = each.astype(np.int64, copy=False)
-        if each.size and (each.min() < 0 or each.max() >= side):
+        cells[axis] = indices = indices.astype(np.int64, copy=False)
+        if indices.min(initial=0) < 0 or indices.max(initial=0) >= length:
             raise ValueError(_NO_SUCH_CELL.format(shape))
     with np.errstate(all="ignore"):
         numbers = numbers.astype(np.float64, copy=False)
     if not np.isfinite(numbers).all():
         raise ValueError(_NOT_FINITE)
-    return places[0], places[1], numbers
+    return cells[0], cells[1], numbers
 
 
 # ------------------------------
 # The stream: parameters, sketches, sums with initial noise, and the fit.
 
-# Most bytes of dense sketches, which are in memory with the sums, for sketch="auto".
+# Largest number of bytes that dense sketches may take with sketch="auto".
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Number of the file format: files of a version with another number are refused.
 _FORMAT = 5  # not tuned
-# Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
+# If a released count exceeds this number, counts may have exceeded the largest int64, 2 ** 63 - 1,
+# and wrapped around.
 _LARGEST_COUNT = 2.0**60  # not tuned
 
 
@@ -248,7 +254,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     _n_rows_seen: int
-    # Released sums that are not yet factorized: an interruption must not lose a paid release.
+    # Released sums that are not yet factorized: an interruption must not lose a release that has
+    # been paid for.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent
@@ -296,8 +303,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
         """
         n_rows, n_columns = self._shape
-        # Before the lock, as the conversion may wait for threads that need the lock. Entries of one
-        # cell are not summed, as each entry is clipped by itself.
+        # As in `update`, before the lock. In a COO matrix the entries of one cell are not summed,
+        # so that each entry is clipped by itself.
         X = checks.redact_errors(check_array)(
             X, accept_sparse="coo", dtype=checks.INPUT["dtype"], input_name="X"
         )
@@ -362,7 +369,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         """
         checked_key(key)
         with self._lock, ExclusiveWrite(self, only_reads=True) as state:
-            # `vars`, as the state itself refuses to be pickled.
+            # The state refuses to be pickled, but its attributes do not.
             write_once(path, self._kind(), key, (self._attributes(), vars(state)), self._drop_state)
 
     @classmethod
@@ -449,8 +456,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         cost = PrivacyCost(self.epsilon, self.delta, math.fsum(self._sketches.tails))
         spec = sketches.StreamSpec(unit, self._sketches, correlation, cost)
         warn_of_privacy(*checks.warnings_for_settings(cost, unit.counted, spec.n_units))
-        # The noise decides on the unit of counts, and rounding to the unit adds to sensitivities: a
-        # first plan, without rounding, gives the unit of the second plan.
+        # The unit of counts follows from the noise, but rounding to the unit raises sensitivities,
+        # and so the noise. So a first plan, without rounding, gives the unit of the second plan.
         unrounded = plan_of(spec, sketches.plan_stream(spec))
         count_unit = fixed_point_unit(unrounded.releases)
         plan = plan_of(spec, sketches.plan_stream(spec, count_unit))
@@ -511,12 +518,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 f"sums of a stream are exact. Leave it at {units.DEFAULT_LARGEST:g}."
             )
         if isinstance(unit, units.ResolvedEntry):
-            # A stream cannot enforce bounds on the final value of a cell: the caller promises them.
+            # A stream cannot clip the final value of a cell: the caller promises its bounds.
             return replace(unit, is_enforced=False)
         return unit
 
     def _draw_sketches(self, unit: sketches.StreamUnit) -> sketches.Sketches:
-        """Draw both sketches, of a kind and of sizes that public facts decide."""
+        """Draw both sketches; their kind and their sizes follow from public facts."""
         n_components, kind = int(self.n_components), self.sketch
         for name in ("n_sketch", "n_core"):
             size = getattr(self, name)
@@ -542,7 +549,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return sketches.draw_sketches(kind, self._shape, sizes, generator, tails)
 
     def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
-        """Release the sums, call `end`, and factorize them.
+        """Release the sums, call `end`, and factorize the sums.
 
         Each step happens once: after an interruption, the next call does the remaining steps.
         """

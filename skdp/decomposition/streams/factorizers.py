@@ -206,7 +206,8 @@ class DPStreamingFactorizer(BaseStream):  # numpydoc ignore=PR02
                     "shard has been merged already, or a copy of it has: its updates could count "
                     "twice. Make a shard for each worker."
                 )
-            # A closed shard is refused here, as an error during the write would end the stream.
+            # A closed shard is refused before the write: an error during the write would end the
+            # stream.
             part = shard._open_state()
             with ExclusiveWrite(self) as state:
                 shard._close("it has been merged")
@@ -452,13 +453,13 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
             )
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
-        """Fit the released sums, or their differences from the stored sums of a window's start."""
+        """Fit the released sums, or what they have gained since the start of a window."""
         if self._stores:
             self._stored[self.n_epochs_] = values
         return super()._factorized(self._window(values, self._since or 0, self.n_epochs_))
 
     def _window(self, values: tuple[Released, Released], since: int, until: int) -> Any:
-        """Return sums less those stored at `since`, each with the noise of the difference."""
+        """Subtract the sums stored at `since` from `values`, the sums released at `until`."""
         if not since:
             return values
         std = prefix_noise(self._horizon).window_std(since, until)

@@ -24,8 +24,8 @@ __all__ = ["LocalReports"]
 
 #: Name of the release of a report.
 REPORT = "report"  # not tuned
-# Reports are shortened to the clipping norm plus the mean length of noise and this many standard
-# deviations, which an honest report exceeds with a probability of at most 2e-8.
+# Reports are shortened to the clipping norm plus the length of noise: its mean plus this many
+# standard deviations. An honest report is longer with a probability of at most 2e-8.
 _LONGEST = 6.0  # not tuned
 
 
@@ -191,7 +191,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
                 f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
                 "noise. Ask for fewer components, collect more reports, or use a larger epsilon."
             )
-        # The record of a report does not depend on the row, so a row of zeros gives the record.
+        # A row of zeros gives the record of a report, which does not depend on the row.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
         signs = deterministic_signs(right)

@@ -27,15 +27,16 @@ from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
-# Dimensions to which the shorter side is reduced, for each component; and those to which the longer
-# side is reduced, the core, for each of these.
+# Sketches reduce the shorter side of the matrix to `n_sketch` dimensions, `_SIZE_PER_COMPONENT` for
+# each component, and the longer side to `n_core`, which is `_CORE_PER_SIZE` times as many.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
-# Least dimensions: for a matrix far from low rank, fewer add an error that exceeds the noise.
-# benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
+# Least `n_sketch`: for a matrix far from low rank, fewer dimensions add an error that exceeds the
+# noise. benchmarks/house/constants.md, and benchmarks/factorization/factorization.md,
+# "n_sketch=120".
 _LEAST_SIZE = 60
-# Share of the longer side, whose sums have more noisy entries.
+# Share of the sketch that has a row for each row of the longer side, and so more noisy entries.
 _LONG_SIDE_SHARE = 0.65  # not studied
-# Part of delta for each of two sketches whose norm bound holds only with high probability.
+# Part of delta that a sketch reserves if the bound on its norm holds only with high probability.
 _TAIL_SHARE = 0.25  # not studied
 #: Part of delta for both sketches, whatever the shape of the matrix.
 RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
@@ -92,7 +93,7 @@ class StreamSpec:
 def sketch_sizes(
     shape: tuple[int, int], rank: int, n_sketch: int | None = None, n_core: int | None = None
 ) -> tuple[int, int]:
-    """Return the widths of the right and of the left sketch: the sum with more rows is narrower."""
+    """Return the widths of the right and of the left sketch, of which the longer is narrower."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * rank, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -116,13 +117,16 @@ def draw_sketches(
 def tail_probabilities(
     shape: tuple[int, int], sizes: tuple[int, int], delta: float
 ) -> tuple[float, float]:
-    """Return the parts of delta for secret Haar sketches; 0 if a probable bound is not tighter."""
+    """Return the part of delta that each of two secret Haar sketches reserves."""
+    # It is 0 if the bound that holds with high probability is not below the bound that always
+    # holds.
     tail = _TAIL_SHARE * delta
 
-    def _is_tighter(n: int, t: int) -> bool:
-        return t < n and tail > 0 and probable_norm(n, t, tail) < haar_norm(n, t)
+    def _tail_of(n: int, t: int) -> float:
+        is_lower = t < n and tail > 0 and probable_norm(n, t, tail) < haar_norm(n, t)
+        return tail if is_lower else 0.0
 
-    return tail * _is_tighter(shape[1], sizes[0]), tail * _is_tighter(shape[0], sizes[1])
+    return _tail_of(shape[1], sizes[0]), _tail_of(shape[0], sizes[1])
 
 
 def planned_sketches(
@@ -132,33 +136,36 @@ def planned_sketches(
     sensitivities: tuple[float, float],
     n_epochs: int = 1,
 ) -> SketchReleases:
-    """Plan the sums of both sketches."""
+    """Plan the releases of both sketches, in all epochs."""
     share = _LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - _LONG_SIDE_SHARE
     sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
     epochs = () if n_epochs == 1 else (n_epochs,)
-
-    def _release(name: str, share: float, change: float, *shape: int) -> Release:
-        sensitivity_of = partial(float, change)
-        shape = (*epochs, *shape)
-        return cost.release(f"{name} sketch", "gaussian", share, sensitivity_of, {}, shape=shape)
-
-    return SketchReleases(*(_release(*side) for side in sides))
+    releases = []
+    for name, part, change, *size in sides:
+        sensitivity_of, full = partial(float, change), (*epochs, *size)
+        releases.append(
+            cost.release(f"{name} sketch", "gaussian", part, sensitivity_of, {}, shape=full)
+        )
+    return SketchReleases(*releases)
 
 
 def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
     """Plan both sums, of values rounded to counts of `count_unit`; 0 means no rounding.
 
-    The sums of all epochs are one release, with the sensitivity of a single epoch, as columns of
-    the square root of the prefix sums are normalized.
+    The sums of all epochs are one release, with the sensitivity of a single epoch: an update counts
+    in the sums of all later epochs, but by one normalized column of the square root of the matrix
+    of prefix sums.
     """
     unit, sketches, correlation = spec.unit, spec.sketches, spec.correlation
-    change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
-    if not isinstance(unit, ResolvedUpdate):
-        # Rounding keeps an update within its bound. But if the change of a cell is promised, it may
-        # add one step to the change.
-        is_whole = isinstance(unit, ResolvedFrobeniusChange)
-        n_cells = math.prod(sketches.shape) if is_whole else 1
-        change += count_unit / sketches.right.unit * math.sqrt(n_cells)
+    # Rounding may add one step to the change of each cell that is promised. It cannot take an
+    # update beyond its bound.
+    step = count_unit / sketches.right.unit
+    if isinstance(unit, ResolvedFrobeniusChange):
+        change = unit.change + step * math.sqrt(math.prod(sketches.shape))
+    elif isinstance(unit, ResolvedUpdate):
+        change = unit.step
+    else:
+        change = unit.step + step
     sizes = sketches.right.shape[1], sketches.left.shape[1]
     right, left = (
         change * _gain(unit, sketch, tail, is_secret=sketches.is_secret) * correlation.sensitivity
@@ -182,16 +189,16 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
 # ------------------------------
 # The state of a stream.
 
-# Number of cells that are added at a time.
+# Number of updates that are added at a time.
 _CHUNK = 1 << 20  # not studied
 
 
 class StreamState:
     """Integer sums of the updates of a stream, in two sketches.
 
-    `right` has a row for each row of the matrix, and `left` a row for each column, as counts of
-    `count_unit` with the noise of the stream. Values are clipped to `bound`. The state of a shard
-    has no noise that two copies could share, so it may be pickled with `allow_pickle`.
+    `right` has a row for each row of the matrix, and `left` a row for each column. Both are counts
+    of `count_unit`, with the noise of the stream. Values are clipped to `bound`. The state of a
+    shard has no noise that two copies could share, so `allow_pickle` may allow pickles.
     """
 
     def __init__(
@@ -209,13 +216,13 @@ class StreamState:
         self.count_unit = count_unit
         #: Values are rounded to multiples of this.
         self.value_step = count_unit / sketches.right.unit
-        # Rounding must not lift a value above the bound.
-        is_bounded = math.isfinite(bound)
-        self.bound = math.floor(bound / self.value_step) * self.value_step if is_bounded else bound
-        self.allow_pickle = allow_pickle
+        if math.isfinite(bound):
+            # Rounding must not lift a value above the bound.
+            bound = math.floor(bound / self.value_step) * self.value_step
+        self.bound, self.allow_pickle = bound, allow_pickle
 
     def add(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
-        """Clip updates and add them."""
+        """Clip values, and add them to the given cells."""
         sums, (right, left) = (self.right, self.left), (self.sketches.right, self.sketches.left)
         for start in range(0, len(values), _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -226,9 +233,9 @@ class StreamState:
             right.add_both(left, sums, (rows[part], columns[part]), counts)
 
     def add_one(self, row: int, column: int, value: float) -> None:
-        """Add one update."""
+        """Clip one value, and add it to a cell."""
         clipped = min(max(value, -self.bound), self.bound)
-        # For a quotient that is exact to a unit, Python rounds like `to_counts`, but faster.
+        # Where a float still represents every integer, Python rounds like `to_counts`, but faster.
         if abs(clipped) < self.value_step * EXACT:
             count = round(clipped / self.value_step)
         else:
@@ -237,7 +244,7 @@ class StreamState:
         self.sketches.left.add_one(self.left, column, row, count)
 
     def add_rows(self, first: int, X: Any) -> None:
-        """Add the entries of consecutive rows."""
+        """Add the entries of consecutive rows of the matrix, from the row `first` on."""
         if issparse(X):
             entries = X.tocoo()
             rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
@@ -272,25 +279,24 @@ class StreamState:
 # ------------------------------
 # The matrix of low rank that fits two noisy sketches best.
 
-# Steps of alternating least squares; more steps do not change the first three digits.
+# Number of steps of alternating least squares: more do not change the first three digits.
 _N_STEPS = 6  # not studied
 
 
 @dataclass(frozen=True)
 class Side:
-    """A released sketch whose columns are divided by the norms of the sketching columns."""
+    """A released sketch of one side, whose columns are divided by the norms of the sketch's own."""
 
     values: np.ndarray
     sketch: Sketch
-    noise_std: float
-    # Leading singular values and left singular vectors of the sketch before the division, and the
-    # largest singular value that noise probably has.
+    noise_std: float  # of an entry of `values`, on average over the columns
+    # Leading singular values and left singular vectors of the release, before the division.
     spectrum: np.ndarray
     basis: np.ndarray
-    edge: float
+    edge: float  # largest singular value that noise probably has
 
     def project(self, factor: np.ndarray) -> np.ndarray:
-        """Apply the sketch to a factor of the matrix."""
+        """Apply the sketch, with the same division, to a factor of the matrix."""
         return self.sketch.project(factor) / self.sketch.column_norms[:, np.newaxis]
 
     def lift(self, coordinates: np.ndarray) -> np.ndarray:
@@ -301,13 +307,13 @@ class Side:
 def fit_sketches(
     values: tuple[Released, Released], sketches: Sketches, n_components: int
 ) -> tuple[FixedRank, int]:
-    r"""Fit both sketches; return singular factors and the rank.
+    r"""Fit a matrix of low rank to both sketches; return its singular factors, and its rank.
 
-    :math:`A = L R^T` is fitted to :math:`Y = A \Phi + N_1` and :math:`Z = A^T \Psi + N_2`, weighted
-    by their noise, by alternating least squares. The published estimator uses the range of Y for L
-    and fits Z alone (J. Upadhyay, 2018, :arxiv:`1604.01429`); a fit to both is more accurate by 5
-    to 25 per cent. The rank is the number of singular values that exceed the largest ones of the
-    noise in both sketches. Beyond the rank, singular values are 0.
+    :math:`A = L R^T` is fitted to :math:`Y = A \Phi + N_1` and :math:`Z = A^T \Psi + N_2` by
+    alternating least squares, weighted by their noise. The published estimator takes L from the
+    range of Y and fits Z alone (J. Upadhyay, 2018, :arxiv:`1604.01429`); a fit to both is more
+    accurate by 5 to 25 per cent. The rank is the number of components that stand out from noise in
+    both sketches. Beyond the rank, singular values are 0.
 
     Time O((m + n) k + m t^2 + n v^2).
     """
@@ -325,7 +331,7 @@ def fit_sketches(
         rows = _fitted(right, left, columns)
         columns = _fitted(left, right, rows)
     fit = FixedRank(rows, np.ones(rank), columns).orthonormal()
-    # Noise has lengthened the components in the right sketch, which are shortened accordingly.
+    # Noise has lengthened the components in the right sketch. The fit is shortened accordingly.
     signal = np.sqrt(np.maximum(1 - np.square(right.edge / right.spectrum[:rank]), 0.0))
     singular_values[:rank] = fit.values * signal
     left_vectors, right_vectors = _filled(fit.left, right.basis), _filled(fit.right, left.basis)
@@ -333,18 +339,18 @@ def fit_sketches(
 
 
 def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
-    """Find the components of a released sketch, and its noise, averaged over the columns.
+    """Find the components of a released sketch, and its noise.
 
-    The matrix beyond its leading components acts like noise. The mean square of the sketch without
-    its leading components estimates this and the noise together.
+    The matrix beyond its leading components acts like noise, too. The mean square of the sketch
+    without its leading components estimates both together.
     """
     vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
     (n_rows, size), norms = released.value.shape, sketch.column_norms
-    # Rounding errors below the edge do not count as components.
+    # The noise is at least the rounding, which must not count as a component.
     rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
-    n_left = (n_rows - n_components) * (size - n_components)
-    rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
-    noise_std = max(released.noise_std, rest, rounding)
+    n_entries = max((n_rows - n_components) * (size - n_components), 1)
+    rest_std = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(n_entries)
+    noise_std = max(released.noise_std, rest_std, rounding)
     return Side(
         values=released.value / norms,
         sketch=sketch,
@@ -356,10 +362,11 @@ def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
 
 
 def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
-    r"""Fit L to a given R, with Y as `whole` and Z as `sketched`; or R to a given L, vice versa.
+    r"""Fit L to `other`, a given R, with Y as `whole` and Z as `sketched`; or R to a given L.
 
-    With :math:`W = \Phi^T R`, :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` has
-    two parts: outside the span of :math:`\Psi` only the first term depends on L, inside both do.
+    The sum :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` is minimized, where
+    :math:`W = \Phi^T R`, and the noise is :math:`c_1` and :math:`c_2`. Outside of the span of
+    :math:`\Psi` only the first term depends on L; inside, both terms do.
     """
     projected = whole.project(other)
     products = whole.values @ projected
@@ -373,13 +380,13 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Extend orthonormal columns to the width of `more`, by directions in its span."""
-    n_missing = more.shape[1] - vectors.shape[1]
-    if n_missing == 0:
+    """Extend orthonormal columns to as many as `more` has, by directions in its span."""
+    n_given, n_wanted = vectors.shape[1], more.shape[1]
+    if n_given == n_wanted:
         return vectors
     # The given columns come first, so that QR changes at most their signs.
     basis = orthonormal_basis(np.hstack([vectors, more]))
-    return np.hstack([vectors, basis[:, vectors.shape[1] : more.shape[1]]])
+    return np.hstack([vectors, basis[:, n_given:n_wanted]])
 
 
 # ------------------------------
@@ -387,9 +394,10 @@ def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 
 def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
-    """Plan both sketches; sensitivities hold for all draws or, of secret ones, for nearly all."""
+    """Plan both sketches; sensitivities hold for all sketches or, with a tail, for nearly all."""
     (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
-    # Only secret sketches reserve a part of delta, which pays for the other draws.
+    # The fit has reserved a part of delta if the sketches are secret. The part pays for sketches
+    # that exceed the sensitivities.
     delta = spec.cost.delta if spec.cost.delta_tail > 0 else 0.0
     tails = tail_probabilities(spec.shape, sizes, delta)
     right = _sensitivity(spec, n_rows, (n_columns, sizes[0]), tails[0])
