@@ -114,7 +114,7 @@ class NoisyMatrix:
         return bool(row_norms(basis).max() > largest)
 
     def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
-        """Estimate the largest squared singular values, or return None if no cut depends on them."""
+        """Estimate the largest squared singular values; return None if no cut depends on them."""
         if not self.is_cut or self.is_pure:
             return None
         estimate, covariance = products.estimate(basis)
