@@ -361,6 +361,7 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     """Return an error without values: the beginning of the text, if it is known, and advice."""
     text = advice = ""
+    cures = containers.CURES
     # The text of an error of foreign code may itself raise an error.
     with suppress(Exception):
         text = str(error)
@@ -377,18 +378,17 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         message += "".join(hint for hint in hints if hint not in message)
         if "Factorizer does not accept missing" in text:
             message = message.replace(containers.MISSING["X"], containers.OBSERVED)
+            cures = {**cures, "NaN": containers.OBSERVED}
     if isinstance(X, str):
         advice = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
         if message.startswith("y "):
             advice = " Pass the column itself, as frame['label'], and no text."
     elif isinstance(X, dict):
-        message = (
-            "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
-        )
+        message = containers.DICT
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
-            advice = f" {containers.text_of_kinds(kinds, message)}".rstrip()
+            advice = f" {containers.text_of_kinds(kinds, message, cures)}".rstrip()
         if not advice and message.startswith("could not convert") and getattr(X, "ndim", 1) == 1:
             advice = " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer."
     return kind(message + advice)

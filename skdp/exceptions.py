@@ -151,7 +151,7 @@ def _by_keyword(expected: Signature, who: str) -> str:
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
     if not by_keyword:
         return ""
-    usual = [name for name in ("classes", "bounds", "epsilon") if name in by_keyword]
+    usual = [name for name in ("dataset", "classes", "bounds", "epsilon") if name in by_keyword]
     examples = [f"{name}=..." for name in usual or by_keyword[:1]]
     return f"Pass others by keyword: {who}({', '.join([*positional, *examples])}). "
 

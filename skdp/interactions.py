@@ -164,7 +164,10 @@ def _kind(ids: np.ndarray) -> str:
 
 def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted ids, and the index of each id; refuse other values without quoting any."""
-    text = f"{name} must be all integers or all strings, with none missing."
+    text = (
+        f"{name} must be all integers or all strings, with none missing: leave out gaps by "
+        "pairs.dropna(), and convert mixed ids by .astype(str)."
+    )
     return with_text(text, lambda: check_users(checked_ids(ids, name)))
 
 

@@ -399,7 +399,7 @@ class Entry(Unit):  # numpydoc ignore=PR02
     }
 
     bounds: Any
-    zero_is_missing: bool = True
+    zero_is_missing: bool = field(default=True, kw_only=True)
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedEntry:
         lower, upper = checked_bounds(self, self.bounds, epsilon)

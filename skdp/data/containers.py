@@ -1,6 +1,7 @@
 """Checks and conversions of the containers of data: arrays, sparse matrices, frames, files."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -48,17 +49,17 @@ TIMES = (
     ".dt.days with pandas, or by (polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() "
     "with polars; durations by .dt.total_seconds(), and periods after .dt.to_timestamp()."
 )
-COMMAS = "and decimal commas by pandas.read_csv(path, decimal=',', thousands='.')"
 NO_RESPONSES = (
     "y holds texts, or other objects that are no numbers, but a regression needs numbers. Convert "
-    f"texts by pandas.to_numeric(y), {COMMAS}; if y has labels, fit "
-    "DPLogisticRegression(classes=[...])."
+    "texts by pandas.to_numeric(y), and decimal commas by pandas.read_csv(path, decimal=','); if "
+    "y has labels, fit DPLogisticRegression(classes=[...])."
 )
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
 RECORDS = (
     "An array of records is not accepted: pass pandas.DataFrame(X), or "
     "numpy.lib.recfunctions.structured_to_unstructured(X)."
 )
+DICT = "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
 #: Texts of errors that may be shown, as they contain no values.
 SAFE_TEXTS: tuple[str, ...] = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES)
 SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES)
@@ -72,7 +73,10 @@ MISSING = {
     "many are left is public.",
 }
 #: Advice for missing values of a table of entries, most of which are unknown.
-OBSERVED = "Pass a sparse matrix of the entries that are known, as csr_array(numpy.nan_to_num(X))."
+OBSERVED = (
+    "Pass the known entries as a sparse matrix, csr_array(numpy.nan_to_num(X)), and "
+    "missing='middle': missing='zero' would take unknown entries for 0."
+)
 
 T = TypeVar("T")
 
@@ -124,13 +128,19 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
 def checked_container(X: Any) -> Any:
     """Refuse masked arrays, inconsistent sparse matrices, dask, LazyFrames and arrays of records.
 
-    Return X itself; an array, if `__array__` is all that X has; or, if two columns of a data frame
-    have the same name, the data frame with numbers as names.
+    Refuse data frames with two columns of one name, too. Return X itself, or an array if
+    `__array__` is all that X has.
     """
     if is_collection(X):
         raise ValueError(COLLECTION)
     if type(X).__name__ == "LazyFrame":
         raise ValueError(LAZY)
+    names = with_text(UNREADABLE, partial(names_of, X)) or ()
+    if twice := [str(name) for name, n in Counter(names).items() if n > 1]:
+        raise ValueError(
+            f"A data frame has several columns of one name: {shortened(twice)}. Give each its own, "
+            "as X.set_axis([...], axis=1) does."
+        )
     X = X if isinstance(X, np.ndarray) else with_text(UNREADABLE, partial(_as_array, X))
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)
@@ -173,18 +183,10 @@ def refuse_masked(X: Any) -> None:
 
 
 def _as_array(X: Any) -> Any:
-    """Convert objects that only have `__array__`; number the columns if two names are equal."""
+    """Convert objects that only have `__array__`."""
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
         # A ColumnTransformer takes no table of pyarrow, so the table becomes a frame of pandas.
-        n_columns = len(X.column_names)
-        if len(set(X.column_names)) < n_columns:
-            # Older versions of pyarrow cannot convert two columns with the same name.
-            X = type(X).from_arrays(X.columns, names=[*map(str, range(n_columns))])
-            return X.to_pandas(types_mapper=_nullable).set_axis(range(n_columns), axis=1)
         X = X.to_pandas(types_mapper=_nullable)
-    names = names_of(X) or ()
-    if len(set(names)) < len(names):
-        return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else np.asarray(X)
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     if is_accepted or hasattr(X, "columns") or hasattr(X, "iloc") or not hasattr(X, "__array__"):
         return X
@@ -318,10 +320,12 @@ CURES = {
     "dates": TIMES,
     "categories": f"{_ENCODE}.",
     "texts": (
-        f"{_ENCODE}. If they are dates, make numbers of them by (pandas.to_datetime(X['name'], "
-        "utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days. If they are numbers, "
-        "convert them by pandas.to_numeric(X['name'].str.strip('$%'), errors='coerce'), which "
-        f"makes NaN of other texts, {COMMAS}.{_OF_POLARS} "
+        f"{_ENCODE}. If they are numbers, pass "
+        "pandas.to_numeric(X['name'].astype(str).str.strip('$% '), errors='coerce'), which makes "
+        "gaps of other texts; commas between thousands need .str.replace(',', '') after .strip, "
+        "and decimal commas pandas.read_csv(path, decimal=','). If they are dates, pass "
+        "(pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC'))"
+        f".dt.days.{_OF_POLARS} "
         "If they are neither, leave them out, as X.drop(columns=['name'])."
     ),
     "complex numbers": (

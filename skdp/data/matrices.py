@@ -281,17 +281,23 @@ def _checked_part(values: Any, name: str) -> containers.RawBlock:
     return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
 
 
+_PLACES = " pandas.Index(known_ids).get_indexer(ids) makes such integers of any ids."
+
+
 def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array:
     """Make rows of length `size` that are 1 at the given indices."""
     indices = containers.hide_error_text(np.asarray, containers.checked_container(indices))
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         kind = indices.dtype.type.__name__
         raise ValueError(
-            f"{name} must be 1-D integers, got dtype {kind} and shape {indices.shape}."
+            f"{name} must be 1-D integers, got dtype {kind} and shape {indices.shape}.{_PLACES}"
         )
     # The error shows no index, as indices may be private.
     if np.any((indices < 0) | (indices >= size)):
-        raise ValueError(f"{name} must be integers from 0 to {size - 1}, but some are not.")
+        raise ValueError(
+            f"{name} must be integers from 0 to {size - 1}, but some are negative or larger. "
+            f"Subtract 1 from ids that begin at 1.{_PLACES}"
+        )
     index_dtype = np.int32 if max(len(indices), size) < 2**31 else np.int64
     indptr = np.arange(len(indices) + 1, dtype=index_dtype)
     parts = np.ones(len(indices), dtype=dtype), indices.astype(index_dtype), indptr

@@ -62,7 +62,10 @@ class Limit:
             raise BudgetError("A fit with epsilon=inf has no privacy, and no cost to charge.")
         if self.delta == 0:
             if record.delta or record.delta_tail:
-                raise BudgetError("The ledger has delta=0: charge only fits with delta=0 to it.")
+                raise BudgetError(
+                    "The ledger has delta=0: charge only fits with delta=0 to it. Gaussian noise "
+                    "needs another ledger, as PrivacyLedger.create(..., delta=1e-6) makes it."
+                )
             return _units(Fraction(float(record.epsilon)), Fraction(self.epsilon)), 0
         return self._units_of(float(record.mu)), self.units_of_tail(float(record.delta_tail))
 
@@ -202,6 +205,10 @@ def create_file(path: str, head: dict[str, Any]) -> None:
             database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
             insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
             database.execute("COMMIT")
+    except FileNotFoundError:
+        raise LedgerError(
+            f"The folder {os.path.dirname(path)!r} does not exist: make it before the ledger."
+        ) from None
     except FileExistsError:
         raise LedgerError(
             f"There is a file at {path!r}. If it is a ledger, PrivacyLedger(path) opens it; a new "

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from decimal import ROUND_FLOOR, Context
 from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
@@ -81,6 +82,7 @@ _OF_SEARCHES = " The search would continue with its next candidate: pass error_s
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
+    rounded = format(Context(4, ROUND_FLOOR).create_decimal_from_float(left).normalize(), "f")
     of_tail = of_search = ""
     if spent.delta_tail:
         tail = f"{spent.delta_tail:.4g} of delta"
@@ -89,8 +91,8 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
         of_search = _OF_SEARCHES
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g}, at the delta of the ledger.{of_tail} Nothing has been released or charged. "
-        f"{'Pass a smaller epsilon.' if left else 'Its limit is spent.'}{of_search}"
+        f"{rounded}, at the delta of the ledger.{of_tail} Nothing has been released or charged. "
+        f"{'Pass epsilon=ledger.remaining() or less.' if left else 'Its limit is spent.'}{of_search}"
     )
 
 

@@ -29,6 +29,7 @@ from skdp.data.containers import checked_container, float_dtype, hide_error_text
 from skdp.data.people import check_users, checked_ids, kind_of_ids, places_within
 from skdp.data.sources import digests
 from skdp.data.users import Users
+from skdp.exceptions import shortened
 from skdp.linalg.norms import row_products
 from skdp.linear_model._supervised import checked_responses, checked_weights, r2_of
 from skdp.linear_model.personal import fit as personal_fit
@@ -232,8 +233,10 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     if isinstance(user_column, str):
         if names.count(user_column) != 1:
             raise ValueError(
-                f"user_column={user_column!r} must be the name of one column of a data frame; if X "
-                "has no names, pass the place of the column."
+                f"user_column={user_column!r} is no column of X: pass one of {shortened(names)}."
+                if names
+                else f"user_column={user_column!r} is a name, and X has none: pass the place of "
+                "the column."
             )
         user_column = names.index(user_column)
     if not -n_columns <= user_column < n_columns:

@@ -85,7 +85,7 @@ def _listed(estimator: Any) -> list[Step]:
         if not names or len(names) < len(named):
             raise ValueError(
                 "steps must be a list of pairs, each with a name and an estimator, as in "
-                f"[('pca', DPPCA(2)), ...], got {shown(named)}."
+                f"[('pca', DPPCA(2)), ...], got {shown(named)}; make_dp_pipeline takes estimators."
             )
         estimator._validate_names(names)
     elif type(estimator) is Pipeline:

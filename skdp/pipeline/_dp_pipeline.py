@@ -28,7 +28,7 @@ from skdp._validation import (
     targets_of,
     with_parameters,
 )
-from skdp.data.containers import checked_container
+from skdp.data.containers import DICT, checked_container
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
@@ -48,6 +48,12 @@ from skdp.privacy.shares import Party
 _DTYPES = (
     "Rows need the dtypes of the fit. If theirs differ, pass X.astype(table.dtypes), where table "
     "is the data frame of the fit: in a column of dtype object, None is no gap to most steps."
+)
+# Note on an error about a category that the encoder of a fit was not given.
+_UNSEEN = (
+    "Set handle_unknown='ignore' of the encoder, which then encodes other categories as zeros. In "
+    "a fitted pipeline, call set_params(handle_unknown='ignore') of the encoder in pipeline_: that "
+    "needs no other fit."
 )
 # Advice for an error of a plan that may need the names and types of columns.
 _LIKE = (
@@ -382,13 +388,17 @@ class DPPipeline(
             if takes_texts and len(getattr(X, "shape", [0])) > 1:
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
+            if isinstance(X, dict):
+                raise ValueError(DICT)
+            if not takes_texts and hasattr(X, "iloc") and X.ndim == 1:
+                raise ValueError("X has one dimension. Pass X.to_frame().T, or frame.iloc[[0]].")
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
             self._fitted()
             try:
                 made = super()._applied(name, mapped, *more)
             except Exception as error:
                 if hasattr(X, "iloc"):
-                    error.add_note(_DTYPES)
+                    error.add_note(_UNSEEN if "unknown categories" in str(error) else _DTYPES)
                 raise
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
                 made.index = X.index

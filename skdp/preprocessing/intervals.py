@@ -1,7 +1,6 @@
 """Intervals of columns, which are public or follow from released counts."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -49,12 +48,6 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
             "bounds names columns, but X has no names, or a step before makes other columns: pass "
             "a data frame (also as `like` of a plan), or a list of pairs (low, high) in column "
             "order. FunctionTransformer(feature_names_out='one-to-one') keeps names."
-        )
-    if len(set(names)) < len(names):
-        twice = shortened([str(name) for name, n in Counter(names).items() if n > 1])
-        raise ValueError(
-            f"bounds names columns, and X has several of one name: {twice}. "
-            "Give each its own, as X.set_axis([...], axis=1) does."
         )
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]

@@ -213,7 +213,9 @@ def _bound_units(
     if unit == "spectral":
         parameters["privacy_unit"] = SpectralChange(max(map(abs, bounds)))
     else:
-        parameters["privacy_unit"] = (Edge if unit == "edge" else Entry)(bounds, zero_is_missing)
+        parameters["privacy_unit"] = (Edge if unit == "edge" else Entry)(
+            bounds, zero_is_missing=zero_is_missing
+        )
     return near, SOLVERS[unit]
 
 

@@ -76,7 +76,7 @@ class Cell:
         bounds = tuple(own) if bounds is None else bounds
         if self.unit == "row":
             return SparseRow(N_ENTRIES, bounds)
-        return (Edge if self.unit == "edge" else Entry)(bounds, zero_is_missing)
+        return (Edge if self.unit == "edge" else Entry)(bounds, zero_is_missing=zero_is_missing)
 
     @property
     def shape(self):

@@ -59,7 +59,7 @@ class Cell:
     def _privacy_unit(self):
         if self.unit == "entry":
             *bounds, zero_is_missing = entry_cells.BOUNDS[self.bounds]
-            return Entry(tuple(bounds), zero_is_missing)
+            return Entry(tuple(bounds), zero_is_missing=zero_is_missing)
         return FrobeniusChange(CHANGE) if self.unit == "frobenius" else self.unit
 
     @property

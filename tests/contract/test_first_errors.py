@@ -174,7 +174,23 @@ SHOWN = {
     ),
     "a single row": (
         lambda: fitted(X).predict(NUMBERS.iloc[0]),
-        r"Pass a frame, .* X\.iloc\[\[0\]\] of one row",
+        r"X has one dimension\. Pass .* frame\.iloc\[\[0\]\]",
+    ),
+    "a single row as a dict": (
+        lambda: fitted(X).predict({"age": 40}),
+        r"X is a dict\. .* pandas\.DataFrame\(\[X\]\) of a row",
+    ),
+    "places of a list that begin at 1": (
+        lambda: skdp.RankOneMatrices.from_indices([1, 2, 3], [0, 1, 1], shape=(3, 2)),
+        "Subtract 1 from ids that begin at 1",
+    ),
+    "a folder that there is not": (
+        lambda: PrivacyLedger.create("nowhere/file", dataset="a", epsilon=1.0, delta=1e-6),
+        "nowhere' does not exist: make it before the ledger",
+    ),
+    "ends of entries one by one": (
+        lambda: skdp.units.Entry(1, 5),
+        r"too many positional arguments\. Pass others by keyword: Entry\(bounds, zero",
     ),
     "columns by numbers that there are not": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, [0, 7])]), CLASSIFIER).fit(X, Y),
@@ -237,7 +253,7 @@ SHOWN = {
     ),
     "ratings that are missing": (
         lambda: DPLowRankFactorizer(2, privacy_unit=skdp.units.Entry((1, 9))).fit(GAPS),
-        r"NaN\. Pass a sparse matrix of the entries that are known, as csr_array\(numpy.nan",
+        r"NaN\. Pass the known entries as a sparse matrix, .* and missing='middle'",
     ),
     "weights in a score": (
         lambda: fitted().score(NUMBERS, Y, sample_weight=X[:, 0]),
@@ -287,7 +303,7 @@ SHOWN = {
     ),
     "a limit by its place": (
         lambda: PrivacyLedger.create("file", "people", 4.0, 1e-6),
-        r"PrivacyLedger\.create\(path, epsilon=\.\.\.\)\. It takes path, dataset, epsilon",
+        r"PrivacyLedger\.create\(path, dataset=\.\.\., epsilon=\.\.\.\)\. It takes path, dataset,",
     ),
     "a limit in a text": (
         lambda: PrivacyLedger.create("file", dataset="people", epsilon="4", delta=1e-6),
@@ -295,7 +311,7 @@ SHOWN = {
     ),
     "numbers with commas": (
         lambda: CLASSIFIER.fit(FRAME.assign(town="1,5"), Y),
-        r"Column town holds texts.* commas by pandas.read_csv\(path, decimal=','",
+        r"Column town holds texts.* decimal commas pandas.read_csv\(path, decimal=','",
     ),
     "responses with commas": (
         lambda: DPLinearRegression().fit(X, ["1,5"] * N),
@@ -336,7 +352,7 @@ SHOWN = {
     ),
     "columns of one name": (
         lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.set_axis(["age"] * 3, axis=1)),
-        r"several of one name: age\. Give each its own, as X.set_axis",
+        r"several columns of one name: age\. Give each its own, as X.set_axis",
     ),
     "a column by another name": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, ["agee"])]), CLASSIFIER).fit(
@@ -368,7 +384,7 @@ SHOWN = {
 @pytest.mark.parametrize("case", SHOWN)
 def test_it_says_what_and_the_cure(case):
     call, text = SHOWN[case]
-    with pytest.raises((TypeError, ValueError), match=text):
+    with pytest.raises((TypeError, ValueError, skdp.exceptions.LedgerError), match=text):
         call()
 
 

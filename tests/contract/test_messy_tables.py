@@ -317,7 +317,7 @@ PLAIN = {
     "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Encode"),
     "texts by number": (
         TABLE[["id", "town"]].to_numpy(),
-        r"Column 1 holds texts.* thousands='\.'\)\. If they are neither",
+        r"Column 1 holds texts.*dt\.days\. If they are neither",
     ),
     "texts of polars": (
         pl.DataFrame(TABLE[["id", "town"]]),

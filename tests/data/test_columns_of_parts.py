@@ -32,7 +32,6 @@ OTHERS = {
     "another name": FRAME.rename(columns={"b": "d"}),
     "a name of another kind": FRAME.rename(columns={"b": 1}),
     "values as names": FRAME.set_axis([SECRET, "0.5", "1.5"], axis=1),
-    "a duplicate name": FRAME.set_axis(["a", "b", "b"], axis=1),
 }
 OF_OTHER_WIDTH = {
     "a column in front": FRAME.assign(z=1.0)[list("zabc")],

@@ -212,9 +212,12 @@ def test_bad_factors_are_refused(left, right, message):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rows": [0, 4711]}, "rows must be integers from 0 to 3, but some are not"),
-        ({"columns": [-4711, 0]}, "columns must be integers from 0 to 2, but some are not"),
-        ({"rows": [4, 0]}, "rows must be integers from 0 to 3, but some are not"),
+        ({"rows": [0, 4711]}, "rows must be integers from 0 to 3, but some are negative or"),
+        (
+            {"columns": [-4711, 0]},
+            "columns must be integers from 0 to 2, but some are negative or",
+        ),
+        ({"rows": [4, 0]}, "rows must be integers from 0 to 3, but some are negative or"),
         ({"columns": [0]}, "rows and columns must have the same length, got 2 and 1"),
         ({"rows": [0.0, 4711.0]}, r"rows must be 1-D integers, got dtype float64 and shape \(2,\)"),
         ({"rows": [True, False]}, "rows must be 1-D integers, got dtype bool"),
@@ -224,7 +227,10 @@ def test_bad_factors_are_refused(left, right, message):
         ({"shape": (4, 3, 2)}, r"shape must be two positive integers, got \(4, 3, 2\)"),
         ({"dtype": int}, "dtype must be float32 or float64, got <class 'int'>"),
         ({"X": LEFT[0]}, r"X must be 2-D with at least one column, got shape \(4,\)"),
-        ({"tasks": [0, 4711]}, "tasks must be integers from 0 to 2, but some are not"),
+        (
+            {"tasks": [0, 4711]},
+            "tasks must be integers from 0 to 2, but some are negative or",
+        ),
         ({"tasks": [0]}, "X and tasks must have the same length, got 2 and 1"),
         ({"tasks": ["a", "b"]}, "tasks must be 1-D integers, got dtype str_"),
         ({"n_tasks": 0}, "n_tasks must be a positive integer, got 0"),

@@ -30,7 +30,7 @@ GRAPH = (TABLE @ TABLE.T > 6).astype(float)
 # How a unit is written, which is how it prints.
 PRINTED = {
     "Entry(bounds=(1, 5))": Entry((1, 5)),
-    "Entry(bounds=(1, 5), zero_is_missing=False)": Entry((1, 5), False),
+    "Entry(bounds=(1, 5), zero_is_missing=False)": Entry((1, 5), zero_is_missing=False),
     "Edge(bounds=(0, 1))": Edge((0, 1)),
     "Edge(bounds=(0, 1), zero_is_missing=False)": Edge((0, 1), zero_is_missing=False),
     "SparseRow(bounds=(0, 1), max_entries=20)": SparseRow(20, (0, 1)),
@@ -107,7 +107,12 @@ def test_bounds_are_equal_by_value_in_any_sequence_and_number(make):
 
 
 def test_nothing_else_is_equal():
-    units = [*PRINTED.values(), Entry((0, 1)), Entry((0, 1), False), SparseRow(21, (0, 1))]
+    units = [
+        *PRINTED.values(),
+        Entry((0, 1)),
+        Entry((0, 1), zero_is_missing=False),
+        SparseRow(21, (0, 1)),
+    ]
     for index, one in enumerate(units):
         assert one == clone(one)
         for other in units[index + 1 :]:

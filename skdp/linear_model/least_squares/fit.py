@@ -85,7 +85,8 @@ def warnings_for_fit(
     yield from warnings_for_hidden(
         are_hidden & (spec.is_weak or np.mean(are_hidden) >= _MANY_HIDDEN),
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
-        "are known without looking at X; or subtract a public guess of the centers.",
+        "are known without looking at X, and contain most values of each column; or subtract a "
+        "public guess of the centers.",
     )
     is_far = np.abs(scales.center) > _FAR_FROM_0 * np.sqrt(scales.variance)
     if not spec.fit_intercept and spec.cost.is_private and np.any(is_far & ~scales.are_hidden()):

@@ -140,7 +140,8 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
         raise ValueError(
             f"rank={rank} exceeds the smaller side of the matrices, whose shape is {shape}. Pass a "
             "smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X has matrices of "
-            "shape (n_features, 1)."
+            "shape (n_features, 1). Of ids, as of users and items, pass "
+            "RankOneMatrices.from_indices(users, items, shape=(n_users, n_items))."
         )
 
 
