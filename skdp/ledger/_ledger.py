@@ -92,7 +92,7 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
         f"{rounded}, at the delta of the ledger.{of_tail} Nothing has been released or charged. "
-        f"{'Pass epsilon=ledger.remaining() or less.' if left else 'Its limit is spent.'}{of_search}"
+        f"{'Pass epsilon=ledger.remaining().' if left else 'Its limit is spent.'}{of_search}"
     )
 
 
