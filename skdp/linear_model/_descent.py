@@ -1,4 +1,4 @@
-"""What regressions share: adaptive clip levels, the median of responses, and calibrations."""
+"""Parts of several regressions: adaptive clip levels, medians of responses, and calibrations."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -71,7 +71,7 @@ def plan_descent(
     follows: str,
     shape: tuple[int, ...],
 ) -> tuple[DescentStep, ...]:
-    """Plan all steps; the release `follows` sets the first clip level, votes set later ones."""
+    """Plan all steps. The release `follows` determines the first clip level, votes the others."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
@@ -87,7 +87,7 @@ def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
 
 
 def n_within(sizes: np.ndarray, level: float, weights: np.ndarray | None = None) -> Any:
-    """Count the sizes up to a level, with weights if given; NaN, of a null unit, is not counted."""
+    """Count the sizes up to a level, or sum their weights; NaN, of a null unit, is not counted."""
     is_within = sizes <= level
     counted = np.count_nonzero(is_within) if weights is None else weights[is_within].sum()
     return np.asarray(counted, dtype=np.float64)
@@ -96,7 +96,7 @@ def n_within(sizes: np.ndarray, level: float, weights: np.ndarray | None = None)
 def release_fraction(
     release: Release, count: np.ndarray, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Release a count as a fraction of the units; return it with its noise std."""
+    """Release a count; return it as a fraction of all units, and the noise std of the fraction."""
     noisy, noise_std = budget.release(release, count)
     return min(max(float(noisy) / n_units, 0.0), 1.0), noise_std / n_units
 
@@ -104,7 +104,7 @@ def release_fraction(
 def followed_level(
     level: float, unclipped: float, quantile: float, limits: tuple[float, float]
 ) -> float:
-    """Raise the clip level if fewer gradients than `quantile` were unclipped, else lower it."""
+    """Return the next clip level: a higher one if fewer than `quantile` were unclipped."""
     return min(max(level * math.exp(_LEVEL_RATE * (quantile - unclipped)), limits[0]), limits[1])
 
 
@@ -115,7 +115,8 @@ def followed_level(
 RESPONSE_CENTER = "response center"
 #: Name of the release of the sizes of responses around their center.
 RESPONSE_SPREAD = "response spread"
-# Points less than one per cent apart. 1 is a point: a median of mostly ones is exact.
+# Positive points, less than one percent apart. One of them is 1, so that the median of responses
+# that are mostly 1 is exact.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
 ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])  # not studied
@@ -127,19 +128,19 @@ UP_TO_ONE = np.unique(  # not studied
 )
 # Largest distance between neighboring points of these grids, relative to their size.
 _STEP = 0.015  # not tuned
-# Grid for a finer search around the last result, in units of the distance to the next point.
+# Grid of a finer search around the last result. Its unit is the distance to the next point.
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
-# Largest number of finer searches, after which the error is one part in a hundred million.
+# Largest number of finer searches; after so many, the relative error is about 1e-8.
 _MOST_REFINEMENTS = 3  # not studied
 
 
 def plan_median(
     cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
 ) -> tuple[Search, ...]:
-    """Plan a rough search and finer ones; all counts get equal shares."""
-    # Other grids end at public bounds or near the last result, where no warning is needed.
+    """Plan a rough search and finer ones, with `share_of_count` for each count."""
+    # A search over another grid cannot warn, as that grid covers all responses between the bounds.
     remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
     share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _STEPS_AROUND
     searches = [cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)]
@@ -159,9 +160,9 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    The noise of a count is given as a fraction of the units. There are one to three finer searches:
-    as many as the share `refined[0]` allows with noise `refined[1]`. The planned share leads to
-    noise `precision`, within `limits`; if its noise exceeds `useless`, nothing is planned.
+    All noise is that of a count, as a fraction of the units. There are one to three finer searches:
+    as many as the share `refined[0]` allows with noise `refined[1]`. The planned share makes the
+    noise `precision`, within `limits`. If its noise exceeds `useless`, nothing is planned.
     """
     if not spec.fit_intercept:
         return ()
@@ -178,7 +179,7 @@ def plan_center(
 
 
 def bounded(responses: np.ndarray, bound: float, center: float = 0.0) -> np.ndarray:
-    """Clip and center responses; NaN and infinity become NaN, which makes a record null."""
+    """Clip responses and subtract `center`; values that are not finite become NaN, for null."""
     return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
 
 
@@ -190,7 +191,7 @@ def median_of_responses(
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> float:
-    """Release the median of responses, or of the users' mean responses.
+    """Release the median of responses; with users, the records of a user count as one together.
 
     Each refinement searches a smaller neighborhood of the last result, within the first grid.
     """
@@ -201,7 +202,7 @@ def median_of_responses(
 
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
-        # One pass counts up to all grid points; separate counts would take a pass for each point.
+        # One pass counts in all bins at once; the search then needs no further passes.
         counts = map_sum(responses, _counts, len(edges), n_jobs)
         up_to = GridCounts.of(search.grid, counts, n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)
@@ -209,7 +210,7 @@ def median_of_responses(
     return float(np.clip(center, *searches[0].grid[[0, -1]]))
 
 
-# A released median of at least this part of the bound counts as being at the bound; not studied.
+# A released median counts as being at the bound from this part of the bound on; not studied.
 _AT_BOUND = 0.99
 
 
@@ -229,19 +230,19 @@ def warnings_for_bound(center: float, bound: float) -> Iterator[str]:
 # ------------------------------
 # The calibration of a weak fit: a factor that multiplies its predictions, and its mean error.
 
-# Predictions, and responses, are clipped to this many standard deviations:
+# Numbers of standard deviations to which predictions and responses of a weak fit are clipped:
 # benchmarks/least_squares/least_squares.md.
 CALIBRATED = (1.0, 1.5)
-# Least mean square of predictions, relative to the expected one; and least noise of coefficients,
+# Least mean square of predictions, relative to the expected one; and least noise of predictions,
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# Caution: standard deviations of noise that are subtracted from the calibration factor, and from
-# the explained variance (the larger number if squared predictions are mostly noise):
-# benchmarks/least_squares/made_up.md.
+# For caution, this many standard deviations of noise are subtracted from the calibration factor,
+# and from the explained variance. Of the last two numbers, the second one is for squared
+# predictions that are mostly noise: benchmarks/least_squares/made_up.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
-# In a fit that is not weak, predictions are too long if their factor is below 1 by `_TOO_LONG`
-# standard deviations; then `_OF_SURE` standard deviations are added to it. The mean square of
-# predictions is taken to be at least `_LEAST_SEEN` standard deviations of its noise.
+# A fit that is not weak shortens its predictions only if their factor is below 1 by `_TOO_LONG`
+# standard deviations, and then adds `_OF_SURE` standard deviations to the factor. The mean square
+# of predictions is taken to be at least `_LEAST_SEEN` standard deviations of its noise.
 # benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
 # Predictions that explain a smaller part of the responses may be worse than the noisy mean:
@@ -252,11 +253,11 @@ _MADE_OF_NOISE = 2.0  # not studied
 
 
 class Calibration(NamedTuple):
-    """A factor from 0 to 1 for the predictions, and the mean error of the multiplied predictions.
+    """A factor from 0 to 1 for the predictions, and their mean error after the factor.
 
-    `explained` is a noisy lower bound on the part of the responses' mean square that predictions
-    explain. `square` is the mean square of the predictions, and `slope` the slope of the responses
-    on them, both before the factor.
+    `explained` is a noisy lower bound on the part of the mean square of the responses that the
+    predictions explain. Before the factor, `square` is the mean square of the predictions, and
+    `slope` is the slope of the responses on the predictions.
     """
 
     factor: float
@@ -285,9 +286,10 @@ def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALI
 def calibration_products(
     predicted: np.ndarray, true: np.ndarray, size: float, bounds: tuple[float, float] = CALIBRATED
 ) -> np.ndarray:
-    """Return clipped predictions times responses, squared predictions, and errors, as columns.
+    """Return three columns: predictions times responses, squared predictions, and errors.
 
-    Predictions are in units of `size`. All columns are weighted to have similar bounds.
+    Predictions and responses are clipped, the former in units of `size`. Weights make the bounds of
+    the columns similar.
     """
     prediction_bound, response_bound = (bound * (1 - 1e-12) for bound in bounds)
     errors = np.clip(true - predicted, -response_bound, response_bound)
@@ -306,38 +308,41 @@ def calibration_of(
     off_center: float,
     bounds: tuple[float, float] = CALIBRATED,
 ) -> Calibration:
-    """Compute a calibration from released means `sums` of `calibration_products`.
+    """Compute a calibration from released `sums` of `calibration_products`, divided by n.
 
-    The released ratio is averaged with a factor of 1, whose error follows from `weights_noise`, the
-    noise of predictions. The part `off_center` of the responses differs from the center. If the fit
-    is not weak, the factor is 1 unless predictions are clearly too long.
+    In a weak fit, the factor is an average of the released slope and of 1, the slope of predictions
+    without noise; `weights_noise` is the noise of the predictions. In any other fit the factor is 1
+    unless predictions are clearly too long. The part `off_center` of the responses differs from the
+    center.
     """
     prediction_bound, response_bound = bounds
     product, square, mean = sums
-    # If few responses differ from the center, these are larger than the bound, and are clipped.
+    # If few responses differ from the center, they are larger than the bound, and are clipped.
     correction = max(1.0, 1 / (response_bound * math.sqrt(off_center)))
     square_weight = math.sqrt(2) * response_bound / prediction_bound
     is_weak = bounds == CALIBRATED
     least = _LEAST_SQUARE if is_weak else _LEAST_SEEN * noise_std / square_weight
     square = size * max(square / square_weight, least)
-    ratio, ratio_std = correction * product / square, correction * noise_std / square
-    # Standard deviation of a ratio of 1, by the noise of product and square.
-    std_of_one = ratio_std * math.hypot(1.0, 1 / square_weight)
-    precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, ratio_std**-2])
-    total = float(precisions.sum())
-    factor = float(np.array([1.0, ratio]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
-    if not is_weak:
-        factor = ratio + _OF_SURE * ratio_std if ratio + _TOO_LONG * std_of_one < 1 else 1.0
+    slope, slope_std = correction * product / square, correction * noise_std / square
+    if is_weak:
+        precisions = np.array([max(weights_noise / size, _LEAST_NOISE) ** -4, slope_std**-2])
+        total = float(precisions.sum())
+        factor = float(np.array([1.0, slope]) @ precisions) / total - _OF_FACTOR / math.sqrt(total)
+    else:
+        # Standard deviation of a slope of 1, by the noise of product and square.
+        std_of_one = slope_std * math.hypot(1.0, 1 / square_weight)
+        factor = slope + _OF_SURE * slope_std if slope + _TOO_LONG * std_of_one < 1 else 1.0
     factor = min(max(factor, 0.0), 1.0)
     of_explained = _OF_EXPLAINED[bool(2 * weights_noise**2 > size**2)]
-    explained = size**2 * factor * (2 * (ratio - of_explained * ratio_std) - factor)
+    explained = size**2 * factor * (2 * (slope - of_explained * slope_std) - factor)
     mean_weight = correction * math.sqrt(2) / prediction_bound
-    mean_error = _MADE_OF_NOISE * noise_std**2
-    # A true mean error of up to this size may become 0.
-    explained -= mean_weight**2 * mean_error
-    mean *= mean_weight * (1 - mean_error / max(mean**2, mean_error))
+    # A mean error with a smaller square becomes 0, which may be wrong: this costs explained
+    # variance.
+    least_square = _MADE_OF_NOISE * noise_std**2
+    explained -= mean_weight**2 * least_square
+    mean *= mean_weight * (1 - least_square / max(mean**2, least_square))
     mean = float(np.clip(mean, -1.0, 1.0))
-    return Calibration(factor, mean, float(explained), float(size * square), float(ratio))
+    return Calibration(factor, mean, float(explained), float(size * square), float(slope))
 
 
 #: Why predictions may be useless, for a warning.

@@ -25,8 +25,8 @@ from skdp.linear_model.least_squares.records import Records
 from skdp.preprocessing.intervals import checked_interval
 from skdp.privacy import Plan
 
-# Sparse rows of at most this many features are made dense, block by block, so that each feature can
-# have its own center; not studied.
+# Sparse rows of at most this many features are made dense, block by block, so that they can be
+# centered; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 
@@ -213,8 +213,8 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
             expected = "a linear model or a tuple (coef, intercept)"
             coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
-        # Sums of sparse rows and of the dense rows in the fit have different chains of additions;
-        # take the longer one.
+        # X may be sparse while the fit makes its rows dense, and adds a column. The chains of
+        # additions differ, and the longest of them counts.
         is_sparse, width = holds_sparse(rows), size[1] + 1
         if self.privacy_unit == "user":
             depth = max(

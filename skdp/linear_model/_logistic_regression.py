@@ -30,8 +30,8 @@ from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
-# Where clipped scores would change the predicted class, this class keeps a lead of so much in log
-# odds: more than the rounding of scores up to 100 in single precision.
+# If clipping the scores would change the predicted class, the score of this class is set so much
+# above the others: by more than the rounding error of scores up to 100 in single precision.
 _LEAD = 1e-5  # not tuned
 
 
@@ -163,19 +163,19 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
     def _clipped(self, scores: np.ndarray) -> np.ndarray:
         """Clip scores to `score_bounds_`, and return a score for each class.
 
-        The predicted class keeps the largest score, as scikit-learn expects of probabilities.
+        The predicted class keeps the largest score: scikit-learn expects this of probabilities.
         """
-        of_all = of_classes(scores)
+        unclipped = of_classes(scores)
         bounds: np.ndarray | None = getattr(self, "score_bounds_", None)
         if bounds is None:
-            return of_all
-        clipped, best = of_classes(np.clip(scores, *bounds)), of_all.argmax(axis=1)
+            return unclipped
+        clipped, best = of_classes(np.clip(scores, *bounds)), unclipped.argmax(axis=1)
         (rows,) = np.nonzero(clipped.argmax(axis=1) != best)
         clipped[rows, best[rows]] = clipped[rows].max(axis=1) + _LEAD
         return clipped
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
-        """Apply a function to the scores of rows; blocks are mapped when read."""
+        """Apply a function to the scores of rows; for blocks, when their results are read."""
         rows = self._rows_of(X)
         slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
 
@@ -204,7 +204,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return classes, targets.mapped(partial(supervised.known_codes, classes=classes))
 
     def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:
-        """Return the given classes, or those of the labels; matrices take two at most."""
+        """Return the given classes, or the classes of the labels; two at most for matrices."""
         if labels is None:
             classes = supervised.given_classes(self.classes)
         elif self.classes is None:
@@ -450,14 +450,13 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
         return replace(spec, prior=np.vstack([coef.T, intercept]))
 
     def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
-        bounds = np.full((2, result.weights.shape[1]), [[-np.inf], [np.inf]])
-        if result.bounds is not None:
-            bounds = result.bounds
+        bounds = result.bounds
+        if bounds is None:
+            bounds = np.full((2, result.weights.shape[1]), [[-np.inf], [np.inf]])
         if self.class_weight is not None:
             logs = _log_weights(self.class_weight, spec.classes)
-            moved = result.weights.copy()
             change = logs[1] - logs[0] if len(logs) == 2 else logs - logs.mean()
-            moved[-1] += change
+            moved = np.vstack([result.weights[:-1], result.weights[-1:] + change])
             result, bounds = result._replace(weights=moved), bounds + change
         self.prior_weight_ = result.prior_weight
         self.score_bounds_ = in_dtype(bounds, spec.dtype)

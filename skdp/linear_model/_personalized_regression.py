@@ -145,13 +145,10 @@ class PersonalHead:  # numpydoc ignore=PR02
 class PersonalData:
     """Checked rows and responses, and the user of each row."""
 
-    # The rows, without the column of user ids.
-    rows: np.ndarray
+    rows: np.ndarray  # without the column of user ids
     responses: np.ndarray
-    # Index of the user of each row.
-    codes: np.ndarray
-    # Ascending ids of the users; None if the rows have no ids.
-    ids: np.ndarray | None
+    codes: np.ndarray  # index of the user of each row
+    ids: np.ndarray | None  # of the users, ascending; None if the rows have no ids
 
     @property
     def n_users(self) -> int:
@@ -161,7 +158,7 @@ class PersonalData:
     def users(
         self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
     ) -> Users:
-        """Copy the rows that `is_used` marks into batches of users."""
+        """Return batches of users, with copies of the rows that `is_used` marks."""
         rows, responses, codes = self.rows[is_used], self.responses[is_used], self.codes[is_used]
         return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
@@ -191,11 +188,11 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
 def check_rows_and_ids(
     X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the checked rows of X without ids, and the ids of X or `groups`; None without any."""
+    """Return the checked rows without ids, and the ids, from `groups` or from a column of X."""
     checks.refuse_blocks(X, estimator_name)
     ids = None
     if issparse(X) and user_column is None:
-        # Users are padded to equal numbers of rows and centered, so rows have to be dense.
+        # Users are padded to equal numbers of rows, and centered: both need dense rows.
         rows = checks.check_rows(X, estimator_name).toarray()
     else:
         # `check_numbers` refuses sparse rows.
@@ -211,7 +208,7 @@ def check_rows_and_ids(
         if ids is not None:
             of_column, of_groups = check_users(ids)[1], check_users(given)[1]
             n_column, n_groups = int(of_column.max()) + 1, int(of_groups.max()) + 1
-            # Both kinds of ids mean the same users if there are as many pairs of ids as ids.
+            # Both kinds of ids are for the same users if there are as many pairs of them as ids.
             if not len(np.unique(of_column * n_groups + of_groups)) == n_column == n_groups:
                 raise ValueError(
                     f"groups and user_column={user_column!r} assign rows to users in different "
@@ -225,7 +222,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Return X without its column of ids, and the ids; X may be a frame that holds strings."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
-        # dtype=object, as NumPy would turn a missing id among strings into the id "nan".
+        # With another dtype, NumPy would turn a missing id among strings into the id "nan".
         X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
@@ -251,7 +248,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
 
 
 def _places_among(names: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Return the index of each id among the users whose rows are known; -1 for other users."""
+    """Return the index of each id among `names`, the ids of users with support, or -1."""
     others, codes = check_users(ids)
     if kind_of_ids(others) is not kind_of_ids(names):
         raise ValueError(
@@ -734,7 +731,7 @@ class DPPersonalizedRegressor(
         return spec, (view, partial(digests, *hashed))
 
     def _expected_passes(self, X: Any) -> None:
-        """Hide the number of passes from callbacks: that number depends on private row counts."""
+        """Do not tell callbacks the number of passes, which depends on private numbers of rows."""
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> PersonalSpec:
         width = n_features - (self.user_column is not None)
@@ -799,7 +796,7 @@ class DPPersonalizedRegressor(
     def _models(
         self, data: PersonalData, is_used: Any = slice(None)
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit a head for each user, to all rows or to those marked as used."""
+        """Fit a head for each user, to all rows or to the rows that `is_used` marks."""
         users = data.users(as_python(self.max_rows_per_user), self.n_jobs, is_used)
         # Values that overflow count as 0, as in the fit, and give no warning.
         with np.errstate(all="ignore"):
@@ -815,8 +812,8 @@ class DPPersonalizedRegressor(
         whitening = None
         if self.whitening_ is not None:
             whitening = self.whitening_.astype(np.float64)
-            both = np.linalg.solve(whitening, np.column_stack([basis, mean]))
-            basis, mean = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
+            unwhitened = np.linalg.solve(whitening, np.column_stack([basis, mean]))
+            basis, mean = unwhitened[:, :-1].copy(), unwhitened[:, -1].copy()
         noise = self.intercept_variance_, self.noise_variance_, self.prior_mix_
         prior = Prior(mean, basis, variances, *noise)
         response_center = self.intercept_ + float(center @ self.coef_)

@@ -79,7 +79,7 @@ class SupervisedEstimator(PrivateEstimator):
         return self._fit(X, y, users=users)
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
-        """Return X with each matrix as a row, and the shape of matrices, None for features."""
+        """Return X with each matrix as a row, and the shape of the matrices; None if X has rows."""
         if isinstance(X, RowBlocks):
             return X, None
         if isinstance(X, RankOneMatrices):
@@ -100,7 +100,7 @@ class SupervisedEstimator(PrivateEstimator):
         """Return the checked rows of X for a fitted model; blocks are checked when read."""
         check_is_fitted(self)
         rows, shape = self._read(X)
-        # A row of the length of a matrix with one row is a row of features.
+        # With a side of 1, X of that shape may be several rows of features.
         if 1 not in self._shape and getattr(rows, "shape", None) == self._shape:
             raise ValueError("X is a single matrix: pass X[numpy.newaxis].")
         if shape not in (None, self._shape):
@@ -127,8 +127,8 @@ class SupervisedEstimator(PrivateEstimator):
         targets = self._targets(checked, y)
         checks.redact_errors(check_consistent_length)(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
-        # The checked X has lost its column names.
         size = checked.shape[0] if people is None else people.n_people, checked.shape[1]
+        # Names of columns are taken from X, as `checked` has lost them.
         spec_of = partial(self._spec_of, checked, size, shape, names=checks.feature_names(X))
         opened = self._opened(checked, spec_of, targets, people)
         checks.check_features(rows, self, reset=True)
@@ -150,11 +150,11 @@ class SupervisedEstimator(PrivateEstimator):
     def _opened(
         self, rows: Any, spec_of: Callable[..., Any], targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
-        """Check targets, and rows in parts; return the spec that `spec_of` makes, and the data."""
+        """Check targets, and rows in parts; return the result of `spec_of`, and the data."""
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the spec of a fit; `size` is (n_units, n_features), `shape` that of matrices."""
+        """Return the spec of a fit to (n_units, n_features) = `size`; `shape` is of matrices."""
 
 
 # ------------------------------
@@ -168,7 +168,7 @@ def as_numbers(responses: np.ndarray) -> np.ndarray:
 
 
 def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:
-    """Convert responses that are read again; values that are no longer numbers become NaN."""
+    """Convert responses to float64. A value that has become text since the check becomes NaN."""
     if responses.dtype.kind in "fiub":
         return as_numbers(responses)
     return np.array([_number(response) for response in responses.tolist()], dtype=np.float64)
@@ -205,13 +205,13 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
-    """Compute the coefficient of determination; predictions may come in parts."""
+    """Compute the coefficient of determination of an array of predictions, or of blocks of them."""
     responses = y if isinstance(y, Targets) else Targets.of(checked_responses(y))
     check_consistent_length(predictions, responses)
     weights = checked_weights(sample_weight, len(responses))
     if not isinstance(predictions, PartResults):
         return float(r2_score(np.asarray(responses), predictions, sample_weight=weights))
-    # Predictions are in blocks: R2 takes a pass over y for its mean, then one for squared errors.
+    # Predictions are in blocks: one pass gives the mean of y, and a second one the squared errors.
     checked_digest(responses, n_jobs, is_seeded=False, name="y")
 
     def _totals(rows: slice, true: np.ndarray) -> np.ndarray:
@@ -237,7 +237,7 @@ def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
 # ------------------------------
 # Labels of records, and their indices among the sorted classes.
 
-# Kinds of labels, by the name of the type. All labels must be of one kind.
+# Kind of a label, by the name of its type. All labels must be of one kind.
 _KINDS = {
     **dict.fromkeys(("bool", "bool_"), "booleans"),
     **dict.fromkeys(("int", "integer"), "integers"),
@@ -251,12 +251,12 @@ _KINDS = {
 _DTYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
 # A float represents all whole numbers below this exactly.
 _EXACT = 2.0**53  # not tuned
-# Without `classes`, more labels are refused: they may be responses or names of people.
+# With `classes=None`, more labels than this are refused: they may be responses or names of people.
 _MOST_LABELS = 100  # not studied
 
 
 class PublishedLabels(list[Any]):
-    """Labels of y as classes, which the caller declares public; `repr` does not show them."""
+    """Labels of y as classes, declared public by the caller; `repr` does not show them."""
 
     def __repr__(self) -> str:
         return "<labels of y>"
@@ -340,12 +340,13 @@ def given_classes(classes: Any) -> np.ndarray:
 
 
 def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
-    """Return the classes, or their indices if a meta-estimator of scikit-learn encoded the labels.
+    """Return the classes; or their indices, if a meta-estimator of scikit-learn encoded the labels.
 
-    They encode labels by their places among the sorted classes. The type of labels is public.
+    Such a meta-estimator replaces each label by its index among the sorted classes. The type of the
+    labels tells whether it did; this type is public.
     """
     known = given_classes(classes)
-    # Which classes occur is private, so the call stack decides.
+    # How many classes y has is private, so that the call stack tells whether it was split.
     if len(known) > 2 and is_called_by("sklearn.multiclass"):
         raise ValueError(
             f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "
@@ -363,8 +364,8 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
 
 
 def classes_or_codes(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return indices of classes if these are strings and labels integers, else the classes."""
-    # Booleans and floats are not taken for class indices.
+    """Return the indices of the classes if these are strings and labels integers, else classes."""
+    # Booleans and floats are not taken for indices.
     are_codes = set(map(type, labels.tolist())) == {int}
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
 
@@ -398,7 +399,7 @@ def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
 
 
 def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return why to refuse the labels of a part, or "", the distinct labels, and their kind."""
+    """Return three results: why to refuse a part, or ""; its distinct labels; and their kind."""
     reason, distinct = "", column[:0, 0]
     try:
         distinct = labels_in(column[:, 0])
@@ -411,8 +412,8 @@ def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRo
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the index of each label among the sorted classes; -1 for any other label.
 
-    Each label is checked, as labels may have changed since they were last read. NumPy turns a list
-    of numbers with one string into strings: for numeric classes these become numbers again.
+    Each label is checked, as it may have changed since it was last read. If one label has become a
+    string, NumPy has made strings of all: for numeric classes they become numbers again.
     """
     if isinstance(classes[0], str):
         code_of = {label: code for code, label in enumerate(classes.tolist())}

@@ -1,4 +1,4 @@
-"""Classification of private matrices: the plan, the fit, and the estimator."""
+"""Logistic regression on matrices, with coefficients of low rank: plan, fit, and estimator."""
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
@@ -41,10 +41,13 @@ from skdp.privacy.precision import as_python
 # ------------------------------
 # The spec, and the plan of the releases.
 
+# Shares of the mean matrix, and of the difference of the classes.
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
-# To count classes, the class difference appends a constant to matrices: this part of their bound.
+# The class difference also counts the classes: one constant entry, this part of the clipping norm,
+# is appended to each matrix.
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
-# Share of the median size of scores; its candidates, relative to that for uncorrelated entries.
+# Share of the median size of the scores, and candidates for this median, relative to the median for
+# uncorrelated entries.
 _SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
 # Median size of normal scores of variance 1.
 _NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
@@ -74,39 +77,40 @@ class TraceClassReleases(NamedTuple):
 
     norm: Release | None  # the median norm of matrices; None if a norm is given or guessed
     mean: Release
-    centered_norm: Release | None  # the same for matrices less the mean
+    centered_norm: Release | None  # the median norm of matrices minus the mean, or None
     start: Release
     gradients: tuple[Release, ...]
-    spread: Release  # of the scores: their median size
-    within: Release  # number of scores that are not clipped
-    losses: Release  # of scores of several lengths
+    spread: Release  # the median size of the scores
+    within: Release  # the number of scores that are not clipped
+    losses: Release  # the losses of several multiples of the scores
 
 
 def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     """Plan all releases, in order."""
-    norm, entries = logistic_plan.plan_norm(spec), (spec.n_features,)
+    norm, change = logistic_plan.plan_norm(spec), sensitivity.row_sum
     bound = logistic_plan.clip_norm(spec) if norm is None else norm.name
-    change = sensitivity.row_sum
-    mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, entries, bound, change)
-    around = logistic_plan.plan_norm(spec, "clip norm around the mean")
-    bound = bound if around is None else around.name
-    beside = _norm_beside(bound) if isinstance(bound, float) else bound
-    entries = (spec.n_features + 1,)
-    start = plan_sum(spec, "class difference", _START_SHARE, entries, beside, change)
-    by, distance, n_sizes = "exponential", sensitivity.count_distance, _SPREADS.shape
-    spread = spec.cost.release("median score", by, _SPREAD_SHARE, distance, {}, shape=n_sizes)
+    mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, (spec.n_features,), bound, change)
+    centered_norm = logistic_plan.plan_norm(spec, "clip norm around the mean")
+    bound = bound if centered_norm is None else centered_norm.name
+    bound = _norm_beside(bound) if isinstance(bound, float) else bound
+    shape: tuple[int, ...] = (spec.n_features + 1,)
+    start = plan_sum(spec, "class difference", _START_SHARE, shape, bound, change)
+    distance, shape = sensitivity.count_distance, _SPREADS.shape
+    spread = spec.cost.release(
+        "median score", "exponential", _SPREAD_SHARE, distance, {}, shape=shape
+    )
     within = spec.cost.release(
         "scores within bounds", "gaussian", _WITHIN_SHARE, sensitivity.count, {}
     )
-    ends = spread, within, logistic_plan.plan_losses(spec)
-    count, share = logistic_plan.n_steps(spec), left_of(norm, mean, around, start, *ends)
-    size, level = (spec.rank * sum(spec.matrix_shape) + 1,), gradient_clip(spec)
-    gradients = plan_steps(spec, count, "tangent gradient", share, size, level)
-    return TraceClassReleases(norm, mean, around, start, gradients, *ends)
+    last = spread, within, logistic_plan.plan_losses(spec)
+    count, share = logistic_plan.n_steps(spec), left_of(norm, mean, centered_norm, start, *last)
+    shape, level = (spec.rank * sum(spec.matrix_shape) + 1,), gradient_clip(spec)
+    gradients = plan_steps(spec, count, "tangent gradient", share, shape, level)
+    return TraceClassReleases(norm, mean, centered_norm, start, gradients, *last)
 
 
 def _norm_beside(bound: float) -> float:
-    """Return the largest norm of a matrix with its constant, times a label of 1/2 or -1/2."""
+    """Return the largest norm of a matrix with its constant, both times a label of 1/2 or -1/2."""
     return bound * math.hypot(1.0, _BESIDE) / 2
 
 
@@ -122,17 +126,18 @@ def gradient_clip(spec: TraceClassSpec) -> float:
 # ------------------------------
 # The fit: the mean of the matrices, a start, and steps along matrices of low rank.
 
-# Step length: the inverse of the largest curvature of the loss, 1/4 at p = 1/2. Not studied.
+# Step length: the inverse of 1/4, the largest curvature of the loss, at the probability 1/2. Not
+# studied.
 _STEP = 4.0
-# Noise of the mean of iterates, relative to a mean of independent iterates: clipped losses are
-# flatter than steps assume, so that noise decays slowly. Studied for normal matrices, and without
-# signal; not studied beyond.
+# The noise of the mean of iterates is so many times that of a mean of independent iterates:
+# clipping makes the loss flatter, so that noise stays in many iterates. Studied for normal
+# matrices, and without signal; not studied beyond.
 _LASTING = 3.0
-# Probabilities clip scores to this multiple of the usual size, which follows from the median: few
+# Probabilities clip scores to this multiple of their usual size, which follows from the median: few
 # far matrices hardly move a median.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
 _NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
-# Scores whose usual size is larger are shortened to this size, as their losses would be clipped.
+# Largest usual size of scores. Longer scores are shortened to it, as their losses would be clipped.
 _LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
 _TINY = np.finfo(float).tiny
 # The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.
@@ -152,10 +157,10 @@ def solve_trace_classes(
 ) -> Estimate:
     """Release norms, mean, class difference, gradients, and the sizes and losses of scores.
 
-    Gradients are projected on the tangent space of matrices of the rank, so that the noise has only
-    the dimensions of this space. Each gradient is clipped to about a third of its largest length.
-    Losses of shorter and longer scores decide on the length of the coefficients. The result has a
-    weight for each entry and, last, the intercept.
+    Gradients are projected to the tangent space of matrices of the given rank, so that the noise
+    has only the dimensions of this space. Each gradient is clipped to about a third of its largest
+    length. Losses of multiples of the scores decide on the length of the coefficients. The weights
+    of the result have the intercept last.
     """
     view = view.measured()
     _, bound = _release_bound(spec, plan.norm, view, budget)
@@ -172,11 +177,11 @@ def solve_trace_classes(
     odds = np.log(fractions[1:] / fractions[:1])
     # Root mean square of the entries of a matrix of norm `norm`.
     unit = norm / math.sqrt(spec.n_features)
-    # The difference of the classes is minus the gradient at 0, so a step from 0 gives the start.
+    # The class difference is minus the gradient at 0, so that a step from 0 along it is the start.
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
     fitted = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
-    # Losses are computed from unclipped matrices, as predictions clip only scores.
+    # Losses are computed from unclipped matrices: predictions clip scores, but not matrices.
     view = clipped(view, NO_CLIPPING)
     scores = _scores_of(spec, plan, view, fitted, (odds, unit), budget)
     factor, gain = release_factor(spec, plan.losses, view, scores, std, budget)
@@ -186,7 +191,7 @@ def solve_trace_classes(
     elif gain < logistic_fit.LEAST_GAIN and spec.cost.is_private:
         warnings = (logistic_fit.no_better(spec),)
     weights = scores.weights(factor)
-    # The descent was on centered matrices; the new intercept is for matrices as passed.
+    # So far the intercept is for centered matrices; now it becomes that for matrices as passed.
     weights[-1] -= mean @ weights[:-1]
     is_sure = bool(gain >= logistic_fit.SURE_GAIN)
     return Estimate(weights, warnings, is_sure, bounds=scores.bounds(factor))
@@ -197,7 +202,7 @@ def _release_difference(
 ) -> tuple[np.ndarray, float, float]:
     """Release the sum of the matrices times their labels, which count as 1/2 and -1/2.
 
-    Return also by how much the fraction of the second class exceeds 1/2, and the noise of that.
+    Return also by how much the fraction of the second class exceeds 1/2, with its noise std.
     """
     codes, constant = view.codes, _BESIDE * bound
 
@@ -220,17 +225,17 @@ def _scores_of(
     odds_and_unit: tuple[np.ndarray, float],
     budget: PrivacyBudget,
 ) -> Scores:
-    """Shrink noisy singular values of the `descent`; release the size of scores, for clipping."""
+    """Shrink the singular values of the `descent`, and release the usual size of the scores."""
     (point, offset, noise_std), (odds, unit) = descent, odds_and_unit
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
     shrunk = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
     factors = shrunk.values / np.maximum(point.values, _TINY)
     noise = 1 - float(factors[0]) ** 2
-    # Released losses decide on a common factor, so the first singular value does not shrink here.
+    # The first singular value does not shrink here, as released losses decide on a common factor.
     point = point.with_values(point.values * np.append(1.0, factors[1:] / max(factors[0], _TINY)))
     slopes = point.matrix.reshape(-1, 1) / unit
-    # Usual size of scores if entries are uncorrelated.
+    # Root mean square of the scores if entries are uncorrelated.
     size = max(float(np.linalg.norm(point.values)), _TINY)
     candidates = _NORMAL_MEDIAN * size * _SPREADS
     edges = np.append(candidates[:-1], [np.inf, np.inf])
@@ -238,7 +243,7 @@ def _scores_of(
     size *= float(_SPREADS[logistic_fit.choose_quantile(plan.spread, counts, budget, 0.5)])
     within = view.projection_counts(slopes, np.array([_FARTHEST * size, np.inf]))[0]
     fraction, _ = release_fraction(plan.within, within, spec.n_units, budget)
-    # Half of the far scores are assumed to be on the wrong side, with clipped losses.
+    # Half of the far scores are assumed to belong to the wrong class, with clipped losses.
     clipped_to = logistic_plan.loss_level(spec) / math.sqrt(len(logistic_plan.FACTORS))
     hidden = max(0.0, _NORMAL_WITHIN - fraction) / 2 * max(0.0, _FARTHEST - clipped_to)
     shorter = min(1.0, _LONGEST / size)
@@ -268,7 +273,7 @@ def _descend(
     start: tuple[FixedRank, float],
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float, float]:
-    """Take all steps; return mean coefficients and intercept of the last half, and their noise."""
+    """Take all steps; return the mean of the last half of the iterates, and its noise std."""
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)

@@ -1,4 +1,4 @@
-"""Steps of fits to rows: standardized features, joint moments, whitened norms, noise of means."""
+"""Parts of fits to rows: standardized features, joint moments, whitened norms, noise of means."""
 
 from typing import Any
 
@@ -10,21 +10,22 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import plan_sum
 
-#: Name of the releases of steps.
+#: Name of the gradients that are released in the steps, with their numbers.
 WHITENED_GRADIENT = "whitened gradient"
-# Whitened rows are computed in parts: largest number of entries (16 MB), and of rows.
+# Whitened rows are computed in parts of so many entries (16 MB). A block has at most so many rows.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
-# Least standard deviation, in rounding errors of the data's dtype at the center: with less,
-# rounding errors of predictions would be too large.
+# Least standard deviation of a feature, in rounding errors of its center in the dtype of X: with a
+# smaller one, the rounding errors of predictions would be too large.
 _FINEST = 64  # not tuned
 
 
 def standardization(
     scales: Scales, spec: Any, *, is_centered: bool, is_bounded: bool = False
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the centers of features, and multipliers that standardize them.
+    """Return the centers of features, None without centers, and multipliers that standardize them.
 
-    The multiplier of a feature that is left out is 0. With `is_bounded`, features have bounds.
+    The multiplier of a feature that is left out is 0. `is_bounded` tells whether features have
+    public bounds.
     """
     least = (_FINEST * np.finfo(spec.dtype).eps * scales.center) ** 2
     squares = np.where(scales.variance > 0, np.maximum(scales.variance, least), 0.0)
@@ -32,15 +33,20 @@ def standardization(
     if center is None:
         squares = squares + scales.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    if is_centered:  # The intercept replaces constant features.
-        # Without noise, the variance of a constant within bounds is a rounding error.
+    if is_centered:
+        # The intercept replaces constant features. Without noise, the variance of a constant within
+        # bounds is a rounding error.
         is_rounding = scales.is_flat & is_bounded
-        multiplier[scales.may_be_constant() if spec.cost.is_private else is_rounding] = 0.0
+        is_constant = scales.may_be_constant() if spec.cost.is_private else is_rounding
+        multiplier[is_constant] = 0.0
     return center, multiplier
 
 
 def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.ndarray | None:
-    """Return the clipping bounds of features, two rows in units of the data, or None."""
+    """Return the lower and upper clipping bounds of features, in units of X; None without any.
+
+    `largest` are the bounds on the sizes of standardized entries.
+    """
     if largest is None or not np.isfinite(largest).any():
         return None
     center = 0.0 if center is None else center
@@ -51,19 +57,19 @@ def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.nd
 def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
     """Sum the outer products of all records; a record is its row followed by its `others`.
 
-    The sum overwrites the rows, and sets `others` of null records to 0.
+    The rows are overwritten, and `others` of null records are set to 0.
     """
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
     others = block.times_root_sample_weight(others)
-    # `block.gram` overwrites the rows, so it comes last.
+    # `block.gram` comes after `cross`, as it overwrites the rows.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 
 
 def plan_steps(
     spec: Any, n_steps: int, name: str, share: float, shape: tuple[int, ...], bound: float | str
 ) -> tuple[Release, ...]:
-    """Plan the gradient sum of each step, with equal shares, clipped to a number or a release."""
+    """Plan the gradient sum of each step, with equal shares; `bound` is a number or a release."""
     share, change = share / n_steps, sensitivity.row_sum
     return tuple(
         plan_sum(spec, f"{name} {step}", share, shape, bound, change)
@@ -76,24 +82,26 @@ def whitened_norms(
 ) -> np.ndarray:
     """Return upper bounds of the norms of rows times `root`, including rounding errors.
 
-    `bound` is the largest norm of a row after subtracting the `mean`, if there is one; `largest` is
-    the spectral norm of the root. Null rows have the norm NaN. If rows have weights, norms must not
-    depend on positions and numbers of rows: columns are split as for the longest block.
+    The `mean`, if there is one, is subtracted from rows first; `bound` is their largest norm then,
+    and `largest` is the spectral norm of the root. Null rows have the norm NaN. If rows have
+    weights, their norms must not depend on the positions or the number of rows: so the columns are
+    divided into parts as for the longest block.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)
-    longest = n_rows if block.sample_weight is None else _MOST_ROWS
+    has_weights = block.sample_weight is not None
+    longest = _MOST_ROWS if has_weights else n_rows
     n_parts = max(1, -(-longest * root.shape[1] // _PART))
     for columns in np.array_split(np.arange(root.shape[1]), n_parts):
         part = root[:, columns]
-        unweighted = block.sample_weight is None
-        products = block.matmul_by_column(part).T if unweighted else block.matmul_anywhere(part)
+        products = block.matmul_anywhere(part) if has_weights else block.matmul_by_column(part).T
         if mean is not None:
             products -= mean @ part
-        # Sums by column do not depend on memory addresses, as those of `numpy.einsum` do.
-        squares += (
-            np.square(products, out=products).sum(axis=1) if unweighted else row_squares(products)
-        )
+        if has_weights:
+            squares += row_squares(products)
+        else:
+            # Unlike `numpy.einsum`, a sum by column does not depend on memory addresses.
+            squares += np.square(products, out=products).sum(axis=1)
     margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * largest * bound
     norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
     norms[block.is_null] = np.nan
@@ -105,12 +113,12 @@ def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarra
 
     Each step adds noise of variance 1, and multiplies the error of its start by `decay`.
     """
-    # What the noise of one step adds to the iterates after it, each of which follows from two.
+    # Effects of the noise of one step on later iterates, each of which follows from the last two.
     effects = [np.zeros_like(decay), np.ones_like(decay)]
     for _ in range(n_steps - 1):
         effects.append(decay * (effects[-1] + momentum * (effects[-1] - effects[-2])))
     effects_on_sum = np.cumsum(effects[1:], axis=0)
     n_averaged = n_steps - n_steps // 2
-    # Noise of a step in the first half counts only from the first averaged iterate on.
+    # If a step is in the first half, only its effects on averaged iterates count.
     effects_on_sum[n_averaged:] -= effects_on_sum[: n_steps - n_averaged].copy()
     return np.asarray(np.sum(effects_on_sum**2, axis=0) / n_averaged**2)

@@ -8,11 +8,7 @@ import numpy as np
 
 from skdp.data.parts import Targets
 from skdp.exceptions import counted
-from skdp.linear_model._descent import (
-    MOSTLY_NOISE,
-    warning_of_doubt,
-    warnings_for_bound,
-)
+from skdp.linear_model._descent import MOSTLY_NOISE, warning_of_doubt, warnings_for_bound
 from skdp.linear_model._weighted_rows import bounds_of
 from skdp.linear_model.least_squares import steps as descent_steps
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec

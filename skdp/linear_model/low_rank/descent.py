@@ -514,12 +514,7 @@ def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
 
 
 def _warnings(
-    gradients: list[_Gradient],
-    moves: Sequence[float],
-    norm: float,
-    quantile: float,
-    *,
-    clips: bool,
+    gradients: list[_Gradient], moves: Sequence[float], norm: float, quantile: float, *, clips: bool
 ) -> tuple[str, ...]:
     """Warn if the descent has not converged: too few gradients are unclipped, or steps are long."""
     if not gradients:
