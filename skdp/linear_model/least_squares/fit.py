@@ -32,19 +32,20 @@ from skdp.privacy.clipping import clipped
 # With less strength than this, fits are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
-# If most responses are equal: the least strength of those that differ; not studied.
+# If most responses are equal, the fit warns if the strength of the others is below this; not
+# studied.
 _LEAST_RARE = 25.0
-# A prior that is not far off predicts from clipped rows if the strength left for the steps is at
-# least this, else from unclipped rows.
+# A prior predicts from clipped rows if it is not far off, and if the strength that is left for the
+# steps is at least this; otherwise it predicts from unclipped rows.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
 _DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
-# It is also doubtful if there are more coefficients per record than this, and predictions explain
-# so little of the records that on new ones they explain nothing.
+# It is also doubtful if it has more coefficients per record than this, and if its predictions
+# explain so little of the records that they probably explain nothing of new records.
 _FREE_PER_RECORD = 1 / 100  # benchmarks/least_squares/made_up.md
 _BY_CHANCE = "so many coefficients explain as much of so few records by chance"
-# A fit that is not weak warns of hidden features from this part of them on: with fewer, it lost
-# little. benchmarks/least_squares/made_up.md
+# A fit that is not weak warns of hidden features if at least this part of the features is hidden:
+# fewer hidden features cost little. benchmarks/least_squares/made_up.md
 _MANY_HIDDEN = 1 / 2
 # The fit warns if more steps would explain this much more of the variance; not studied.
 _LEAST_GAIN = 0.03
@@ -113,7 +114,7 @@ def warnings_for_fit(
 class Estimate(NamedTuple):
     """Released coefficients in the units of the data, and the bounds to which features are clipped.
 
-    The noise of coefficients is None if it is unknown. The coefficients of a prior are separate.
+    `coef` does not include the coefficients of a prior. `noise_stds` is None if they are unknown.
     """
 
     prior: PriorPart
@@ -133,7 +134,8 @@ def solve_least_squares(
 ) -> Estimate:
     """Release the scales, the agreement with a prior, the joint moment, the steps, the calibration.
 
-    Without enough records for coefficients, release the center of the responses, and the agreement.
+    If records are too few for any coefficient, release only the center of the responses and the
+    agreement.
     """
     view, scale = release_response_scale(plan, view, spec.response_bound, budget)
     at_bound = tuple(warnings_for_bound(scale.center, spec.response_bound))
@@ -146,10 +148,11 @@ def solve_least_squares(
     records = view.scaled(scaling, view.responses)
     stds = np.sqrt(scales.variance)
     is_far = scale.is_far_from(spec.prior, scales.center, stds)
-    is_raw = is_far or spec.left_strength < _CLIPPED
-    rows, of_rows = (view, None) if is_raw else (records, scaling)
-    facts = scale, budget, stds
-    part = release_agreement(plan.agreement, spec, rows, of_rows, *facts, is_far=is_far)
+    is_unclipped = is_far or spec.left_strength < _CLIPPED
+    rows, used_scaling = (view, None) if is_unclipped else (records, scaling)
+    part = release_agreement(
+        plan.agreement, spec, rows, used_scaling, scale, budget, stds, is_far=is_far
+    )
     records = clipped(replace(records, responses=part.responses), spec.row_norm).measured()
     white = descent_steps.release_whitening(spec, plan, records, scaling, scales, budget)
     whitened = descent_steps.whitened(records, white, spec.loosening)
@@ -180,8 +183,9 @@ def _calibrated(
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Shorten predictions toward their mean by a released factor, and add the mean error.
 
-    Return the weights of scaled rows, for scaled responses; what the factor takes from the slopes
-    beyond their noise; and the reason why predictions may be no better than the mean, or "".
+    Return three results: the weights of scaled rows, for scaled responses; by how much the slopes
+    are shortened more than their noise explains; and why the predictions may be no better than the
+    mean, or "".
     """
     white = whitened.white
     weights, shortened = white.root @ descent.weights, np.zeros(spec.n_features)
@@ -197,8 +201,8 @@ def _calibrated(
         shortened = max(0.0, signal - factor) * slopes
         factor = min(factor, signal)
         is_doubtful = factor < _DOUBTFUL
-        # With f coefficients per record, the mean square error of least squares is larger on new
-        # records: (1 + f) / (1 - f) times that on these.
+        # With f coefficients per record, the mean square error of least squares on new records is
+        # (1 + f) / (1 - f) times the mean square error on the records of the fit.
         free = spec.n_free / spec.n_units
         by_chance = calibration.explained_with(factor) < 2 * free / (1 + free)
         by_chance &= free > _FREE_PER_RECORD
@@ -228,9 +232,10 @@ def _noise_stds(
     shortened: np.ndarray,
     units: np.ndarray,
 ) -> np.ndarray | None:
-    """Return the standard deviations of coefficients due to noise; None if they are unknown.
+    """Return the noise stds of the coefficients, None if they are unknown.
 
-    What hidden directions and the calibration of a weak fit do to the noise is not computed.
+    They are unknown in a weak fit, whose calibration changes the noise, and if noise hides
+    directions or features.
     """
     is_known = not whitening.is_hidden.any() and not spec.is_weak and not scales.is_void.any()
     if spec.cost.is_private and not is_known:

@@ -20,10 +20,11 @@ from skdp.privacy.releases import Search
 # If the number of units times mu is below this, a fit releases only the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # The scales of features get the share (`_OF_FEATURES` / strength)^2, within limits. The strength is
-# the number of units times mu, over the root of the number of features plus 1; the lower limit is
-# smaller from the strength `_PLENTY` on: benchmarks/least_squares/least_squares.md.
+# the number of units times mu, divided by the root of the number of features plus 1. From the
+# strength `_PLENTY` on, the lower limit is the smaller one:
+# benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Parts of the features' share: for the counts of entries by size, usually and with a weak signal;
+# Parts of the share of the features: for the counts of entries by size, usually and in a weak fit;
 # and for the counts by place, which find the intervals of narrow features.
 # benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
@@ -31,46 +32,50 @@ _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# The center gets the part `_OF_CENTER` of the responses' share. Noise of a count, as a fraction of
-# the records: `_ROUGH`, with which the center is refined once more; `_FINE`, wanted for the center;
-# `_FINE_BIN`, wanted for the scale. Both have at least the share `_LEAST_SHARE`. Not studied.
+# The center gets the part `_OF_CENTER` of the share of the responses. The noise of a count is a
+# fraction of the records: `_FINE` is wanted for the center, `_FINE_BIN` for the scale, and `_ROUGH`
+# suffices to refine the center once more. Center and scale get at least `_LEAST_SHARE`. Not
+# studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# Share of the calibration of a fit that is not weak. It corrects the intercept, and predictions
-# that are too long: clipped gradients fit most of the records, and few far rows may follow another
-# law. `_SURE_PREDICTION` bounds predictions in scales of responses, before clipping is loosened.
+# Share of the calibration of a fit that is not weak. The calibration corrects the intercept, and
+# predictions that are too long: clipped gradients fit most records, and few far rows may follow
+# another law. There, predictions are clipped to `_SURE_PREDICTION` scales of the responses, before
+# clip levels are raised.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
-# Below the strength `_WEAK` a fit is weak, and takes `_STEPS_OF_WEAK` steps. Other fits,
-# without momentum, take `_STEPS` times the fourth root of the strength, within limits:
+# Below the strength `_WEAK` a fit is weak, and takes `_STEPS_OF_WEAK` steps. The number of steps of
+# other fits, without momentum, is `_STEPS` times the fourth root of the strength, within limits:
 # benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 # Momentum, which halves the number of steps, is used for at least so many steps. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# From the strength `_CLEAR` on, fits take `_STEPS_OF_HIDDEN` steps if noise in the moment hides the
-# variance of rows along some direction, as for nearly equal columns: steps along it are short.
+# From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise in the moment hides
+# the variance of the rows along a direction, as with nearly equal columns: there, steps are short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise the start is the least-squares solution; the steps remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
 # With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
-# Factor and limits of the norm that rows are clipped to, in units of the norm of a row whose
+# Factor and limits of the norm to which rows are clipped, relative to the norm of a row whose
 # entries have mean square 1: benchmarks/least_squares/least_squares.md.
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 # Entries are clipped to this many standard deviations: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
-# Scaled responses are clipped to this times the root of the strength, within limits; not studied.
+# Scaled responses are clipped to this number times the root of the strength, within limits; not
+# studied.
 _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
-# From this strength on, clip levels of entries and whitened rows grow with its root: clipping long
-# tails then costs no more than noise. benchmarks/sweep/sweep.md.
+# From this strength on, clip levels of entries and whitened rows grow with the root of the
+# strength, so that clipping long tails costs no more than noise. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
-# Number of histograms of gradient sizes, and the part of the steps among which they are spread.
+# Number of histograms of gradient sizes, and the first part of the steps, over which they are
+# spread.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
 # The release that tells how well a prior predicts: its wanted noise, as a part of the number of
 # records times the clip level; limits of its share; and its share if records are too few for
-# coefficients. Its clip level is the number of units times mu, over `_PER_PRODUCT`, within limits:
-# benchmarks/least_squares/prior.md.
+# coefficients. Its clip level is the number of units times mu, divided by `_PER_PRODUCT`, within
+# limits: benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"
@@ -92,17 +97,14 @@ class LeastSquaresSpec(ScaleSpec):
     prior: tuple[np.ndarray, float] | None
 
     n_free: int = field(init=False)  # free coefficients, each of which gets noise
-    # The number of units times mu, over the root of the number of features plus 1: the larger, the
-    # smaller the noise in coefficients. And this strength with the budget that scales leave.
+    # The number of units times mu, divided by the root of the number of features plus 1: the larger
+    # it is, the smaller is the noise in coefficients.
     strength: float = field(init=False)
-    shares_of_scales: tuple[float, float] = field(init=False)
-    left_strength: float = field(init=False)
-    # Whether the budget suffices only for the center of the responses; and whether it is so small
-    # that the fit takes few steps.
-    is_hopeless: bool = field(init=False)
-    is_weak: bool = field(init=False)
-    # Whether a moment of rows and responses is released to whiten rows; not with too many features.
-    has_moment: bool = field(init=False)
+    shares_of_scales: tuple[float, float] = field(init=False)  # of the features, of the responses
+    left_strength: float = field(init=False)  # with the mu that the scales leave
+    is_hopeless: bool = field(init=False)  # the budget is enough for the center of responses only
+    is_weak: bool = field(init=False)  # the budget is enough for few steps only
+    has_moment: bool = field(init=False)  # a moment of rows and responses is released for whitening
     loosening: float = field(init=False)  # factor of clip levels, above 1 where noise is small
     entry: float = field(init=False)  # size that scaled entries are clipped to
     largest_response: float = field(init=False)  # size that scaled responses are clipped to
@@ -144,10 +146,10 @@ class LeastSquaresSpec(ScaleSpec):
 
     @property
     def calibrated(self) -> tuple[float, float]:
-        """Return bounds of predictions and of responses in the calibration."""
+        """The bounds to which the calibration clips predictions and responses."""
         if self.is_weak:
             return _descent.CALIBRATED
-        # Responses that the moment does not clip are not clipped here.
+        # Responses are clipped as in the moment, and no further.
         bound = self.largest_response
         return min(bound, _SURE_PREDICTION) * self.loosening, bound
 
@@ -167,7 +169,7 @@ class LeastSquaresReleases(NamedTuple):
     features: ScaleReleases | None
     agreement: Release | None
     moment: Release | None
-    steps: AnyOf | None  # of tuples of `Step`: usual, or many where noise hides how rows vary
+    steps: AnyOf | None  # of tuples of `Step`: usual; or many, if noise hides how rows vary
     calibration: Release | None
 
 
@@ -179,9 +181,9 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     if spec.is_hopeless:
         left = 1 - _OF_AGREEMENT_ALONE * has_prior
         center = _plan_center(spec, left * (_OF_CENTER if has_prior else 1.0))
-        spread = (
-            _plan_spread(spec, left_of(center, total=left)) if has_prior or not center else None
-        )
+        spread = None
+        if has_prior or not center:
+            spread = _plan_spread(spec, left_of(center, total=left))
         agreement = _plan_agreement(spec, left_of(center, spread)) if has_prior else None
         return LeastSquaresReleases(center, spread, None, agreement, None, None, None)
     responses = _plan_center(spec, center_share), _plan_spread(spec, response_share - center_share)
@@ -197,8 +199,12 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     moment = calibration = None
     if spec.has_moment:
         bound = spec.row_norm if spec.cost.is_private else math.inf
-        facts = _MOMENT_SHARE * left, (spec.n_free + 1,) * 2, bound, sensitivity.response_moment
-        moment = plan_sum(spec, _MOMENT, *facts, "symmetric_gaussian")
+        share, shape, change = (
+            _MOMENT_SHARE * left,
+            (spec.n_free + 1,) * 2,
+            sensitivity.response_moment,
+        )
+        moment = plan_sum(spec, _MOMENT, share, shape, bound, change, "symmetric_gaussian")
     if spec.cost.is_private:
         share = _CALIBRATION_SHARE if spec.is_weak else _SURE_SHARE
         calibration = _descent.plan_calibration(spec, share * left, spec.calibrated)
@@ -219,8 +225,8 @@ def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
 
 def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
     """Plan the histogram of the sizes of centered responses, with at most this share."""
-    facts = spec.n_units, spec.cost.mu
-    share = share_for_counts(2, *facts, precision=_FINE_BIN, limits=(_LEAST_SHARE, share))
+    limits = _LEAST_SHARE, share
+    share = share_for_counts(2, spec.n_units, spec.cost.mu, precision=_FINE_BIN, limits=limits)
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(_descent.RESPONSE_SPREAD, "gaussian", share, change, {}, shape=shape)
 
@@ -260,6 +266,5 @@ def _plan_steps(
                 f"gradient sizes {number}", "gaussian", of_sizes, change, {}, shape=SIZE_BINS.shape
             )
     share -= of_sizes * len(sizes)
-    shape = (spec.n_free,)
-    gradients = plan_steps(spec, count, name, share, shape, _MOMENT)
+    gradients = plan_steps(spec, count, name, share, (spec.n_free,), _MOMENT)
     return tuple(Step(gradient, sizes.get(number)) for number, gradient in enumerate(gradients))

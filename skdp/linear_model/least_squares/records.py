@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Number of rows that are scaled at a time: with their scales they fit into the cache of a core.
+# Number of rows that are scaled at once: with their scales they fit into the cache of a core.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -32,16 +32,16 @@ _AT_ONCE = 800  # not studied
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """The map from rows to fitted rows: :math:`(x - m) / s`, clipped, with a 1 if `has_one`.
+    """The map from rows to fitted rows: :math:`(x - m) / s`, clipped entry by entry.
 
     A feature whose multiplier is 0 is left out. Rows that stay sparse have no center.
     """
 
-    center: np.ndarray | None
-    multiplier: np.ndarray
-    largest: np.ndarray
-    has_one: bool
-    is_sparse: bool
+    center: np.ndarray | None  # m
+    multiplier: np.ndarray  # 1 / s
+    largest: np.ndarray  # clip levels of the entries
+    has_one: bool  # whether a 1 is appended, for the intercept
+    is_sparse: bool  # whether rows stay sparse
 
     @property
     def n_columns(self) -> int:
@@ -59,7 +59,7 @@ class Scaling:
         joint, size = out[: raw.shape[0]], len(self.multiplier)
         rows = raw.toarray() if issparse(raw) else raw
         center = np.zeros(size) if self.center is None else self.center
-        # Short rows are joined into longer ones, for longer inner loops that fit in the cache.
+        # Several rows are scaled at once, so that NumPy's loops are long, but fit in the cache.
         length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
         of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
         moves = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
@@ -98,7 +98,7 @@ class Records(Rows):
         return super().keeps_sparse and not is_written_out
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of rows, also copied to `written`; records without a response are null."""
+        """Yield blocks of rows, and copy them to `written`; records without a response are null."""
         for rows, block in super().blocks(group):
             if self.written is not None:
                 self.written[rows] = block.raw
@@ -109,7 +109,7 @@ class Records(Rows):
         return super()._block_of(mapped, scratch)
 
     def scaled(self, scaling: Scaling, responses: Targets) -> "Records":
-        """Return records with mapped rows; small results for rows in memory are stored once."""
+        """Return records with mapped rows, stored if they are small and X is in memory."""
         view = replace(self, scaling=scaling, responses=responses)
         X = self.source.X
         if not scaling.is_sparse:
@@ -133,29 +133,27 @@ class Records(Rows):
 
 
 class ResponseScale(NamedTuple):
-    """Released center and scale of responses, and the fraction that differs from the center.
-
-    The scale `is_guess` if noise hides all responses off the center.
-    """
+    """Released center and scale of responses, and the fraction that differs from the center."""
 
     center: float
-    size: float
+    size: float  # root mean square around the center
     off_center: float = 1.0
-    is_guess: bool = False
+    is_guess: bool = False  # noise hides all responses off the center, so that `size` is a guess
 
     def is_far_from(
         self, prior: tuple[np.ndarray, float] | None, center: np.ndarray, stds: np.ndarray
     ) -> bool:
-        """Return whether a prior's predictions are far longer than responses, by released scales.
+        """Return whether predictions of a prior are far longer than responses, by released scales.
 
-        If the prior is for other units, or for centered features, most of its predictions are
-        clipped, and no linear fit corrects them.
+        This is so if the prior is for other units, or for centered features. Most of its
+        predictions are then clipped, and no linear fit corrects them.
         """
         if prior is None or self.is_guess:
             return False
+        coef, intercept = prior
         with np.errstate(all="ignore"):
-            middle = prior[1] + center @ prior[0] - self.center
-            size = np.hypot(np.linalg.norm(prior[0] * stds), middle)
+            middle = intercept + center @ coef - self.center
+            size = np.hypot(np.linalg.norm(coef * stds), middle)
         return not size <= _FAR_OFF * self.size
 
 
@@ -199,29 +197,30 @@ def scaling_by(scales: Scales, spec: LeastSquaresSpec) -> Scaling:
 # ------------------------------
 # A prior: how much of it the model uses, and the responses minus its predictions.
 
-# The slope of responses on a prior's predictions is assumed to be normal: of good priors, the part
-# `_ARE_GOOD` of all, around 1 with standard deviation `_GOOD`; of others around 0 with `_OTHERS`.
-# Then the least mean squares of predictions and of residuals. benchmarks/least_squares/prior.md
+# The slope of the responses on the predictions of a prior is assumed to be normal. The part
+# `_ARE_GOOD` of all priors is good: their slopes have mean 1 and standard deviation `_GOOD`. The
+# others have mean 0 and standard deviation `_OTHERS`. The last two numbers are the least mean
+# square of predictions, and that of residuals. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
-# A prior is far off if its predictions, around the center of the responses and as if features were
-# uncorrelated, have a root mean square above this many of the responses' scales; and its least
-# weight, if not 0. benchmarks/least_squares/made_up.md
+# A prior is far off if the root mean square of its predictions around the center of the responses
+# exceeds `_FAR_OFF` scales of the responses, for uncorrelated features. The weight of such a prior
+# is 0, or at least `_LEAST_OF_FAR`. benchmarks/least_squares/made_up.md
 _FAR_OFF, _LEAST_OF_FAR = 3.0, 0.5
 
 
 class PriorPart(NamedTuple):
     """The used part of a prior, and the centered, scaled responses minus its predictions.
 
-    `coef` are the used coefficients. If the prior predicts from unclipped rows, `whole` are the
-    same coefficients, and these predictions are clipped to the `ends`; else it is None.
+    If the prior predicts from unclipped rows, `whole` is the same as `coef`, and these predictions
+    are clipped to the `ends`; else it is None.
     """
 
-    scale: ResponseScale
+    scale: ResponseScale  # of `responses`
     responses: Targets
-    coef: np.ndarray
+    coef: np.ndarray  # of the prior, times `weight`
     weight: float = 0.0
     whole: np.ndarray | None = None
     ends: tuple[float, float] = (0.0, 0.0)
@@ -240,9 +239,9 @@ def release_agreement(
 ) -> PriorPart:
     """Release how well a prior predicts, and subtract its weighted predictions from the responses.
 
-    With a `scaling` the prior predicts from clipped rows, and the fit to these rows corrects its
-    errors; else it predicts from unclipped rows. `stds` are the standard deviations of features. A
-    prior that `is_far` off gets a weight of at least `_LEAST_OF_FAR`, or 0.
+    With a `scaling`, the prior predicts from rows clipped by it, and the fit to these rows corrects
+    its errors; else it predicts from unclipped rows. `stds` are the standard deviations of
+    features. If the prior `is_far` off, its weight is 0, or at least `_LEAST_OF_FAR`.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))
@@ -250,11 +249,12 @@ def release_agreement(
     slopes, constant = coef, intercept
     if scaling is not None:
         coef, intercept, slopes, constant = _on_scaled_rows(coef, intercept, scaling)
-    # If noise has hidden the scale of the responses, the prior's predictions give the scale.
+    # If the scale of the responses is a guess, and the predictions of the prior have a larger
+    # scale, this one is the unit, which is `ratio` times the guess.
     with np.errstate(all="ignore"):
         ratio = float(np.linalg.norm(coef * stds)) / scale.size
-    is_visible = not (scale.is_guess and 1 < ratio < NO_CLIPPING)
-    ratio = 1.0 if is_visible else ratio
+    is_scale_known = not (scale.is_guess and 1 < ratio < NO_CLIPPING)
+    ratio = 1.0 if is_scale_known else ratio
     unit, responses, largest = ratio * scale.size, view.responses, spec.largest_product
     slopes, constant = slopes / unit, (constant - scale.center) / unit
 
@@ -277,21 +277,22 @@ def release_agreement(
     product, square = (largest / spec.n_units * released).tolist()
     weight = weight_of(product, square, largest * noise_std / spec.n_units)
     weight *= not is_far or weight >= _LEAST_OF_FAR
-    left = 1.0
-    if is_visible:
-        left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
+    # Root mean square of the responses minus the weighted predictions.
+    residual_size = 1.0
+    if is_scale_known:
+        residual_size = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
 
-    # With a `scaling`, rows are clipped already, and predictions stay linear in them.
+    # With a `scaling`, rows are clipped already: predictions are not, and stay linear in the rows.
     farthest = _LARGEST_PREDICTION if scaling is None else NO_CLIPPING
 
     def _unexplained(rows: slice, block: Block) -> np.ndarray:
-        unexplained = (responses[rows] - weight * ratio * _predicted(block, farthest)) / left
-        return np.clip(unexplained, -NO_CLIPPING, NO_CLIPPING)
+        residuals = responses[rows] - weight * ratio * _predicted(block, farthest)
+        return np.clip(residuals / residual_size, -NO_CLIPPING, NO_CLIPPING)
 
     mixed_center = scale.center + weight * (intercept - scale.center)
     offset, half = scale.center - intercept, _LARGEST_PREDICTION * unit
     ends = weight * (offset - half), weight * (offset + half)
-    scale = scale._replace(center=mixed_center, size=scale.size * left)
+    scale = scale._replace(center=mixed_center, size=scale.size * residual_size)
     whole = weight * coef if scaling is None else None
     unexplained = Targets.of(view.map_rows(_unexplained))
     return PriorPart(scale, unexplained, weight * coef, weight, whole, ends)
@@ -300,10 +301,10 @@ def release_agreement(
 def _on_scaled_rows(
     coef: np.ndarray, intercept: float, scaling: Scaling
 ) -> tuple[np.ndarray, float, np.ndarray, float]:
-    """Return a prior's coefficients and intercept for raw rows, then those for scaled rows.
+    """Return the coefficients and the intercept of a prior for raw rows, then for scaled rows.
 
-    A feature that the fit leaves out has the coefficient 0; its prediction at the feature's center
-    becomes a part of the intercept.
+    The coefficient of a feature that the fit leaves out becomes 0: instead, the intercept includes
+    what this feature predicts at its center.
     """
     is_used = scaling.multiplier > 0
     center = np.zeros(len(coef)) if scaling.center is None else scaling.center

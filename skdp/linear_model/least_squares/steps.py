@@ -28,27 +28,24 @@ from skdp.privacy.plan import AnyOf
 # ------------------------------
 # The moment of rows and responses, which whitens the rows and gives the start of the descent.
 
-# Eigenvalues are at least this part of the largest one: with noise; and without, where smaller ones
-# are rounding errors.
+# With noise, eigenvalues are raised to this part of the largest one. Without noise, smaller parts
+# than the second number are rounding errors.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least variance along directions that noise hides: the sum over all of them, as a part of the
-# number of columns; and that along each, as a part of the floor that eigenvalues are raised to.
+# Least variance along directions that noise hides: the sum over all of these, as a part of the
+# number of columns; and the variance along each, as a part of the floor to which eigenvalues are
+# raised.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
-# With too many columns for a moment, the largest eigenvalue is assumed to be at least this.
+# If no moment is released, its largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
 
 
 class Whitening(NamedTuple):
-    """The map z = R'x of rows; along its directions z has variances `spread`, at most 1.
+    """The map z = R'x of rows x."""
 
-    The descent begins at the weights `start` of z. Along directions marked by `is_hidden`, noise
-    hides the variance of the rows.
-    """
-
-    root: np.ndarray
-    spread: np.ndarray
-    start: np.ndarray
-    is_hidden: np.ndarray
+    root: np.ndarray  # R
+    spread: np.ndarray  # variances of the entries of z, at most 1
+    start: np.ndarray  # weights of z with which the descent begins
+    is_hidden: np.ndarray  # entries of z whose variance noise hides
 
     @property
     def size(self) -> float:
@@ -58,8 +55,8 @@ class Whitening(NamedTuple):
     def mean_of(self, weights: np.ndarray) -> float:
         """Return the mean prediction of weights, by the released moment of the column of ones.
 
-        Released centers are not exact means, so slopes add to the mean prediction, too. Scaled
-        responses have mean square 1, so a mean above 1 is noise, and is clipped.
+        As released centers are not exact means, it includes the mean of rows times slopes. Scaled
+        responses have mean square 1: a mean above 1 is noise, and is clipped.
         """
         squares = np.square(self.root).sum(axis=0)
         of_ones = np.divide(self.root[-1], squares, out=np.zeros_like(squares), where=squares > 0)
@@ -74,10 +71,10 @@ def release_whitening(
     scales: Scales,
     budget: PrivacyBudget,
 ) -> Whitening:
-    """Return the map that whitens rows, by their released moment, if that is planned."""
+    """Release the moment of rows and responses, if it is planned; return the map that whitens."""
     if plan.moment is None:
         return without_moment(scaling, scales)
-    # Responses form one more column; its weight limits them to half of the row norm.
+    # The responses are one more column, which is weighted so that it is at most half the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
         largest = spec.largest_response
@@ -95,8 +92,9 @@ def release_whitening(
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
     """Whiten by a noisy moment; eigenvalues below the edge of the noise are raised to it.
 
-    The start is the least-squares solution of whitened rows. Its blocks of 1, 1, 2, 4, ... entries,
-    in order of variance, are shrunk by their noise plus a standard deviation of it (James-Stein).
+    The start is the least-squares solution for whitened rows. In order of variance, its blocks of
+    1, 1, 2, 4, ... entries are shrunk as by James and Stein: the squared noise is taken to be its
+    mean plus a standard deviation.
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -122,17 +120,14 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
 
 
 def without_moment(scaling: Scaling, scales: Scales) -> Whitening:
-    """Scale very long rows down instead of whitening them: steps then converge, slowly.
-
-    If rows are not centered, an eigenvalue of the moment is at least their squared mean.
-    """
-    size = scaling.n_columns
-    mean_square = (
-        0.0 if scaling.center is not None else np.square(scales.center * scaling.multiplier).sum()
-    )
-    spread = 1 / max(_UNKNOWN, 2 * float(mean_square))
+    """Divide very long rows by one number instead of whitening them: steps then converge slowly."""
+    size, largest = scaling.n_columns, _UNKNOWN
+    if scaling.center is None:
+        # The largest eigenvalue of the moment is at least the squared norm of the mean row.
+        largest = max(largest, 2 * float(np.square(scales.center * scaling.multiplier).sum()))
+    spread = np.full(size, 1 / largest)
     return Whitening(
-        np.eye(size) * math.sqrt(spread), np.full(size, spread), np.zeros(size), np.full(size, True)
+        np.eye(size) * math.sqrt(1 / largest), spread, np.zeros(size), np.full(size, True)
     )
 
 
@@ -143,14 +138,16 @@ def without_moment(scaling: Scaling, scales: Scales) -> Whitening:
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients, against the variance of their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
-# A count is visible above `_VISIBLE` standard deviations of its noise. The clip level changes only
-# if visible counts hold the part `_LEAST_COUNTED` of the records. The first step has the level
-# `_FIRST_LEVEL`, in root mean square norms.
+# A count is visible if it exceeds `_VISIBLE` standard deviations of its noise. The clip level
+# changes only if the visible bins have at least the part `_LEAST_COUNTED` of the records. The clip
+# level of the first step is `_FIRST_LEVEL` root mean square norms.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
-# With few units, noise in one bin may look like half of them. So visible counts together must
-# exceed this many standard deviations of noise, and so must each bin that is far from the others.
+# With few units, the noise of one bin may be as large as half of them. So the sum of all visible
+# counts must exceed this many standard deviations of noise, and so must each bin far from the
+# others.
 _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
-# Ratio of the clipped loss's curvature to the fraction of unclipped gradients; least fraction.
+# The curvature of the clipped loss is `_CURVATURE` times the fraction of unclipped gradients, which
+# is taken to be at least `_LEAST_UNCLIPPED`.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((squares_plan.SIZE_BINS + 0.5) / 2)  # not tuned
@@ -173,7 +170,7 @@ class WhitenedRecords:
     def gradient(
         self, weights: np.ndarray, level: float, *, counts: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sum the clipped gradients of whitened rows; count them by size, if asked.
+        """Sum the clipped gradients of whitened rows; with `counts`, also count them by size.
 
         The weights and the sum are whitened instead of the rows, so that no whitened row is stored
         and sparse rows stay sparse.
@@ -190,8 +187,8 @@ class WhitenedRecords:
             if counts:
                 is_there, n_bins = norms > 0, len(squares_plan.SIZE_BINS)
                 counted = None if block.sample_weight is None else block.sample_weight[is_there]
-                # Sizes are counted by half powers of two, the exponents of their squares: numpy may
-                # round a logarithm otherwise in another array.
+                # The bin of a size is the exponent of its square, as a power of two: NumPy may
+                # round a logarithm differently in another array.
                 squares = np.clip(np.square(sizes[is_there]), *_ENDS)
                 places = np.frexp(squares)[1] - 1 - squares_plan.SIZE_BINS[0]
                 in_bins = np.bincount(places, counted, n_bins).astype(np.float64)
@@ -214,10 +211,10 @@ class WhitenedRecords:
 
 
 def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
-    """Return records with clip weights, weighted responses and norms, from a pass of n d^2.
+    """Compute clip weights, weighted responses and norms, in a pass that costs O(n d^2).
 
-    Rows that are read anew in each step may change, so each step computes this again. Rows that the
-    fit has copied are multiplied by their clip weights in place.
+    Rows that are read anew in each step may change, so that each step computes the values again.
+    Rows that the fit has copied are multiplied by their clip weights in place.
     """
     largest = float(np.sqrt(np.square(white.root).sum(axis=0).max()))
     clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
@@ -228,9 +225,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         factors = clip_weights(norms, clip_norm, len(white.root))
         weights, is_null = block.weights, factors == 0
         values = [factors * weights, weights * view.responses[rows], factors * norms]
-        for one in values:
-            one[is_null] = 0.0
-        return values
+        return [np.where(is_null, 0.0, value) for value in values]
 
     def _reweighted(block: Block, values: list[np.ndarray]) -> tuple[Any, ...]:
         made = _multiplied(block.raw, values[0])
@@ -266,10 +261,10 @@ def _predicted(block: Block, slopes: np.ndarray) -> np.ndarray:
 
 
 class Level(NamedTuple):
-    """The clip level of gradients, and the fraction of gradients below it."""
+    """The clip level of gradients."""
 
     value: float
-    unclipped: float
+    unclipped: float  # the fraction of gradients that are not clipped
 
 
 def level_from(
@@ -282,11 +277,12 @@ def level_from(
 ) -> Level:
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
-    `noise` is the length of the noise in the mean of all steps, in units of the level. Only the
-    visible bins next to the fullest one are used, and far bins that noise cannot fill: few far rows
-    are always clipped. If these bins hold too few records, the `previous` level stays. If most
-    responses are equal, `rare` has the fraction of the others, and the mean square size of all
-    gradients: the others account for what the visible bins lack of it.
+    `noise` is the length of the noise in the mean of all steps, in units of the level. Used are the
+    visible bins around the fullest one, and far bins whose count is surely not noise; few far rows
+    are always clipped. If the used bins have too few records, the `previous` level stays. If most
+    responses are equal, `rare` has the fraction of the others and the mean square of the sizes of
+    all gradients. The gradients of the others are then taken to be so large that they explain the
+    part of the mean square that the used bins lack.
     """
     visible = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(visible.argmax())
@@ -314,14 +310,14 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# From the gain of more steps, this many standard deviations of its noise are subtracted.
+# This many standard deviations of its noise are subtracted from the predicted gain of more steps.
 _GAIN_STDS = 3.0  # not studied
 
 
 class Descent(NamedTuple):
     """The mean `weights` of the last half of the iterates, and the noise variance of each weight.
 
-    `gain` is the part of the variance that twice the steps would explain beyond noise.
+    `gain` is the part of the variance that twice as many steps would explain in addition.
     """
 
     weights: np.ndarray
@@ -340,12 +336,10 @@ def descend(
 
     The part `off_center` of the responses differs from their median.
     """
-    white, n_units = records.white, spec.n_units
+    white, n_units, is_private = records.white, spec.n_units, spec.cost.is_private
     usual, *more = plan.branches if plan else ((),)
     steps = more[0] if more and white.is_hidden.any() else usual
-    is_private = spec.cost.is_private
-    rounding = _rounding(spec, white)
-    mean_noise = 0.0
+    rounding, mean_noise = _rounding(spec, white), 0.0
     if is_private:
         shares = math.fsum(step.gradient.share for step in steps)
         change = steps[0].gradient.sensitivity_for(1.0, rounding=rounding)
@@ -370,8 +364,8 @@ def descend(
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     step_variance = float(np.mean(np.square(noise_stds[half:])))
     variances = step_variance * noise_in_mean(decay, momentum, n_steps)
-    # The gain of as many steps again: along visible directions one step reaches the minimum, along
-    # hidden ones each step adds the last gradient.
+    # The gain of twice as many steps: along a visible direction one step reaches the minimum, along
+    # a hidden one each further step moves by the last gradient.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
     gain_noise = step_variance / (n_steps - half)
     gain_noise *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
@@ -382,9 +376,9 @@ def descend(
 def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     r"""Bound the rounding error of a sum of gradients, in units of the clip level.
 
-    Gradients are summed before the map R whitens them, and may then be :math:`\|R^{-1}\|` times as
-    long. The map multiplies the error of the sum by :math:`\|R\|`, and adds an error of its own.
-    The rounding of the product of a row with weights does not depend on the row's place.
+    Gradients are summed before the map R whitens them, when they may be :math:`\|R^{-1}\|` times as
+    long. The map multiplies the error of the sum by :math:`\|R\|`, and has an error of its own. The
+    rounding error of a row times weights does not depend on the position of the row.
     """
     depth, squares = spec.depth + math.ceil(spec.n_free**1.5), np.square(white.root).sum(axis=0)
     condition = float(np.sqrt(squares.max() / squares[squares > 0].min()))
@@ -396,7 +390,7 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 
 
 def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> float:
-    """Return the part of the squared predictions that is not noise (James-Stein shrinkage)."""
+    """Return the part of the mean squared prediction that is not noise (James-Stein shrinkage)."""
     square = float(white.spread @ descent.weights**2)
     square -= has_one * white.mean_of(descent.weights) ** 2
     noise = float(white.spread @ descent.variances)
@@ -416,9 +410,9 @@ def calibrate(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Calibration:
-    """Release how predictions and responses, both minus the mean prediction, agree.
+    """Release how predictions and responses agree, both minus the mean prediction.
 
-    The returned mean error is to be added to the intercept.
+    Callers add the mean error of the result to the intercept.
     """
     white, weights, has_one = records.white, descent.weights, spec.fit_intercept
     slopes, bounds = white.root @ weights, spec.calibrated
