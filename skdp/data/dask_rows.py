@@ -1,6 +1,6 @@
 """Rows in a collection of dask: each pass over the rows is one graph of tasks.
 
-`sum_in_graph` makes the graph. Its tasks `_sum_of_part`, one for each chunk, call
+`sum_in_graph` makes the graph. Its tasks `_called_for_part`, one for each chunk, call
 `reduce.part_sum`, and its tasks `_added` add the results.
 """
 
@@ -11,8 +11,8 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
@@ -71,8 +71,8 @@ def _block_of(chunks: Chunks | str, number: int) -> Any:
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
     """Sum the results of a kernel over all parts of a source whose parts are dask chunks.
 
-    The active scheduler of dask computes the sum. A task gets chunks and the arguments that all
-    tasks share, and returns bytes: a sum or an error. A task raises no error, as schedulers log the
+    The active scheduler of dask computes the sum. A task gets chunks, and the function that all
+    tasks call; it returns bytes: a sum or an error. A task raises no error, as schedulers log the
     tracebacks of errors. A task draws no noise, as it may run twice.
 
     Parameters
@@ -91,8 +91,7 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     object
         The sum, with the bits that :func:`skdp.data.reduce.map_sum` gives.
     """
-    shared = {"source": source, "kernel": kernel, "size": size}
-    graph, keys = _graph_of(shared, _sum_of_part, numbers)
+    graph, keys = _graph_of(partial(part_sum, source, kernel, size), numbers)
     top = in_tree(graph, keys, f"skdp-add-{uuid4().hex}")
     graph, _ = cull(graph, [top])
     _, total = pickle.loads(computed(Delayed(top, graph)))
@@ -102,18 +101,18 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
 
 
 def _graph_of(
-    value: Any, function: Callable[..., bytes], numbers: Sequence[int], name: str = "sum"
+    function: Callable[[int], Any], numbers: Sequence[int], name: str = "sum"
 ) -> tuple[Graph, list[Any]]:
     """Make a task for each part; return the graph, and the keys of these tasks.
 
-    A task calls `function` with the names of the chunks in `value`, this process, the pickled
-    value, the number of the part, and the blocks of the part.
+    A task calls `function` with the number of its part. Chunks to which `function` refers are not
+    pickled with it: each task gets its own blocks of these chunks.
     """
-    shared, found = pickled(value)
+    shared, found = pickled(function)
     token = uuid4().hex
     prefix, given = f"skdp-{name}-{token}", f"skdp-shared-{token}"
-    call = partial(function, tuple(found), this_process())
-    # The shared arguments are the result of a task, so that dask sends them to each worker once.
+    call = partial(_called_for_part, tuple(found), this_process())
+    # The pickled function is the result of a task, so that dask sends it to each worker once.
     # dask.delayed would make the same graph, but takes longer to do so than the tasks run.
     graph: Graph = {given: (bytes, shared)}
     for chunks in found.values():
@@ -141,28 +140,13 @@ def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     return keys[0]
 
 
-def _sum_of_part(
+def _called_for_part(
     names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
 ) -> bytes:
-    """Sum the results of a kernel over one part, in a task that gets the blocks of the part."""
-    with _blocks_set(names, blocks):
-        return answer(lambda: partial(part_sum, **_unpickled(shared), part=part), client)
-
-
-def _rows_of_part(
-    names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
-) -> bytes:
-    """Read the rows of one part, with their function applied."""
-    with _blocks_set(names, blocks):
-        return answer(lambda: partial(sources.rows_of_part, _unpickled(shared), part), client)
-
-
-@contextmanager
-def _blocks_set(names: tuple[str, ...], blocks: tuple[Any, ...]) -> Iterator[None]:
-    """Set the blocks of the task that runs in this thread."""
+    """Call the pickled function for a part, in a task that gets the blocks of the part."""
     token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:
-        yield
+        return answer(lambda: partial(_unpickled(shared), part), client)
     finally:
         _BLOCKS.reset(token)
 
@@ -189,9 +173,8 @@ def _stored(n_entries: int, *collections: Any) -> tuple[Any, ...]:
 
 def mapped_and_stored(X: RowParts) -> RowParts:
     """Let workers store the rows of parts, so that passes do not apply their function again."""
-    source = sources.Source(X)
     numbers = X.numbers
-    graph, keys = _graph_of(source, _rows_of_part, numbers, "rows")
+    graph, keys = _graph_of(partial(sources.rows_of_part, sources.Source(X)), numbers, "rows")
     graph, _ = cull(graph, keys)
     # Each block of this array is the answer of a worker; the keys of blocks are the keys of tasks.
     answers = da.Array(graph, keys[0][0], ((1,) * len(keys),), dtype=object)
@@ -290,7 +273,7 @@ def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
 
 @lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
 def _unpickled(shared: bytes) -> Any:
-    """Unpickle the shared arguments of a pass, once in each worker."""
+    """Unpickle the function that all tasks of a pass call, once in each worker."""
     return _Unpickler(io.BytesIO(shared)).load()
 
 

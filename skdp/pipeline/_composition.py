@@ -1,4 +1,4 @@
-"""The steps that share one budget: their columns, their unit, and checks of steps and targets."""
+"""Steps that share one budget: their columns, their unit, and checks of steps and targets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ from skdp.units import Unit
 
 
 def steps_of(estimator: Any) -> list[Step]:
-    """Return the steps of an estimator; those of a DPPipeline with their shares of its budget.
+    """Return the steps of an estimator; steps of a DPPipeline have shares of its budget.
 
     Refuse steps that may learn without privacy, and private steps that protect different units.
     """
@@ -57,7 +57,7 @@ def steps_of(estimator: Any) -> list[Step]:
     for step in steps:
         where = {"is_first": is_first, "is_behind": is_behind, "is_last": step is steps[-1]}
         refusals += _refusals(estimator, step, **where)
-        # Private parts are listed before their ColumnTransformer, which is the first step.
+        # Private parts come before their ColumnTransformer, which still counts as the first step.
         is_first = is_first and step.columns is not None
         is_behind = is_behind or step.is_private
     if refusals:
@@ -102,7 +102,7 @@ def _listed(estimator: Any) -> list[Step]:
         if shares_budget and rules.is_columns(step) and not number:
             # The private parts are fitted before the whole ColumnTransformer.
             _check_columns(name, step)
-            steps += [_step_of_part(name, *part) for part in rules.private_parts(step)]
+            steps += [_step_of_part(name, *triple) for triple in rules.private_parts(step)]
         steps.append(Step(name, step))
     if rules.is_public_target(last):
         steps[-1] = Step(last_name, last.regressor, target=last)
@@ -127,17 +127,17 @@ def _check_columns(name: str, step: Any) -> None:
         )
 
 
-def _step_of_part(name: str, part: str, one: Any, columns: Any) -> Step:
-    """Make a step of a private part of a ColumnTransformer."""
-    if one is rules.last_of(one):
-        return Step(f"{name}__{part}", one, columns=columns)
-    *before, (own, last) = one.steps
+def _step_of_part(name: str, part: str, estimator: Any, columns: Any) -> Step:
+    """Make a step of a private part, which is an estimator or a Pipeline that ends with one."""
+    if estimator is rules.last_of(estimator):
+        return Step(f"{name}__{part}", estimator, columns=columns)
+    *before, (last_name, last) = estimator.steps
     public = Pipeline(before) if before else None
-    return Step(f"{name}__{part}__{own}", last, columns=columns, before=public)
+    return Step(f"{name}__{part}__{last_name}", last, columns=columns, before=public)
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
-    """Return the rows that a step gets: all, or the mapped columns of its part of a transformer."""
+    """Return the rows that a step gets; for a part of a ColumnTransformer, its mapped columns."""
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
@@ -148,12 +148,12 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
 
 def with_listed_bounds(steps: Sequence[Step], X: Any) -> list[Step]:
     """Turn bounds by column names into lists, for steps whose rows are arrays without names."""
-    changed, names = list[Step](), feature_names(X)  # of the columns that the next step gets
+    changed, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
-        own_names = names
+        own_names = names  # of the columns that this step gets; None if they are not known
         if step.before is not None:
-            are_named = all(rules.keeps_columns(one) for _, one in step.before.steps)
-            own_names = feature_names(columns_of(X, step.columns)) if are_named else None
+            keeps_names = all(rules.keeps_columns(one) for _, one in step.before.steps)
+            own_names = feature_names(columns_of(X, step.columns)) if keeps_names else None
         gets_array = step.before is not None or (number and step.columns is None)
         bounds = getattr(step.estimator, "bounds", None)
         if gets_array and own_names is not None and isinstance(bounds, Mapping):
@@ -233,7 +233,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
         X.y = X.y.mapped(partial(_transformed_responses, transformer))
         with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
         return X, None
-    # Bad responses are refused before the function, whose error may show them, gets any.
+    # Bad responses are refused here, as the function might raise an error that shows them.
     responses = checked_responses(y)[:, np.newaxis]
     made = public_steps.of_people(function, people, responses)[:, 0]
     if not np.isfinite(_transformed_responses(transformer, responses)).all():
@@ -283,7 +283,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
 def _refusals(
     whole: Any, step: Step, *, is_first: bool, is_behind: bool, is_last: bool
 ) -> Iterator[str]:
-    """Return why a step is refused at its position; `is_behind` means behind a private step."""
+    """Yield why a step is refused at its position; `is_behind` means behind a private step."""
     if isinstance(step.estimator, str) and step.estimator == "drop":
         yield f"Step {step.name!r}: 'drop' would leave no columns. Remove the step."
     output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
@@ -325,7 +325,7 @@ def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     """Set the labels of all rows as `classes` of private classifiers that have none.
 
-    Return the names of these steps, too: their classes become public.
+    Return the changed estimator and the names of these steps, whose classes become public.
     """
     steps = [one for one in steps_of(estimator) if isinstance(one.estimator, PrivateClassifier)]
     names = [step.name for step in steps if step.estimator.classes is None]
@@ -336,7 +336,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     return clone(estimator).set_params(**given), names
 
 
-# The shape in a plan that is only made to learn the unit.
+# Shape of rows for a plan of which only the unit is read.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 # The unit of an estimator without the parameter `privacy_unit`, as errors describe it.
 _UNKNOWN = "an unknown unit"
@@ -345,7 +345,7 @@ _UNKNOWN = "an unknown unit"
 def common_unit(steps: Sequence[Step]) -> str:
     """Return the one unit that all private steps protect; refuse units such as entries."""
     private = {step.name: step.estimator for step in steps if step.is_private}
-    # With a column of ids, other steps would not know the number of users.
+    # If one step reads ids from a column, other steps do not know the number of users.
     named = {
         name: unit_of(one)[0]
         if hasattr(one, "privacy_unit") or (one.require_groups and one.user_column is None)

@@ -1,4 +1,4 @@
-"""Made-up public rows in place of private ones, and calls of functions that reveal no row."""
+"""Public rows that stand in for private ones, and calls of functions that reveal no row."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -90,7 +90,7 @@ def as_table(rows: Any) -> Any:
 
 
 def have_gaps(rows: Any) -> np.ndarray:
-    """Return which rows have a number that is not finite; missing texts do not count."""
+    """Return a mask of rows that have a number that is not finite; missing texts do not count."""
     if not are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
             # A column of objects may hold numbers, too.
@@ -116,12 +116,12 @@ def columns_of(rows: Any, columns: Any) -> Any:
     names = rows.feature_names and [rows.feature_names[place] for place in places]
     like = None if rows.like is None else columns_of(rows.like, places)
     like = like if flaw_of_columns(like) else None
-    take = partial(_columns_of_block, columns=places, dtype=like is None and rows.dtype)
+    take = partial(_columns_of_block, columns=places, dtype=rows.dtype if like is None else None)
     return mapped_blocks(rows, take, len(places), names, like)
 
 
 def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
-    """Return some columns of a block; numbers from a frame with texts become an array."""
+    """Return some columns of a block; with a dtype, as an array if the block is a data frame."""
     rows = columns_of(rows, columns)
     return rows.to_numpy(dtype) if dtype and hasattr(rows, "iloc") else rows
 
@@ -131,11 +131,12 @@ def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
 
 # Public rows come in pairs, as some functions treat a single row differently.
 TWICE = 2  # not tuned
-# Values of the two public rows: numbers, or texts of several kinds. The values differ, so that the
-# result shows whether a function uses both rows.
+# Values of two public rows: numbers, or texts of several kinds. The values of a pair differ: so the
+# result for one row shows whether a function uses the other row, too.
 _PAIRS = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# Values for one public row among equal ones: a function may use other rows only if one value is 0,
-# negative, an outlier or missing. Among 41 equal rows, a value is 6 standard deviations off.
+# Values of one public row among equal rows, as a function may use other rows only if a value is 0,
+# negative, an outlier or missing. None stands for a value of `_PAIRS`. A value among 40 equal ones
+# is 6 standard deviations off the mean.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
 # Texts of one letter fit into any array: the width of an array of texts depends on private rows.
@@ -149,17 +150,16 @@ def row_among(rows: Any) -> Any:
 
 
 def as_named(rows: Any) -> Any:
-    """Return a made-up frame for blocks with column names, other rows as they are."""
+    """Return a data frame of public rows for blocks with column names; other rows as they are."""
     names = rows.feature_names if isinstance(rows, RowBlocks) else None
     if names is None:
         return rows
-    return (
-        made_up_frame(dict.fromkeys(names, False), rows.dtype) if rows.like is None else rows.like
-    )
+    is_text = dict.fromkeys(names, False)
+    return made_up_frame(is_text, rows.dtype) if rows.like is None else rows.like
 
 
 def have_categories(rows: Any) -> bool:
-    """Return whether dtypes reveal values: categories, or lengths of texts."""
+    """Return whether dtypes reveal values: those with categories, or with a length of texts."""
     types = getattr(rows, "dtypes", getattr(rows, "dtype", None))
     types = np.atleast_1d(np.asarray(types, dtype=object))
     return any(hasattr(one, "categories") or getattr(one, "kind", "O") in "SU" for one in types)
@@ -181,12 +181,13 @@ def without_categories(rows: Any) -> Any:
 
 
 def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iterator[Any]:
-    """Make pairs of public rows with the container and dtypes of private rows, in several ways.
+    """Yield pairs of public rows with the container and dtypes of private rows.
 
-    Numbers of one row have fractions, if the dtype allows them, as a function may return another
-    dtype for whole numbers; or they are `number`. If two values are `known`, each row has one.
+    If the dtype allows it, one row has fractions, as a function may return another dtype for whole
+    numbers. A `number` replaces the numbers of the first row. A pair of `known` values replaces all
+    values: the first row has one, and the second row has the other.
     """
-    if getattr(rows, "like", None) is not None and isinstance(rows, RowBlocks):
+    if isinstance(rows, RowBlocks) and rows.like is not None:
         rows = rows.like
     pairs = _PAIRS if are_numbers(rows) else _PAIRS[::-1]
     for pair in pairs if known is None else [known]:
@@ -238,8 +239,8 @@ def _two(dtype: Any, shape: Sequence[int], filling: Any) -> np.ndarray:
 
 
 def _values(kind: str, filling: Any) -> Any:
-    """Return entries of two rows that a kind of dtype can hold: those of `filling`, or the like."""
-    first, second, number = filling  # the number, unless None, replaces the first
+    """Return values of two rows: those in `filling`, or similar ones that the dtype can hold."""
+    first, second, number = filling  # a number that is not None replaces the first value
     if kind == "U" and (not isinstance(first, str) or "-" in first):
         return _TEXTS  # numbers and dates may be longer than the texts of the array
     if kind in _NUMBERS and (isinstance(first, str) or (first, second) in _PAIRS):
@@ -280,11 +281,12 @@ def attempt(method: Callable[..., Any], rows: Any) -> Any:
         made = quietly(method, rows if isinstance(step, PrivateEstimator) else deepcopy(rows))
     except Exception as error:
         return error
+    # A ColumnTransformer joins columns of numbers and of booleans to an array of objects.
     return as_numbers(made) if type(step) is ColumnTransformer else made
 
 
 def as_numbers(made: Any) -> Any:
-    """Convert objects to numbers: a ColumnTransformer makes objects of numbers and booleans."""
+    """Convert an array of objects to numbers if all objects are numbers or booleans."""
     are_objects = type(made) is np.ndarray and made.dtype == object and are_numbers(made)
     return made.astype(np.float64) if are_objects else made
 

@@ -41,7 +41,7 @@ from skdp.preprocessing import DPStandardScaler
 _REAL = "biuf"
 # Classes with functions of the caller, which may mix rows.
 _MAY_MIX = (FrozenEstimator, FunctionTransformer)
-# With a seed, noise depends on the rows between steps: no global setting may change their type.
+# Seeded noise depends on the rows between steps, so no global setting may change their type.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
     " A frame is no array: pass FunctionTransformer(validate=True), whose function gets one "
@@ -80,6 +80,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     made = _real(what, step, result, rows)
     others = public.rows
     if public_rows.have_categories(rows):
+        # Public rows have the private categories, too, from which the form must not follow.
         others = public_rows.without_categories(others)
     _check_form(what, is_same=form == _form_of(made) == _form_of(attempt(function, others)))
     return _finite_but_gaps(made, rows)
@@ -95,7 +96,7 @@ def _check_form(what: str, *, is_same: bool) -> None:
 
 
 def _form_of(result: Any) -> tuple[Any, ...] | None:
-    """Return container, width and dtype of a result, which must not depend on values."""
+    """Return the form of a result, which must not depend on values: container, width, dtype."""
     is_array = type(result) is np.ndarray or issparse(result)
     if not is_array or result.dtype.kind not in _REAL or result.ndim != 2:
         return None
@@ -105,7 +106,7 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
 def _form_of_public(
     what: str, public: public_rows.Accepted, function: Callable[..., Any]
 ) -> tuple[Any, ...]:
-    """Return container, width and dtype of a result for public rows; refuse other than numbers."""
+    """Return the form of a result for public rows; refuse results that are no rows of numbers."""
     made, step = public.result, getattr(function, "__self__", None)
     form, shape, dtype = _form_of(made), public_rows.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
@@ -114,12 +115,13 @@ def _form_of_public(
             mend = ONE_COLUMN
         elif not mend and getattr(dtype, "kind", "") in "OU":
             # Which columns have to be numbers differs among the parts of a ColumnTransformer.
-            flaw = _OBJECTS * (type(public.rows) is np.ndarray)
-            flaw = flaw if rules.is_columns(step) else containers.flaw_of_columns(public.rows)
+            flaw = containers.flaw_of_columns(public.rows)
+            if rules.is_columns(step):
+                flaw = _OBJECTS if type(public.rows) is np.ndarray else ""
             mend = f"{_TEXTS} {flaw}".rstrip()
-        # Dtypes and shapes that depend on values, such as those of categories, are not shown.
         facts = f" of shape {shape} and type {dtype}"
-        facts *= not public_rows.have_categories(public.rows)
+        if public_rows.have_categories(public.rows):
+            facts = ""  # shape and dtype may depend on the private categories
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
     return form
@@ -138,7 +140,7 @@ def _real(what: str, step: Any, result: Any, rows: Any) -> Any:
 
 
 def _finite_but_gaps(made: Any, rows: Any) -> Any:
-    """Make overflowing rows finite, but not rows that had NaN, which the next step may refuse."""
+    """Make results that overflow finite; but rows that had NaN keep it, for the next step."""
     if made.dtype.kind != "f":
         return made
     has_gaps, all_finite = public_rows.have_gaps(rows), containers.finite(made)
@@ -169,13 +171,14 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     if public.rows is None:
         raise ValueError(public.error)
     form = _form_of(public.result)
-    # Encoders accept only their own categories.
-    known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
+    # Encoders accept only their own categories, so pairs of these are tried, too.
+    categories = [own for leaf in leaves for own in getattr(leaf, "categories_", ())]
+    known = [(own[0], own[-1]) for own in categories]
     for number, pair in product(public_rows.NUMBERS, [None, *known]):
         is_first = number is None and pair is None
         for two in [public.rows] if is_first else stand_ins(rows, number, pair):
             among = attempt(function, public_rows.row_among(two))
-            # Numbers for which the form differs prove nothing: private rows are refused for them.
+            # Rows for which the form differs prove nothing: private rows like them are refused.
             if is_first or _form_of(among) == form:
                 break
         else:
@@ -190,7 +193,10 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 def _is_by_rows(
     function: Callable[..., Any], two: Any, among: Any, form: Any, number: float | None
 ) -> bool:
-    """Return whether two public rows alone have the results that they have in rows `among`."""
+    """Return whether two public rows have the same results alone as in `among`.
+
+    `among` is the result for the first row among many copies of the second one.
+    """
     twice = [_safe_indexing(two, [row] * TWICE) for row in range(TWICE)]
     alone = [attempt(function, one) for one in twice]
     several = [public_rows.row_among(two), *twice]
@@ -211,7 +217,7 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
     The step maps public rows at once: a step that refuses them is refused before data are read.
     """
     step = _with_column_numbers(step) if rules.is_columns(step) and rows.like is None else step
-    # A step may accept one pair of public texts and refuse another.
+    # A step may refuse some pairs of public texts, so a pair that it accepts is taken.
     pair = None if rows.like is None else accepted("", step.transform, stand_ins(rows)).rows
     mapped = by_rows(name, step, next(stand_ins(rows)) if pair is None else pair)
     form = issparse(mapped), mapped.shape[1]
@@ -233,7 +239,7 @@ def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: n
     rows = rows if hasattr(rows, "iloc") else rows.astype(dtype, copy=False)
     result, has_gaps = attempt(step.transform, rows), public_rows.have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
-        # Map the row without its gap, then make it NaN: the check of the blocks refuses NaN.
+        # Rows are mapped without their gaps, and become NaN: the check of the blocks refuses NaN.
         made = _map_block(name, step, _without_gaps(rows), form, dtype)
         return containers.with_nan(made, has_gaps)
     made = _real(f"Step {name!r}", step, result, rows)
@@ -269,9 +275,10 @@ def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sp
 
 
 def check_inverse(name: str, transformer: Any) -> None:
-    """Refuse an inverse function of responses that mixes rows, or refuses single ones.
+    """Refuse an inverse function of responses that mixes rows, or refuses single rows.
 
-    A score is a mean of losses of single rows, and after a fit no error may follow from a row.
+    A score adds up a loss of each row, which other rows must not change, and after a fit no row may
+    cause an error.
     """
     if (function := getattr(transformer, "inverse_func", None)) is not None:
         inverse, dtype = FunctionTransformer(function), np.dtype(np.float64)
@@ -312,7 +319,7 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
 
 
 def _leaves(step: Any) -> list[Any]:
-    """Return the innermost estimators of an unfitted step, without "passthrough" and "drop"."""
+    """Return the innermost estimators of an unfitted step, except "passthrough" and "drop"."""
     return [one for one in rules.leaves_of(step, is_fitted=False) if not isinstance(one, str)]
 
 
@@ -323,7 +330,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     refuse_kinds_of_categories(what, step, rows)
     public = accepted(what, step.fit, stand_ins(rows))
     if public.rows is None and any(type(one) is FunctionTransformer for one in _leaves(step)):
-        # It could mix rows unseen, and an encoder behind it would store the dtype that it returns.
+        # The function could mix rows unseen, and an encoder behind it would store a private dtype.
         raise ValueError(f"{what}: a function must accept made-up rows. {public.error}")
     # A step that refuses all public rows may accept only the categories in its parameters.
     fitted = attempt(step.fit, rows) if public.rows is None else public.result
@@ -391,13 +398,14 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any, method: str = "tran
 
 
 def of_people(function: Callable[..., Any], people: People | None, *inputs: Any) -> Any:
-    """Apply a function to batches of whole users, so that no user changes the results of others.
+    """Apply a function to batches of rows in which no user changes the results of other users.
 
     Without batches, one more row of a user would shift all later rows, and change their rounding.
     """
     if people is None:
         return function(*inputs)
-    inputs, used, parts = (plain_rows(inputs[0]), *inputs[1:]), [], []
+    inputs = (plain_rows(inputs[0]), *inputs[1:])
+    used, parts = list[np.ndarray](), list[Any]()
     for places, is_used in people.batches():
         batch = (None if one is None else _safe_indexing(one, places) for one in inputs)
         parts.append(function(*batch)[is_used])
@@ -430,8 +438,8 @@ def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
 def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     """Refuse rows with categories that a public step does not know; otherwise return its result.
 
-    The refusal comes before anything is charged, and names no category. Only here encoders follow
-    their `handle_unknown="error"`: in the fit they accept all rows (`rules.lenient`).
+    The refusal comes before anything is charged, and names no category. Only here encoders obey
+    `handle_unknown="error"`. In the fit they accept all rows (`rules.lenient`).
     """
     if isinstance(rows, RowBlocks):
         raise ValueError(
@@ -451,7 +459,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
 
 
 def _refusing_columns(step: Any, rows: Any) -> list[str]:
-    """Return the names of the columns that encoders, or other parts, refuse."""
+    """Return the names of the columns that a step refuses, as far as they can be found."""
     named = []
     parts = rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
     for _, part, columns in parts:
@@ -470,16 +478,16 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
 def check_rows_of_columns(
     name: str, step: Any, rows: Any, *, are_private: bool, allow_nan: bool
 ) -> None:
-    """Refuse rows that lack columns, and private rows that public parts leave with gaps.
+    """Refuse rows that lack columns, and private rows in which public parts leave gaps.
 
-    With `allow_nan` the next step decides about NaN. The public parts map the private rows twice:
-    here, where a refusal costs nothing, and in the fit.
+    With `allow_nan`, NaN is no reason to refuse, as the next step takes it. The public parts map
+    the private rows twice: here, where a refusal costs nothing, and in the fit.
     """
     named = public_rows.as_named(rows)
     for _, _, columns in step.transformers:
         _check_has_columns(name, named, columns)
     refuse_kinds_of_categories(f"Step {name!r}", step, named)
-    # If a transformer refuses rows even without its parts, its own parameters are the reason.
+    # A transformer that refuses rows even if all its parts are dropped has unusable parameters.
     alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
     empty = alone.set_params(remainder="drop")
     settings = accepted(f"Step {name!r}", empty.fit, stand_ins(named))
@@ -541,7 +549,8 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, own_names = f"{name}__{part}", [str(names[place]) for place in places]
-        # Fit the part alone, to its own columns: public rows have the kind of these. Then to all.
+        # The part is fitted alone: to its own columns, whose kind public rows then have; if that
+        # shows no flaw, to all columns.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", inner, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
@@ -556,7 +565,10 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
 def _explained(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Return the error text of a part: columns with entries of `kinds` that it refuses, or all."""
+    """Return the error text of a part, which names the columns with entries that it refuses.
+
+    If `kinds` does not explain the refusal, the text names all `names`.
+    """
     leaves = _leaves(part)
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused = any(one.string for one in tags), {*kinds.values()}
@@ -605,11 +617,11 @@ def _as_wide(part: Any) -> Any:
 
 
 class _Widened(FunctionTransformer):
-    """Stands for a private part; its function, unlike those of callers, surely mixes no rows."""
+    """Stands for a private part; `_MAY_MIX` lacks this class, as `_widened` mixes no rows."""
 
 
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
-    """Check rows like the private part, convert nullable columns to numbers, and keep `most`."""
+    """Check rows as the private part does, make them numbers, and keep at most `most` columns."""
     if any("texts" in kind for kind in containers.kinds_of(rows).values()):
         # The private part refuses texts, even of numbers, which could be converted.
         raise ValueError("could not convert string to float")

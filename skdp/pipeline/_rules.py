@@ -168,7 +168,7 @@ def is_stateless(step: Any) -> bool:
 
 
 def learning_parameters(step: Any) -> list[str]:
-    """Return the parameters with which a step of a stateless class learns, as ``name=value``."""
+    """Return the parameters, as ``name=value``, that make a step of a stateless class learn."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
     if is_strict(step):
@@ -269,7 +269,6 @@ def keeps_columns(step: Any) -> bool:
 # ------------------------------
 # Estimators that contain other estimators, and are known to fit each of them once.
 
-
 # Parameters that contain an estimator; the attribute with "_" at the end has the fitted estimator.
 _IN_ATTRIBUTES = {
     FixedThresholdClassifier: ("estimator",),
@@ -306,10 +305,10 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
 
 
 # ------------------------------
-# Strict encoders, which refuse unknown categories: in a fit, they accept all rows, which have been
-# checked before.
+# Strict encoders, which refuse unknown categories. In a fit they accept all rows, as the rows have
+# been checked before.
 
-# Parameters of strict encoders during a fit.
+# Parameters that strict encoders have during a fit.
 _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
     OneHotEncoder: {"handle_unknown": "ignore"},
     OrdinalEncoder: {"handle_unknown": "use_encoded_value", "unknown_value": -1},
@@ -317,7 +316,7 @@ _LENIENT: dict[type, dict[str, Any]] = {  # not tuned
 
 
 class _LenientDuringFit(str):
-    """The lenient value of `handle_unknown`, which `make_strict` recognizes by this type."""
+    """Value of `handle_unknown` during a fit; its type tells `make_strict` to set it back."""
 
     __slots__ = ()
 
@@ -426,7 +425,7 @@ def _delegated(name: str, does: str) -> Any:
         Returns
         -------
         ndarray, or for a RowBlocks or a dask collection what is computed when it is read
-            What that returns, which the guarantee does not cover.
+            The result of the fitted estimator, which the guarantee does not cover.
         """
     return available_if(_delegates(name))(by_chunks(_method))
 
@@ -509,7 +508,7 @@ class DelegatesMixin(SeededEstimator):
         Returns
         -------
         float
-            The result of its own `score`, which the guarantee does not cover.
+            The score of the fitted estimator, which the guarantee does not cover.
 
         Raises
         ------
@@ -530,10 +529,8 @@ class DelegatesMixin(SeededEstimator):
         return self._fitted().classes_
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Call a method of the fitted estimator.
-
-        For a prediction, `set_config` must not make frames of the rows between steps.
-        """
+        """Call a method of the fitted estimator."""
+        # For a prediction, a global `set_config` must not make data frames between steps.
         output = {} if "transform" in name else {"transform_output": "default"}
         with config_context(**output):
             return getattr(self._fitted(), name)(checked_container(X), *more, **users)
@@ -554,7 +551,8 @@ class DelegatesMixin(SeededEstimator):
 
 #: Names and fitted steps of a model, whose last step predicts or transforms.
 Steps = list[tuple[str, Any]]
-# Estimators of scikit-learn that change what one fitted estimator predicts, and where it is.
+# Estimators of scikit-learn that change the predictions of an estimator inside, and the attribute
+# that has the fitted estimator.
 _AROUND_ONE = {
     FixedThresholdClassifier: "estimator_",
     TransformedTargetRegressor: "regressor_",
@@ -565,7 +563,8 @@ _AROUND_ONE = {
 def fitted_steps(model: Any, name: str = "") -> Steps:
     """Return the steps of a pipeline, also of one inside other estimators; or the model alone.
 
-    An estimator around a pipeline becomes one around its last step, which gets what that step gets.
+    If an estimator is around a pipeline, a copy of it is around the last step of the pipeline only,
+    and the other steps come before this copy.
     """
     if isinstance(model, DelegatesMixin):
         return fitted_steps(model._wrapped())

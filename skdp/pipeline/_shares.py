@@ -13,20 +13,21 @@ from skdp.privacy.plan import PrivacyCost
 
 
 class Step(NamedTuple):
-    """A step of a pipeline; any other estimator is one step without a name."""
+    """A step of a pipeline, or the only step, without a name, of any other estimator."""
 
     name: str
     estimator: Any
     share: float | None = None  # of the square of mu, in a DPPipeline
-    # Each private part of a ColumnTransformer is a step, too: with its columns of X, and with a
-    # Pipeline of the public steps that come before it in its part.
-    columns: Any = None
-    before: Any = None
+    # Each private part of a ColumnTransformer is a step, too.
+    columns: Any = None  # its columns of X; None for a step that is no part
+    before: Any = (
+        None  # Pipeline of the public steps of the part, which come before the private one
+    )
     target: Any = None  # a TransformedTargetRegressor around this estimator
 
     @property
     def prefix(self) -> str:
-        """What precedes the names of the step's parameters in `get_params` of the whole."""
+        """Prefix of the names of the step's parameters in `get_params` of the whole pipeline."""
         return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
 
     @property
@@ -52,7 +53,7 @@ class Shares(NamedTuple):
     name: str = "fit"  # name of the fits in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Begin warnings with the step's name and share, as they quote the step's own epsilon."""
+        """Begin the warnings of a step with its name and share, as they quote its own epsilon."""
         who, share = f"Step {name!r}" if name else "A fit", self.by_step[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
@@ -91,8 +92,8 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
         elif step.is_private:
             wholes[step.name] = step.estimator
         elif step.name in given and isinstance(step.estimator, str | None):
-            absent.append(step.name)
-    # The ColumnTransformer that has private parts, if there is one, by its name.
+            absent.append(step.name)  # a step that is passed through
+    # The name of the ColumnTransformer with private parts, if there is one.
     columns = [*{name.partition("__")[0] for name in parts}]
     shares = _checked_shares(given, [*columns, *absent, *wholes])
     *others, last = [name for name in [*columns, *wholes] if name not in shares] or [""]
@@ -108,6 +109,7 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
             f"shares must {wanted}; with shares for the other steps they are {shares}, and their "
             f"sum is {1 - rest:.6g}."
         )
+    # Without the steps that are passed through, the shares of the others have to sum to 1.
     left = 1 - math.fsum(shares.pop(name) for name in absent)
     shares = {name: share / left for name, share in shares.items()}
     for name in columns:
